@@ -31,8 +31,8 @@ OWN_REFERENCES = (
 """Those that are judged against a reference in their own folder."""
 OWN_PATHS = dict.fromkeys(
     (
-        *FUSED, "conv_fp32x3", "group_norm", "linear_fp32x3", "logsumexp", "matmul_fp32x3", "matmul_half",
-        "softmax",
+        *FUSED, "conv_fp32x3", "cross_entropy", "cumsum", "group_norm", "linear_cross_entropy",
+        "linear_fp32x3", "logsumexp", "masked_softmax", "matmul_fp32x3", "matmul_half", "softmax",
     ),
     "90a",
 )  # fmt: skip

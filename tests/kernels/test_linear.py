@@ -145,13 +145,15 @@ def test_nothing_to_compute() -> None:
 
 
 def test_the_file_for_one_architecture_holds_its_path() -> None:
+    marks = dict.fromkeys(("cumsum", "logsumexp", "softmax"), "this_cluster")
+    marks |= dict.fromkeys(("cross_entropy", "linear_cross_entropy", "masked_softmax"), "griddepcontrol")
     for name in sources.OWN_PATHS:
         portable, own = sources.candidate(name), sources.candidate(name, "90a")
         # Products of 16-bit numbers are sm_80's at least; of sm_90 nothing is in any portable file.
         assert name == "matmul_half" or "asm" not in portable
         assert "wgmma" not in portable
         assert "cp.async.bulk" not in portable
-        assert ("cluster" if name in ("logsumexp", "softmax") else "cp.async.bulk") in own
+        assert marks.get(name, "cp.async.bulk") in own
         assert "this_cluster" not in portable
         assert 'extra_cuda_cflags=["-O3", "-gencode=arch=compute_90a,code=sm_90a"]' in own
         assert sources.candidate(name, "80") == portable

@@ -39,13 +39,6 @@ __device__ __forceinline__ void store_in_block(double* to, int rank, double valu
     asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
 }
 
-// Lets the blocks of the next launch begin, where it was launched to overlap this one, once every block of this one has
-// called it or has ended. They wait for this launch's results themselves.
-__device__ __forceinline__ void dependents_may_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-
-// Until the launch before this one has ended, and what it wrote can be read.
-__device__ __forceinline__ void wait_for_previous_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-
 // 2^z and 1 / z, at most 2 units in the last place off; what is subnormal is 0.
 __device__ __forceinline__ float approximate_exp2(float z) {
     float power;

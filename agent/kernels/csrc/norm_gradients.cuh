@@ -7,106 +7,44 @@
 // their order: no atomics, and runs agree to the bit.
 #pragma once
 
-#include "async_copy.cuh"
 #include "launched.cuh"
 #include "row_norm_backward_long.cuh"
+#include "row_teams.cuh"
 
 namespace kernelwright {
 
-constexpr int kMostStages = 3;  // rows of a team in shared memory: the present one and those on their way
-constexpr int kMostBlocks = 2;  // on an SM
+constexpr int kMostStages = 3;      // rows of a team in shared memory: the present one and those on their way
+constexpr int kMostBlocks = 2;      // on an SM
 constexpr int kStaticBytes = 2048;  // of an SM's shared memory, what a block takes besides its rows
 
-// Who takes a row: kTeam neighbouring lanes of a warp, or where that is 0 whole warps, each thread up to kPacks packs.
-// kBlocks of kThreads have to stand on an SM.
-template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_ = 1>
-struct Teams {
-    static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_;
-
-    static int team(int64_t packs) { return kTeam == 0 ? int(block_for(packs, kPacks)) : kTeam; }
-};
-
-struct RowSums {
-    float plain, with_normal;  // of g and g * xhat, g = dy * weight
-};
-
-// Over `lanes` neighbouring lanes, in each of them.
-template <int lanes, bool kCentred>
-__device__ __forceinline__ RowSums lanes_sums(RowSums mine) {
-    #pragma unroll
-    for (int offset = lanes / 2; offset > 0; offset /= 2) {
-        if (kCentred) mine.plain += __shfl_xor_sync(0xffffffff, mine.plain, offset);
-        mine.with_normal += __shfl_xor_sync(0xffffffff, mine.with_normal, offset);
-    }
-    return mine;
-}
-
-// Over a team of whole warps, in each of its threads; all threads of the block call it. `of_warp` is shared memory for
-// kMaxWarps, which no other call uses until all have been here again.
-template <bool kCentred>
-__device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, int threads) {
-    mine = lanes_sums<kWarp, kCentred>(mine);
-    const int warps = threads / kWarp, warp = int(threadIdx.x) / kWarp, lane = int(threadIdx.x) % kWarp;
-    if (warps == 1) return mine;
-    if (lane == 0) of_warp[warp] = mine;
-    __syncthreads();
-    return lanes_sums<kWarp, kCentred>(lane < warps ? of_warp[warp / warps * warps + lane] : RowSums{0.0f, 0.0f});
-}
-
-// The compiler would keep what it has read of shared memory, in registers that the sums need.
-__device__ __forceinline__ void read_again() { asm volatile("" ::: "memory"); }
-
-// What a kernel is given besides the tensors that its threads copy.
+// Tensors are [rows, packs].
 template <typename T, int V>
 struct GradientArguments {
     const Pack<T, V>* dy;
     const Pack<T, V>* x;
     const Pack<T, V>* own;  // the sum's own gradient, or null
-    const void* weight;  // of T or float32, or null
+    const void* weight;     // of T or float32, or null
     const float* means;
     const float* rstds;
-    Pack<T, V>* dx;   // or null
-    float* partials;  // [2][blocks][length], the sums of dy * xhat, then those of dy; or null
+    Pack<T, V>* dx;         // or null
+    float* partials;        // [2][blocks][length], the sums of dy * xhat, then those of dy; or null
     int64_t rows;
-    int packs;
-    int team;    // threads
-    int stages;
-    bool wide_weight;  // float32
-    float share;  // 1 / length
+    int packs;         // of a row
+    int team;          // threads of a team
+    int stages;        // rows of a team in shared memory
+    bool wide_weight;  // it is float32
+    float share;       // 1 / length
 };
 
-// A thread's packs of the rows that its team has in shared memory.
-template <int kTensors, int kPacks, typename T, int V>
-struct RowRing {
-    Pack<T, V>* mine;
-    int first, step, packs;  // the thread's packs of a row: `first`, a step apart
+constexpr int kTablePad = 4;  // packs between the rows of a table: few threads want a bank of shared memory at once
 
-    __device__ __forceinline__ Pack<T, V>& at(int stage, int tensor, int u) const {
-        return mine[((stage * kTensors + tensor) * kPacks + u) * int(blockDim.x)];
-    }
-
-    // What is not there adds nothing: zeros, from the thread's pack `begin` on.
-    __device__ __forceinline__ void clear(int stage, int begin) const {
-        #pragma unroll
-        for (int i = 0; i < kTensors * kPacks; ++i) {
-            if (i % kPacks >= begin) at(stage, 0, i) = Pack<T, V>{};
-        }
-    }
-
-    __device__ __forceinline__ void copy(int stage, int tensor, const Pack<T, V>* row) const {
-        each_pack<kPacks>(first, step, packs, [&](int u, int64_t place) {
-            copy_async(&at(stage, tensor, u), row + place);
-        });
-    }
-};
-
-// The teams' sums added up in their order: the block's row of partial sums. `memory` has room for table_bytes.
-constexpr int kTablePad = 4;  // packs between the rows of the table: no two threads use a bank of shared memory at once
+// The teams' sums added up in their order, the lanes of a warp first: the block's row of partial sums. `table` is where the
+// rows lay, and has room for V rows of packs + kTablePad floats for each sum of each warp or larger team.
 
 template <typename Team, bool kCentred, typename T, int V>
 __device__ __forceinline__ void leave_block_sums(
     const GradientArguments<T, V>& args, Pack<float, V> (&of_weight)[Team::kPacks],
-    Pack<float, V> (&of_bias)[Team::kPacks], float* table, int first, int step, int team) {
+    Pack<float, V> (&of_bias)[Team::kPacks], float* table, int first, int step) {
     constexpr int kPacks = Team::kPacks, kKinds = kCentred ? 2 : 1;
     const int packs = args.packs, wide = packs + kTablePad, lane = int(threadIdx.x) % kWarp;
     const int threads_of_source = max(step, kWarp), sources = int(blockDim.x) / threads_of_source;
@@ -261,7 +199,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     if (args.partials == nullptr) return;
     copies_wait(0);
     leave_block_sums<Team, kCentred>(
-        args, of_weight, of_bias, reinterpret_cast<float*>(memory), first, step, team);
+        args, of_weight, of_bias, reinterpret_cast<float*>(memory), first, step);
 }
 
 // How the rows are shared out.

@@ -15,8 +15,8 @@ constexpr int kFewNarrow = 4;  // packs that a block's columns are wide at the l
 // The parameters' gradients of `width` packs of columns, a power of two up to the warp, from pack `begin` on.
 template <bool kCentred, typename T, typename P, int V>
 __device__ __forceinline__ void gradients_of_columns(
-    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ x, const float* __restrict__ means,
-    const float* __restrict__ rstds, P* __restrict__ dweight, P* __restrict__ dbias, int64_t rows, int64_t packs,
+    const Pack<T, V>* dy, const Pack<T, V>* x, const float* means,
+    const float* rstds, P* dweight, P* dbias, int64_t rows, int64_t packs,
     int64_t begin, int width) {
     constexpr int kKinds = kCentred ? 2 : 1;
     __shared__ float table[kKinds][kFewThreads / kWarp][V][kWarp];
@@ -59,9 +59,9 @@ __device__ __forceinline__ void gradients_of_columns(
 // `column_blocks` first, which take longer.
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
-    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
-    const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
-    Pack<T, V>* __restrict__ dx, P* __restrict__ dweight, P* __restrict__ dbias, int64_t rows, int64_t packs,
+    const Pack<T, V>* dy, const Pack<T, V>* dadded, const Pack<T, V>* x,
+    const Pack<P, V>* weight, const float* means, const float* rstds,
+    Pack<T, V>* dx, P* dweight, P* dbias, int64_t rows, int64_t packs,
     int64_t column_blocks, int width) {
     await_earlier();
     if (blockIdx.x < column_blocks) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "add_norm.cuh"
+#include "launched.cuh"
 
 namespace kernelwright {
 
@@ -107,9 +108,10 @@ struct RowsOfSum {
 // RMSNorm has no bias; `added` is null where the source's kSum is false.
 template <typename Hold, bool kCentred, typename Source, typename T, typename P, int V>
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
-    const Source source, const Pack<P, V>* __restrict__ weight, const Pack<P, V>* __restrict__ bias,
+    const Source source, const Pack<P, V>* weight, const Pack<P, V>* bias,
     Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds,
     int64_t rows, int packs, float share, float eps) {
+    await_earlier();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks;
     using Kept = std::conditional_t<kPacks == 1, float, T>;
@@ -136,14 +138,15 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     Affine<P, V> affine[kPacks];
     if (Hold::kEarly) each(packs, [&](int u, int at) { affine[u].load(weight, bias, at); });
     Pack<Kept, V> kept[kPacks];
-    float sum = 0.0f;
+    float sum = 0.0f, squares = 0.0f;
     each(end, [&](int u, int at) {
         tile[u] = source.made(from, tile[u], other[u]);
         if (Source::kSum) added[at] = tile[u];
         const Pack<float, V> wide = widened(tile[u]);
-        if (kCentred) {
-            #pragma unroll
-            for (int k = 0; k < V; ++k) sum += wide.v[k];
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            if (kCentred) sum += wide.v[k];
+            else squares = fmaf(wide.v[k], wide.v[k], squares);
         }
         if constexpr (kPacks == 1) {
             kept[u] = wide;
@@ -153,16 +156,17 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         }
     });
     const float mean = kCentred ? Hold::sum(sum, of_mean) * share : 0.0f;
-    float squares = 0.0f;
-    each(end, [&](int u, int) {
-        const Pack<float, V> wide = widened(kept[u]);
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            const float deviation = wide.v[k] - mean;
-            squares = fmaf(deviation, deviation, squares);
-        }
-        keep_as_stored(kept[u]);
-    });
+    if (kCentred) {
+        each(end, [&](int u, int) {
+            const Pack<float, V> wide = widened(kept[u]);
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                const float deviation = wide.v[k] - mean;
+                squares = fmaf(deviation, deviation, squares);
+            }
+            keep_as_stored(kept[u]);
+        });
+    }
     const float rstd = rsqrtf(Hold::sum(squares, of_variance) * share + eps);
     each(end, [&](int u, int at) {
         if (!Hold::kEarly) affine[u].load(weight, bias, at);
@@ -179,11 +183,11 @@ cudaError_t launch_held(const Source& source, Pack<T, V>* added, const Args& arg
     const int64_t packs = args.length / V;
     const unsigned threads = Hold::kTeam == 0 ? block_for(packs, Hold::kPacks) : unsigned(Hold::kThreads);
     const int64_t blocks = (args.rows + Hold::kTeams - 1) / Hold::kTeams;
-    norm_held<Hold, kCentred, Source, T, P, V><<<unsigned(blocks), threads, 0, args.stream>>>(
-        source, static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
+    return launched(
+        norm_held<Hold, kCentred, Source, T, P, V>, unsigned(blocks), threads, args.stream, source,
+        static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
         static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd, args.rows, int(packs),
         1.0f / float(args.length), float(args.eps));
-    return cudaGetLastError();
 }
 
 }  // namespace kernelwright

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "block.cuh"
+#include "launched.cuh"
 #include "reduce_states.cuh"
 
 namespace kernelwright {
@@ -141,8 +142,9 @@ struct Shape {
 
 // A block takes as many rows as it has teams of width * share threads, a power of two, or a part of one.
 template <typename Op, typename T, int V, bool SEGMENTS>
-__global__ void __launch_bounds__(kReduceThreads, SEGMENTS ? 4 : 1) reduce_rows(
-    const Pack<T, V>* __restrict__ x, Reduced<Op> out, Shape shape, int64_t part) {
+__global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
+    const Pack<T, V>* x, Reduced<Op> out, Shape shape, int64_t part) {
+    await_earlier();
     using State = typename Op::State;
     __shared__ State of_warp[kReduceThreads / kWarp];
     const int team = shape.width * (SEGMENTS ? shape.share : 1), shift = __ffs(team) - 1;
@@ -162,6 +164,7 @@ __global__ void __launch_bounds__(kReduceThreads, SEGMENTS ? 4 : 1) reduce_rows(
         const int size = row < shape.outer ? int(min(shape.length - begin, part)) : 0;
         take_packs<Op>(mine, x + row * shape.length + begin, 1, lane, size, shape.width, int(begin * V), false);
     }
+    let_next_begin();
     State all = mine[0];
     #pragma unroll
     for (int k = 1; k < V; ++k) all = Op::merge(all, mine[k]);
@@ -182,7 +185,8 @@ __global__ void __launch_bounds__(kReduceThreads, SEGMENTS ? 4 : 1) reduce_rows(
 // times as many, of which it takes one: either way its packs are all under way at once.
 template <typename Op, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
-    const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int packs, int group, bool is_one) {
+    const Pack<T, V>* x, Reduced<Op> out, int64_t rows, int packs, int group, bool is_one) {
+    await_earlier();
     using State = typename Op::State;
     constexpr int kPacks = kShortPacks;
     const int shift = __ffs(group) - 1, height = kReduceThreads >> shift, place = int(threadIdx.x) & (group - 1);
@@ -195,6 +199,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
         const int own = place + u * place_step;
         if (row < rows && own < packs) taken[u] = x[row * packs + own];
     }
+    let_next_begin();
     State all[kPacks];
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
@@ -227,7 +232,8 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
 // A block is `width` packs of columns wide, a power of two. In is a storage type, or Partial.
 template <typename Op, typename In, int V>
 __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
-    const Pack<In, V>* __restrict__ x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width) {
+    const Pack<In, V>* x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width) {
+    await_earlier();
     using State = typename Op::State;
     extern __shared__ __align__(16) unsigned char room[];
     auto* shared = reinterpret_cast<State*>(room);  // [V][threads]
@@ -243,6 +249,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     for (State& one : mine) one = Op::identity();
     x += (outer * length + begin) * packs + column;
     take_packs<Op>(mine, x, packs, above, size, height, int(begin), true);
+    let_next_begin();
     for (int half = height / 2; half > 0; half /= 2) {
         if (above < 2 * half) {
             #pragma unroll
@@ -327,19 +334,19 @@ cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& ou
         const bool is_one = shape.length > shape.width;
         const int64_t each = (is_one ? 1 : kShortPacks) * (kReduceThreads / shape.width);
         const unsigned blocks = unsigned(divided_up(shape.outer, each));
-        reduce_short_rows<Op, In, V><<<blocks, kReduceThreads, 0, stream>>>(
-            packs, out, shape.outer, int(shape.length), shape.width, is_one);
-    } else if (shape.by_rows) {
+        return launched(
+            reduce_short_rows<Op, In, V>, blocks, kReduceThreads, stream, packs, out, shape.outer, int(shape.length),
+            shape.width, is_one);
+    }
+    if (shape.by_rows) {
         auto kernel = reduce_rows<Op, In, V, false>;
         if constexpr (takes_segments<Op, V>) kernel = shape.segments > 1 ? reduce_rows<Op, In, V, true> : kernel;
-        kernel<<<grid, kReduceThreads, 0, stream>>>(packs, out, shape, shape.part());
-    } else {
-        const int threads = shape.width * shape.height;
-        const size_t bytes = V * threads * sizeof(typename Op::State);
-        reduce_columns<Op, In, V><<<grid, threads, bytes, stream>>>(
-            packs, out, shape.length, shape.inner, shape.part(), shape.width);
+        return launched(kernel, grid, kReduceThreads, stream, packs, out, shape, shape.part());
     }
-    return cudaGetLastError();
+    const int threads = shape.width * shape.height;
+    return launched_with(
+        reduce_columns<Op, In, V>, grid, threads, V * threads * sizeof(typename Op::State), stream, packs, out, shape.length,
+        shape.inner, shape.part(), shape.width);
 }
 
 }  // namespace kernelwright

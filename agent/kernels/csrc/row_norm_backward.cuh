@@ -4,19 +4,20 @@
 // Few rows go by norm_gradients_few.cuh, rows that do not fit into an SM by row_norm_backward_long.cuh.
 #pragma once
 
+#include <type_traits>
+
 #include "norm_gradients.cuh"
 #include "norm_gradients_few.cuh"
 
 namespace kernelwright {
 
-constexpr int kSumLanes = 8;  // threads that add up the partial sums of a column
-constexpr int64_t kFewNormRows = 512;
+constexpr int kSumLanes = 16;  // threads that add up the partial sums of a column
+constexpr int64_t kFewNormRows = 512;  // that go by one launch
 
 // Blocks of (kWarp columns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
 template <typename P>
 __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
-    const float* __restrict__ partials, P* __restrict__ dweight, P* __restrict__ dbias, int64_t parts,
-    int64_t length) {
+    const float* partials, P* dweight, P* dbias, int64_t parts, int64_t length) {
     __shared__ float of_lane[kSumLanes][kWarp];
     await_earlier();
     P* gradient = blockIdx.y == 0 ? dweight : dbias;
@@ -26,7 +27,7 @@ __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
     if (column < length) {
         partials += blockIdx.y * parts * length + column;
         #pragma unroll 8
-        for (int64_t part = threadIdx.y; part < parts; part += kSumLanes) sum += __ldcg(partials + part * length);
+        for (int64_t part = threadIdx.y; part < parts; part += kSumLanes) sum += partials[part * length];
     }
     of_lane[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
     gradient[column] = from_float<P>(sum);
 }
 
-// Of `parts` rows of partial sums, by a kernel that the one before it has let start.
+// Of `parts` rows of partial sums.
 template <typename P>
 cudaError_t launch_parameter_sums(const AddRowBackward& args, int64_t parts) {
     const int64_t columns = (args.length + kWarp - 1) / kWarp;
@@ -63,17 +64,20 @@ cudaError_t launch_gradients(const AddRowBackward& args) {
     return done == cudaSuccess && wants_parameters(args) ? launch_parameter_sums<P>(args, plan.blocks) : done;
 }
 
+// What takes rows of so many packs best, by times on an H100.
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_backward(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
     const auto by = [&](auto team) { return launch_gradients<decltype(team), kCentred, kSum, T, P, V>(args); };
     if (args.rows <= kFewNormRows) return launch_few_rows<kCentred, kSum, T, P, V>(args);
     if constexpr (V == 1) {
-        return by(Teams<0, 8, 1024>{});
+        return by(Teams<0, 8, 768>{});
     } else {
-        if (packs <= 16) return by(Teams<16, 1, 512, 2>{});
+        using Shortest = std::conditional_t<kCentred, Teams<16, 1, 768>, Teams<16, 1, 512, 2>>;
+        if (packs <= 16) return by(Shortest{});
         if (packs <= 32 || (packs > 64 && packs <= 512)) return by(Teams<0, 1, 512, 2>{});
         if (packs <= 1024) return by(Teams<0, 2, 512>{});
+        if (packs <= 1536) return by(Teams<0, 3, 512>{});
         return by(Teams<0, 4, 512>{});
     }
 }

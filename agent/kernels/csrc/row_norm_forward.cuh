@@ -18,7 +18,7 @@ constexpr int64_t kFewPacks = 132 * kTileThreads;  // one for each thread of a b
 // Moments of this thread's share of a row, for RMSNorm about zero; of a sum, which it stores.
 template <bool kCentred, bool kSum, typename T, int V>
 __device__ __forceinline__ Moments share_of_row(
-    const Pack<T, V>* __restrict__ x, const Pack<T, V>* __restrict__ residual, Pack<T, V>* added, int64_t packs) {
+    const Pack<T, V>* x, const Pack<T, V>* residual, Pack<T, V>* added, int64_t packs) {
     const int64_t step = blockDim.x;
     Moments all = {0.0f, 0.0f, 0.0f};
     for (int64_t first = threadIdx.x; first < packs; first += kTilePacks * step) {
@@ -50,9 +50,10 @@ __device__ __forceinline__ Moments share_of_row(
 
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 __global__ void __launch_bounds__(kTileThreads) norm_streamed(
-    const Pack<T, V>* __restrict__ x, const Pack<T, V>* __restrict__ residual, const Pack<P, V>* __restrict__ weight,
-    const Pack<P, V>* __restrict__ bias, Pack<T, V>* __restrict__ y, Pack<T, V>* added, float* __restrict__ means,
-    float* __restrict__ rstds, int64_t packs, float eps) {
+    const Pack<T, V>* x, const Pack<T, V>* residual, const Pack<P, V>* weight, const Pack<P, V>* bias,
+    Pack<T, V>* __restrict__ y, Pack<T, V>* added, float* __restrict__ means, float* __restrict__ rstds, int64_t packs,
+    float eps) {
+    await_earlier();
     __shared__ Moments of_warp[kMaxWarps];
     const int64_t row = blockIdx.x, begin = row * packs;
     if (kSum) {
@@ -77,12 +78,12 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
 
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_streamed(const AddRowForward& args) {
-    norm_streamed<kCentred, kSum, T, P, V><<<unsigned(args.rows), kTileThreads, 0, args.stream>>>(
+    return launched(
+        norm_streamed<kCentred, kSum, T, P, V>, unsigned(args.rows), kTileThreads, args.stream,
         static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual),
         static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
         static_cast<Pack<T, V>*>(args.y), static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.length / V,
         float(args.eps));
-    return cudaGetLastError();
 }
 
 // What holds rows of so many packs best, by times on an H200.
@@ -102,23 +103,29 @@ cudaError_t launch_forward(const AddRowForward& args) {
     if constexpr (V == 1) {
         if (packs <= 2048) return held(Held<0, 4, 512, 2, true>{});
     } else {
-        if (packs <= 8) return held(Held<8, 1, 256, 8, true>{});
-        if (packs <= 16) return held(Held<16, 1, 256, 8, true>{});
-        if (packs <= 32) return held(Held<16, 2, 256, kSum ? 5 : 6, true>{});
+        // Parameters in float32 beside 16-bit elements take twice the registers. What does not fit would be kept in
+        // memory, which costs more than fewer blocks or parameters that come late.
+        constexpr bool kSlim = sizeof(P) == sizeof(T);
+        constexpr int kBlocksOfOne = kSlim ? 8 : 6, kBlocksOfTwo = kSlim && !kSum ? 6 : 5;
+        if (packs <= 8) return held(Held<8, 1, 256, kBlocksOfOne, true>{});
+        if (packs <= 16) return held(Held<16, 1, 256, kBlocksOfOne, true>{});
+        if (packs <= 32) return held(Held<16, 2, 256, kBlocksOfTwo, kSlim>{});
         if constexpr (sizeof(T) == sizeof(float)) {
             if (packs <= 48) return held(Held<16, 3, 256, 4, true>{});
         }
         if (args.rows * packs <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
-        if (packs <= 64) return held(Held<32, 2, 256, kSum ? 5 : 6, true>{});
-        if (packs <= 96) return held(Held<32, 3, 128, 12>{});
-        if constexpr (!kSum) {  // of a sum four packs do not fit
-            if (packs <= 128) return held(Held<32, 4, 128, 12>{});
-        }
-        if (packs <= (kSum ? 1024 : 512)) return held(Held<0, 2, 512, kSum ? 3 : 4>{});
+        if (packs <= 64) return held(Held<32, 2, 256, kBlocksOfTwo, kSlim>{});
+        if (packs <= 96) return held(Held<32, 3, 128, kSlim ? 12 : 10>{});
         if constexpr (!kSum) {
-            if (packs <= 2048) return held(Held<0, 4, 512, 3>{});
+            if (packs <= 128) return held(Held<32, 4, 128, kCentred ? (kSlim ? 12 : 10) : 8, !kCentred>{});
+            if (packs <= 512) return held(Held<0, 2, 512, kCentred && !kSlim ? 3 : 4>{});
         }
-        if (packs <= 2048) return held(Held<0, 2, kTileThreads, 2>{});
+        if constexpr (kSum) {
+            if (packs <= 1024) return held(Held<0, 2, 512, kSlim ? 3 : 2>{});
+            if (packs <= 2048) return held(Held<0, 2, kTileThreads, kSlim ? 2 : 1>{});
+        } else if (packs <= 2048) {
+            return held(Held<0, 4, 512, kCentred && !kSlim ? 2 : 3>{});
+        }
     }
     if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});
     return launch_streamed<kCentred, kSum, T, P, V>(args);

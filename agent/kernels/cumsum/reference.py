@@ -3,8 +3,8 @@
 import torch
 import torch.nn as nn
 
-batch_size = 8192
-length = 8192
+batch_size = 2048
+length = 32768
 
 
 class Model(nn.Module):

@@ -98,13 +98,12 @@ def _in_chunks(
     ignored, mean = settings
     rows, flat = x.reshape(-1, x.shape[-1]).contiguous(), target.reshape(-1).contiguous()
     made = _shapes(x, weight, bias, target, *settings, wanted)
-    counted = (flat != ignored).sum()
-    share = 1 / counted.to(made[0].dtype) if mean else torch.ones_like(made[0])
-    size = _rows_at_once(len(rows), weight, made[0].element_size(), wanted[1])
+    exact = made[0].dtype
+    share = (flat != ignored).sum(dtype=exact).reciprocal() if mean else torch.ones_like(made[0])
+    size = _rows_at_once(len(rows), weight, exact.itemsize, wanted[1])
     alone, losses = size >= len(rows), []
-    sums = [torch.zeros_like(one, dtype=made[0].dtype) for one in made[2:]]
-    if alone:
-        sums[0] = made[2]
+    sums = [made[2] if alone else torch.zeros_like(made[2], dtype=exact)]
+    sums.append(torch.zeros_like(made[3], dtype=exact))
     for first in range(0, len(rows), size):
         part = rows[first : first + size]
         logits = F.linear(part, weight, bias)
@@ -116,8 +115,8 @@ def _in_chunks(
         elif wanted[1]:
             sums[0] += logits.T @ part
         if wanted[2]:
-            sums[1] += logits.sum(0, dtype=made[0].dtype)
-    loss = torch.cat(losses).sum() * share
+            sums[1] += logits.sum(0, dtype=exact)
+    loss = (losses[0] if alone else torch.cat(losses)).sum() * share
     return (loss, made[1], *(total.to(x.dtype) for total in sums))
 
 

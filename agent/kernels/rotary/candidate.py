@@ -27,6 +27,7 @@ torch::Tensor rotary(torch::Tensor x, torch::Tensor cos, torch::Tensor sin, bool
     const torch::Tensor sines = kernelwright::parameter(sin, sin.numel());
     torch::Tensor y = torch::empty(x.sizes(), x.options());
     if (x.numel() == 0) return y;
+    if (half == 0) return y.copy_(x);
     C10_CUDA_CHECK(kernelwright::rotary::forward(
         {x.data_ptr(), cosines.data_ptr(), sines.data_ptr(), y.data_ptr(), x.numel() / size, 1, positions,
          size, half, 0, interleaved, 0, dtype, kernelwright::dtype_of(cosines, sines, x),

@@ -72,7 +72,7 @@ def _checked(x: torch.Tensor, table: torch.Tensor, dim: int, leading: tuple[int,
 
 
 def _takes(x: torch.Tensor, table: torch.Tensor, sin: torch.Tensor | None) -> bool:
-    if x.numel() == 0 or routing.is_disabled():
+    if x.numel() == 0 or table.numel() == 0 or routing.is_disabled():
         return False
     if table.requires_grad or (sin is not None and sin.requires_grad):
         routing.fall_back(KERNEL, "a table wants a gradient")

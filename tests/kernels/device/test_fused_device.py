@@ -159,8 +159,21 @@ def test_turns_in_place_and_back(dim: int, interleaved: bool, offset: int, dtype
     np.testing.assert_allclose(dx.astype("float64"), truth.grad.numpy(), rtol=allowed, atol=allowed)
 
 
+def test_turns_of_four_rows() -> None:
+    """More pairs than threads at once, with rows of one position beside each other."""
+    kit, positions, inner, pairs = Kit("float32", 0), 530, 32, 32
+    x = kit.draw(positions, inner, 2 * pairs)
+    cos, sin = (kit.draw(positions, pairs) for _ in range(2))
+    y, sizes = kit.room(*x.shape), (positions * inner, inner, positions, 2 * pairs, pairs)
+    run(kit.device, "rotary_forward", rotary.FORWARD, x, cos, sin, y, *sizes, 0, True, 0, 0, 0, 0, 0)
+    kit.close(y, rotary.in_torch(exact(x), exact(cos), exact(sin), -3, True))
+
+
 @EVERY
-@pytest.mark.parametrize(("rows", "length", "offset"), [(9, 33, 1), (5, 2_000, 0), (2, 36_872, 0)])
+@pytest.mark.parametrize(
+    ("rows", "length", "offset"),
+    [(70, 8, 0), (9, 33, 1), (5, 997, 0), (5, 2_000, 0), (257, 1_100, 0), (2, 36_872, 0)],
+)
 @pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.01)])
 def test_losses(rows: int, length: int, offset: int, smoothing: float, z_loss: float, dtype: str) -> None:
     """The first row is ignored; losses and their gradient in the dtype of the logits, or in float32."""

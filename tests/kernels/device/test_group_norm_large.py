@@ -11,7 +11,8 @@ from device_library import Array, Device, build_runtime
 from kernels.device.group_norm_library import BACKWARD, FORWARD, Call, Options, Sizes, one_text
 
 STAND_IN = {
-    f"{name}_sm90.cuh": Path(__file__).with_name(f"{name}_stand_in.cuh") for name in ("bulk", "cluster")
+    f"{name}.cuh": Path(__file__).with_name(f"{name.removesuffix('_sm90')}_stand_in.cuh")
+    for name in ("bulk_sm90", "cluster_sm90", "launched")
 }
 FACE = """
 using namespace kernelwright::group_norm;

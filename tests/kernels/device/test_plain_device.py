@@ -122,6 +122,7 @@ def test_a_large_common_offset_costs_no_digits() -> None:
 
 Reduction = Callable[[Kit, tuple[int, int, int]], None]
 SHAPES = [
+    (70, 8, 1),
     (70, 33, 1),
     (70, 24, 1),
     (70, 49, 1),

@@ -59,6 +59,7 @@ __device__ __forceinline__ void each_pixel(const Sizes& s, const float* c, const
 __global__ void __launch_bounds__(kSlopeThreads) sum_slopes(
     const float* c, const Norm* norms, const Moments* moments, const float* dy, const float* y, Slopes* parts,
     const __grid_constant__ Sizes s, int width) {
+    await_earlier();
     __shared__ Slopes of_warp[kSlopeThreads / 32][kSlopeChannels];
     const int first = blockIdx.y * kSlopeChannels;
     const int64_t image = blockIdx.z;
@@ -98,6 +99,7 @@ __global__ void __launch_bounds__(kSlopeThreads) sum_slopes(
 __global__ void __launch_bounds__(kMergeThreads) merge_slopes(
     const Slopes* parts, int count, const Moments* moments, const float* gamma, float* sums, Back* backs,
     const __grid_constant__ Sizes s, int width) {
+    await_earlier();
     __shared__ double of_warp[kMergeThreads / 32];
     const int first = blockIdx.x * width;
     const int64_t image = blockIdx.y, row = image * s.channels;
@@ -125,9 +127,9 @@ __global__ void __launch_bounds__(kMergeThreads) merge_slopes(
 
 // Blocks as those of `sum_slopes`; dc [n, channels, rows, columns].
 __global__ void __launch_bounds__(kSlopeThreads) put_gradients(
-    const float* __restrict__ c, const Norm* __restrict__ norms, const Back* __restrict__ backs,
-    const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ dc,
+    const float* c, const Norm* norms, const Back* backs, const float* dy, const float* y, float* __restrict__ dc,
     const __grid_constant__ Sizes s) {
+    await_earlier();
     const int first = blockIdx.y * kSlopeChannels;
     const int64_t image = blockIdx.z, pixels = static_cast<int64_t>(s.rows) * s.columns;
     Norm norm[kSlopeChannels];

@@ -41,18 +41,19 @@ T* in_workspace(const Forward& f, int64_t begin) {
     return reinterpret_cast<T*>(static_cast<char*>(f.workspace) + begin);
 }
 
-inline void merge(const Forward& f, const Workspace& w, int64_t parts_of_image, Moments* moments = nullptr) {
+inline cudaError_t merge(const Forward& f, const Workspace& w, int64_t parts_of_image, Moments* moments = nullptr) {
     const dim3 grid(static_cast<unsigned>(f.groups), static_cast<unsigned>(f.n));
-    merge_parts<<<grid, kMergeThreads, 0, f.stream>>>(
-        in_workspace<Part>(f, w.parts), static_cast<int>(parts_of_image), f.gamma, f.beta, in_workspace<Norm>(f, w.norms), moments,
+    return launched(
+        merge_parts, grid, kMergeThreads, f.stream, in_workspace<Part>(f, w.parts), static_cast<int>(parts_of_image), f.gamma, f.beta, in_workspace<Norm>(f, w.norms), moments,
         static_cast<int>(f.channels), static_cast<int>(f.groups), f.eps);
 }
 
-inline void finish_stored(const Forward& f, const Workspace& w) {
+inline cudaError_t finish_stored(const Forward& f, const Workspace& w) {
     const Sizes s = sizes_of(f);
     const int64_t blocks = (int64_t{s.rows} * s.columns + kFinishThreads - 1) / kFinishThreads;
     const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(f.n));
-    finish<<<grid, kFinishThreads, 0, f.stream>>>(in_workspace<float>(f, w.c), in_workspace<Norm>(f, w.norms), f.y, s);
+    return launched(
+        finish, grid, kFinishThreads, f.stream, in_workspace<float>(f, w.c), in_workspace<Norm>(f, w.norms), f.y, s);
 }
 
 inline dim3 convolve_grid(const Forward& f) {
@@ -61,19 +62,19 @@ inline dim3 convolve_grid(const Forward& f) {
         static_cast<unsigned>(sizes_of(f).tiles), static_cast<unsigned>(across_channels), static_cast<unsigned>(f.n));
 }
 
-inline void convolve_stored(const Forward& f, const Workspace& w) {
+inline cudaError_t convolve_stored(const Forward& f, const Workspace& w) {
     const Sizes s = sizes_of(f);
     const dim3 grid = convolve_grid(f);
-    convolve<<<grid, kConvThreads, 0, f.stream>>>(f, s, in_workspace<float>(f, w.c), in_workspace<Part>(f, w.parts));
+    return launched(
+        convolve, grid, kConvThreads, f.stream, f, s, in_workspace<float>(f, w.c), in_workspace<Part>(f, w.parts));
 }
 
 inline cudaError_t portable(const Forward& f) {
     const int64_t tiles = sizes_of(f).tiles;
     const Workspace w = workspace_of(f, tiles, true);
-    convolve_stored(f, w);
-    merge(f, w, tiles);
-    finish_stored(f, w);
-    return cudaGetLastError();
+    cudaError_t status = convolve_stored(f, w);
+    if (status == cudaSuccess) status = merge(f, w, tiles);
+    return status == cudaSuccess ? finish_stored(f, w) : status;
 }
 
 #ifndef KW_PORTABLE_ONLY
@@ -114,10 +115,9 @@ inline cudaError_t forward(const Forward& f) {
     const Workspace w = workspace_of(f, parts_of_image(f), false);
     Part* parts = in_workspace<Part>(f, w.parts);
     const Norm* norms = in_workspace<Norm>(f, w.norms);
-    const cudaError_t status = convolve_all<kStatistics>(f, parts, norms);
-    if (status != cudaSuccess) return status;
-    merge(f, w, parts_of_image(f));
-    return convolve_all<kResult>(f, parts, norms);
+    cudaError_t status = convolve_all<kStatistics>(f, parts, norms);
+    if (status == cudaSuccess) status = merge(f, w, parts_of_image(f));
+    return status == cudaSuccess ? convolve_all<kResult>(f, parts, norms) : status;
 }
 
 }  // namespace sm90
@@ -196,16 +196,21 @@ inline cudaError_t backward(const Backward& b) {
     Slopes* parts = in_workspace<Slopes>(f, w.parts);
     Back* backs = in_workspace<Back>(f, w.backs);
     const int width = s.channels / static_cast<int>(f.groups);
-    convolve_stored(f, w.forward);
-    merge(f, w.forward, s.tiles, moments);
     const dim3 grid(static_cast<unsigned>(w.blocks), static_cast<unsigned>((f.channels + kSlopeChannels - 1) / kSlopeChannels),
                     static_cast<unsigned>(f.n));
     const dim3 groups(static_cast<unsigned>(f.groups), static_cast<unsigned>(f.n));
-    sum_slopes<<<grid, kSlopeThreads, 0, f.stream>>>(c, norms, moments, b.dy, b.y, parts, s, width);
-    merge_slopes<<<groups, kMergeThreads, 0, f.stream>>>(
-        parts, static_cast<int>(w.blocks), moments, b.gamma, b.sums, backs, s, width);
-    put_gradients<<<grid, kSlopeThreads, 0, f.stream>>>(c, norms, backs, b.dy, b.y, b.dc, s);
-    return cudaGetLastError();
+    cudaError_t status = convolve_stored(f, w.forward);
+    if (status == cudaSuccess) status = merge(f, w.forward, s.tiles, moments);
+    if (status == cudaSuccess) {
+        status = launched(sum_slopes, grid, kSlopeThreads, f.stream, c, norms, moments, b.dy, b.y, parts, s, width);
+    }
+    if (status == cudaSuccess) {
+        status = launched(
+            merge_slopes, groups, kMergeThreads, f.stream, parts, static_cast<int>(w.blocks), moments, b.gamma, b.sums, backs, s,
+            width);
+    }
+    if (status != cudaSuccess) return status;
+    return launched(put_gradients, grid, kSlopeThreads, f.stream, c, norms, backs, b.dy, b.y, b.dc, s);
 }
 
 }  // namespace kernelwright::conv_logsumexp

@@ -116,6 +116,7 @@ __device__ __forceinline__ float warp_sum(float mine) {
 // parts [n, tiles, channels].
 __global__ void __launch_bounds__(kConvThreads, kConvBlocks)
     convolve(const __grid_constant__ Forward f, const __grid_constant__ Sizes s, float* c, Part* parts) {
+    await_earlier();
     __shared__ ConvShared shared;
     const int lane = threadIdx.x % 32, own = threadIdx.x / 32 * kOwnChannels;
     const int row = lane / 4, column = lane % 4 * kRun;
@@ -189,6 +190,7 @@ __device__ __forceinline__ void activate(float (&c)[4], const Norm (&by)[4]) {
 // A thread for each of [n, rows, columns]: the logarithm of the sum over the channels, in base 2 until the end.
 __global__ void __launch_bounds__(kFinishThreads)
     finish(const float* c, const Norm* norms, float* y, const __grid_constant__ Sizes s) {
+    await_earlier();
     const int at = blockIdx.x * kFinishThreads + threadIdx.x;
     if (at >= s.rows * s.columns) return;
     const int64_t image = blockIdx.y, plane = static_cast<int64_t>(s.rows) * s.pitch;

@@ -1,6 +1,7 @@
 // Mean and variance of a group, from those of its parts, and what normalisation does to each channel.
 #pragma once
 
+#include "../../csrc/launched.cuh"
 #include "interface.h"
 
 namespace kernelwright::conv_logsumexp {
@@ -39,6 +40,7 @@ __device__ inline double block_sum(double mine, double* of_warp) {
 __global__ void __launch_bounds__(kMergeThreads)
     merge_parts(const Part* parts, int count, const float* gamma, const float* beta, Norm* norms, Moments* moments,
                 int channels, int groups, double eps) {
+    await_earlier();
     __shared__ double of_warp[kMergeThreads / 32];
     const int width = channels / groups;
     const int first = blockIdx.x * width;

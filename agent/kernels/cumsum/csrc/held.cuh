@@ -33,7 +33,7 @@ __device__ __forceinline__ void take_cluster(const Part& mine, int parts, int co
 
 // Of up to the block's threads times kRowPacks packs of a row, those of a warp side by side.
 template <bool kCluster, typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads, 3) held_rows(
+__global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
     const Pack<T, V>* x, Pack<T, V>* y, int64_t packs, int64_t part, int parts, bool reverse) {
     await_earlier();
     __shared__ float of_warp[kWarps];
@@ -41,12 +41,12 @@ __global__ void __launch_bounds__(kReduceThreads, 3) held_rows(
     const int64_t row = blockIdx.x / unsigned(parts);
     const int lane = int(threadIdx.x) % kWarp, warp = int(threadIdx.x) / kWarp, warps = int(blockDim.x) / kWarp;
     const int first = warp * kWarp * kRowPacks + lane, left = int(mine.size()) - first;
-    x += row * packs;
-    y += row * packs;
+    const int64_t at = row * packs + mine.at(first);
+    const int step = reverse ? -kWarp : kWarp;
     Pack<T, V> held[kRowPacks];
     #pragma unroll
     for (int u = 0; u < kRowPacks; ++u) {
-        if (u * kWarp < left) held[u] = x[mine.at(first + u * kWarp)];
+        if (u * kWarp < left) held[u] = x[at + u * step];
     }
     if (reverse) {
         #pragma unroll
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kReduceThreads, 3) held_rows(
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(begin + (sum += to_float(held[u].v[k])));
         if (reverse) pack = reversed(pack);
-        if (u * kWarp < left) y[mine.at(first + u * kWarp)] = pack;
+        if (u * kWarp < left) y[at + u * step] = pack;
     }
 #ifndef KW_PORTABLE_ONLY
     if constexpr (kCluster) cooperative_groups::this_cluster().barrier_wait();
@@ -108,12 +108,11 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
     const Part mine(length, part, int(blockIdx.x) % parts, reverse);
     const int first = int(threadIdx.x) / width * kColumnPacks;
     const int left = column < packs ? int(mine.size()) - first : 0;
-    x += outer * length * packs + column;
-    y += outer * length * packs + column;
+    const int64_t at = (outer * length + mine.at(first)) * packs + column, step = reverse ? -packs : packs;
     Pack<T, V> held[kColumnPacks];
     #pragma unroll
     for (int u = 0; u < kColumnPacks; ++u) {
-        if (u < left) held[u] = x[mine.at(first + u) * packs];
+        if (u < left) held[u] = x[at + u * step];
     }
     keep_stored(held);
     float before[V];
@@ -157,7 +156,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
         Pack<T, V> pack;
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(before[k] + (sums[k] += to_float(held[u].v[k])));
-        if (u < left) y[mine.at(first + u) * packs] = pack;
+        if (u < left) y[at + u * step] = pack;
     }
 #ifndef KW_PORTABLE_ONLY
     if constexpr (kCluster) cooperative_groups::this_cluster().barrier_wait();

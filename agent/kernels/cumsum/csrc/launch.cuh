@@ -234,7 +234,7 @@ Held held_for(const Forward& args) {
     };
     if (args.inner == 1) {
         const int64_t packs = args.length / V;
-        return packs > kWarp * kOfWarp ? in_parts(packs, kReduceThreads * kRowPacks, 1) : Held{};
+        return packs >= kWarp * kOfWarp ? in_parts(packs, kReduceThreads * kRowPacks, 1) : Held{};
     }
     const auto rows_of = [](int width) { return kReduceThreads / width * kColumnPacks; };
     int width = V > 1 ? kHeldWidth : kWarp;

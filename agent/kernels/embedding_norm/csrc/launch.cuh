@@ -28,10 +28,7 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int kThreads = 512;      // of a block at most: more would leave a thread too few registers
-constexpr int kVectorPacks = 4;    // in one thread's registers
-constexpr int kScalarPacks = 16;   // of one element, in one thread's registers
-constexpr int64_t kMaxLength = int64_t{kScalarPacks} * kThreads;
+constexpr int64_t kMaxLength = 8192;  // elements that a block's registers hold
 
 // A row of the result: an entry of the table, and where there are positions one of theirs. NaN of a number that is no
 // entry.
@@ -75,12 +72,14 @@ cudaError_t launch(const Forward& args) {
         return launch_held<decltype(hold), kCentred, P>(rows, static_cast<Pack<T, V>*>(args.embedded), args);
     };
     if constexpr (V == 1) {
-        return held(Held<0, kScalarPacks, kThreads, 1>{});
+        return held(Held<0, 8, 1024, 1>{});
     } else {
+        constexpr bool kSlim = sizeof(P) == sizeof(T);  // as for other rows: what does not fit costs more than fewer blocks
+        constexpr int kBlocks = kSlim ? 8 : 6;
         const int64_t packs = args.length / V;
-        if (packs <= 32) return held(Held<32, 1, 256, 8, true>{});
-        if (packs <= 256) return held(Held<0, 1, 256, 8, true>{});
-        return held(Held<0, kVectorPacks, kThreads, 2>{});
+        if (packs <= 32) return held(Held<32, 1, 256, kBlocks, true>{});
+        if (packs <= 256) return held(Held<0, 1, 256, kBlocks, true>{});
+        return held(Held<0, 4, 512, kSlim ? 2 : 1>{});
     }
 }
 

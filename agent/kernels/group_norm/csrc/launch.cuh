@@ -44,7 +44,9 @@ bool takes_path(const Call& call, int64_t path) {
 
 inline int64_t forward_path(const Forward& args) {
     if (args.path != kAuto) return args.path;
-    if (args.layout == kContiguous && is_short(args)) return kPortable;
+    const int64_t bytes = args.channels / args.groups * args.spatial * element_bytes(args.dtype);
+    const bool one_launch = args.layout == kContiguous && is_short(args);
+    if (one_launch && (bytes < kLeastBytes || args.n * args.groups <= kSms)) return kPortable;
     if (takes_path(args, kClustered)) return kClustered;
     const bool large = !resident(args.channels / args.groups * args.spatial, forward_lanes(args));
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;

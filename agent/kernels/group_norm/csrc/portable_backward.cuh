@@ -95,6 +95,8 @@ __device__ __forceinline__ void add_planes(const Backward& b, const Pieces& piec
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) plane_sums(const Backward b, const Cut cut, const int team,
                                                             Sums* sums) {
+    await_earlier();
+    let_next_begin();
     const int64_t unit = static_cast<int64_t>(blockIdx.x) * (kSliceThreads / team) + threadIdx.x / team;
     const bool mine = unit < b.n * b.channels * cut.slices;
     Pair total = {0.0, 0.0};
@@ -204,6 +206,7 @@ __device__ __forceinline__ void gradient_pack(const Backward& b, const RowTerms&
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) row_gradients(const Backward b, const Cut cut, const int team,
                                                                const int64_t blocks, const Pieces pieces) {
+    await_earlier();
     if (blockIdx.x >= blocks) {
         add_planes<T>(b, pieces, blockIdx.x - blocks);
         return;

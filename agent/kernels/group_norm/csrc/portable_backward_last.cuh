@@ -60,6 +60,8 @@ __device__ __forceinline__ Gradients<V> gradients_at(const Backward& b, const Ch
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) slab_sums(const Backward b, const Slabs cut, Sums* of_channel,
                                                           Pair* of_group) {
+    await_earlier();
+    let_next_begin();
     __shared__ Pair of_lane[kSlabThreads * V];
     __shared__ Pair of_tile[kTileGroups];
     const Slab s = slab_of(cut, blockIdx.x, b.groups, b.spatial);
@@ -109,6 +111,7 @@ __global__ void __launch_bounds__(kSlabThreads) slab_sums(const Backward b, cons
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) slab_gradients(const Backward b, const Slabs cut, const int64_t blocks,
                                                                const Pieces pieces, const Pair* of_group) {
+    await_earlier();
     if (blockIdx.x >= blocks) {
         add_planes<T>(b, pieces, blockIdx.x - blocks);
         return;

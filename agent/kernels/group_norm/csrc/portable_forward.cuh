@@ -5,6 +5,7 @@
 // blocks of the second launch take the rows in reverse, beginning with those read last.
 #pragma once
 
+#include "../../csrc/launched.cuh"
 #include "activation.cuh"
 #include "elements.cuh"
 #include "sums.cuh"
@@ -89,8 +90,8 @@ __device__ __forceinline__ Affines affines_of(const Forward& f, Place<I> at, I f
 }
 
 // y of one pack whose lane 0 is element `first` of its row. Where planes are no shorter than packs, a pack lies in one
-// channel or two, and no lane has to go another way than the others. PLAIN: neither activation nor residual.
-template <typename T, int V, bool PLAIN, typename I>
+// channel or two, and no lane has to go another way than the others.
+template <typename T, int V, typename I>
 __device__ __forceinline__ void apply_pack(const Forward& f, const Moments& m, Pack<T, V> pack, int64_t row_start,
                                            I first, I length, Place<I> at, const Affines& affines) {
     const I spatial = static_cast<I>(f.spatial);
@@ -114,12 +115,12 @@ __device__ __forceinline__ void apply_pack(const Forward& f, const Moments& m, P
             now = line_of(m, affine_here<T>(f, ++at.channel));
         }
     }
-    if (!PLAIN && f.residual != nullptr) {
+    if (f.residual != nullptr) {
         const Pack<T, V> residual = load_pack<T, V>(static_cast<const T*>(f.residual) + row_start, first, length);
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    if (!PLAIN && f.act != kNone) z = activate_pack<V>(f.act, z);
+    if (f.act != kNone) z = activate_pack<V>(f.act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
     store_pack<T, V>(static_cast<T*>(f.y) + row_start, first, length, pack);
@@ -158,8 +159,9 @@ __device__ __forceinline__ Pair sum_packs(const Held<T, V> (&packs)[P], I first,
 }
 
 // A team of `team` threads per row, which is at most kResidentPacks packs for each of them.
-template <typename T, int V, bool PLAIN>
+template <typename T, int V>
 __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, const int team) {
+    await_earlier();
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / team) + threadIdx.x / team;
     const bool mine = row < r.rows;
@@ -195,7 +197,7 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
         const int element = first + j * step;
         if (element >= length) break;
         const Affines affines = affines_of<T, V>(f, at, element, length);
-        apply_pack<T, V, PLAIN>(f, m, elements_of<T>(held[j]), start, element, length, at, affines);
+        apply_pack<T, V>(f, m, elements_of<T>(held[j]), start, element, length, at, affines);
         at.advance(channels, positions, spatial);
     }
 }
@@ -203,6 +205,8 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
 // Sums of one slice per block: partials[row * slices + slice].
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) row_moments(const Forward f, const Cut cut, Pair* partials) {
+    await_earlier();
+    let_next_begin();
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const auto [row, slice] = split(blockIdx.x, cut.slices);
     const T* x = static_cast<const T*>(f.x) + row * r.length;
@@ -226,6 +230,7 @@ __global__ void __launch_bounds__(kSliceThreads) row_moments(const Forward f, co
 
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) apply_rows(const Forward f, const Cut cut, const Pair* partials) {
+    await_earlier();
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const auto [row, slice] = split(gridDim.x - 1 - blockIdx.x, cut.slices);
     Pair total = {0.0, 0.0};
@@ -255,7 +260,7 @@ __global__ void __launch_bounds__(kSliceThreads) apply_rows(const Forward f, con
             if (first + j * kStep >= end) break;
             const int64_t element = first + j * kStep;
             const Affines affines = affines_of<T, V>(f, at, element, r.length);
-            apply_pack<T, V, false>(f, m, elements_of<T>(tile[j]), start, element, r.length, at, affines);
+            apply_pack<T, V>(f, m, elements_of<T>(tile[j]), start, element, r.length, at, affines);
             at.advance(channels, positions, f.spatial);
         }
     }

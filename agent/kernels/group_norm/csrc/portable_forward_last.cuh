@@ -120,6 +120,8 @@ __device__ __forceinline__ void sum_slab(const Forward& f, const Slabs& cut, con
 // partials[(sample * slabs + slab) * groups + group].
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) slab_moments(const Forward f, const Slabs cut, Pair* partials) {
+    await_earlier();
+    let_next_begin();
     __shared__ Pair of_lane[kSlabThreads * V];
     __shared__ Pair of_group[kTileGroups];
     const Slab s = slab_of(cut, blockIdx.x, f.groups, f.spatial);
@@ -131,6 +133,7 @@ __global__ void __launch_bounds__(kSlabThreads) slab_moments(const Forward f, co
 // Without partials a slab is the whole sample, whose sums the block makes itself.
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) apply_slab(const Forward f, const Slabs cut, const Pair* partials) {
+    await_earlier();
     __shared__ Pair of_lane[kSlabThreads * V];
     __shared__ Pair of_group[kTileGroups];
     __shared__ Moments moments[kTileGroups];

@@ -44,6 +44,7 @@ __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<
 // Of blocks of one warp along x, y counts rows.
 template <typename T>
 __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, const ShortRows r) {
+    await_earlier();
     constexpr int V = 16 / sizeof(T);
     constexpr int kWarps = kShortThreads / kWarp;
     __shared__ float first_sums[kWarps][1];
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
         const int mine = (head + i * V) / r.spatial;
         left[j] = (mine + 1) * r.spatial - (head + i * V);
         here[j] = next[j] = affine_here<T>(f, channel + mine);
-        if (left[j] < V) next[j] = affine_here<T>(f, channel + mine + 1);
+        if (left[j] < V && r.spatial >= V) next[j] = affine_here<T>(f, channel + mine + 1);
     }
     const int end = end_of<V>(threadIdx.x, head, r.length);
     Affine of_end = {};
@@ -113,11 +114,20 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
         const Line line = line_of(m, here[j]), line_after = line_of(m, next[j]);
         const auto pack = elements_of<T>(held[j]);
         Pack<float, V> z;
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            const bool is_here = k < left[j];
-            z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, is_here ? line.scale : line_after.scale,
-                          is_here ? line.level : line_after.level);
+        if (r.spatial >= V) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                const bool is_here = k < left[j];
+                z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, is_here ? line.scale : line_after.scale,
+                              is_here ? line.level : line_after.level);
+            }
+        } else {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                const int mine = channel + (head + i * V + k) / r.spatial;
+                const Line of_lane = line_of(m, affine_of<T>(f.weight, f.bias, f.param_dtype, mine));
+                z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, of_lane.scale, of_lane.level);
+            }
         }
         store_result<T, V>(f, start + head + i * V, z);
     }

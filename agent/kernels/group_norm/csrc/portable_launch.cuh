@@ -71,11 +71,11 @@ inline SlabPlan slab_plan(int64_t n, int64_t channels, int64_t spatial, int64_t 
 
 // ---- Forward
 
-// Whether a block holds a row of 16-byte packs in kShortPacks registers of each thread, and no pack has three channels.
+// Whether a block holds a row of 16-byte packs, kShortPacks in each thread.
 inline bool is_short(const Forward& f) {
     const int64_t elements = f.channels / f.groups * f.spatial;
     const int64_t v = 16 / element_bytes(f.dtype);
-    return forward_lanes(f) > 1 && f.spatial >= v && elements <= v * kShortPacks * kShortThreads && f.n * f.groups <= kMaxGrid &&
+    return forward_lanes(f) > 1 && elements <= v * kShortPacks * kShortThreads && f.n * f.groups <= kMaxGrid &&
            f.channels <= kMaxGrid;
 }
 
@@ -87,8 +87,7 @@ cudaError_t forward_short(const Forward& f) {
                             static_cast<float>(1.0 / static_cast<double>(r.length))};
     const int64_t warps = ceil_div(r.length, int64_t{kWarp} * 16 / static_cast<int64_t>(sizeof(T)));
     const dim3 block(static_cast<unsigned>(std::min<int64_t>(warps * kWarp, kShortThreads)), warps == 1 ? kRowsOfBlock : 1);
-    short_forward<T><<<static_cast<unsigned>(ceil_div(r.rows, block.y)), block, 0, f.stream>>>(f, rows);
-    return cudaGetLastError();
+    return launched(short_forward<T>, static_cast<unsigned>(ceil_div(r.rows, block.y)), block, f.stream, f, rows);
 }
 
 template <typename T, int V>
@@ -102,31 +101,28 @@ cudaError_t forward_rows(const Forward& f) {
         const int64_t grid = ceil_div(r.rows, threads / team);
         if (grid > kMaxGrid) return cudaErrorInvalidValue;
         const auto blocks = static_cast<unsigned>(grid);
-        if (f.act == kNone && f.residual == nullptr) {
-            resident_forward<T, V, true><<<blocks, threads, 0, f.stream>>>(f, team);
-        } else {
-            resident_forward<T, V, false><<<blocks, threads, 0, f.stream>>>(f, team);
-        }
-        return cudaGetLastError();
+        return launched(resident_forward<T, V>, blocks, threads, f.stream, f, team);
     }
     const Cut cut = cut_of(r.rows, r.length, V);
     const int64_t grid = r.rows * cut.slices;
     if (grid > kMaxGrid) return cudaErrorInvalidValue;
     Pair* partials = static_cast<Pair*>(f.workspace);
-    row_moments<T, V><<<static_cast<unsigned>(grid), kSliceThreads, 0, f.stream>>>(f, cut, partials);
-    apply_rows<T, V><<<static_cast<unsigned>(grid), kSliceThreads, 0, f.stream>>>(f, cut, partials);
-    return cudaGetLastError();
+    const auto blocks = static_cast<unsigned>(grid);
+    const cudaError_t error = launched(row_moments<T, V>, blocks, kSliceThreads, f.stream, f, cut, partials);
+    if (error != cudaSuccess) return error;
+    return launched(apply_rows<T, V>, blocks, kSliceThreads, f.stream, f, cut, partials);
 }
 
 template <typename T, int V>
 cudaError_t forward_slabs(const Forward& f, const SlabPlan& plan) {
     if (plan.blocks > kMaxGrid) return cudaErrorInvalidValue;
     Pair* partials = plan.cut.slabs == 1 ? nullptr : static_cast<Pair*>(f.workspace);
+    const auto blocks = static_cast<unsigned>(plan.blocks);
     if (partials != nullptr) {
-        slab_moments<T, V><<<static_cast<unsigned>(plan.blocks), kSlabThreads, 0, f.stream>>>(f, plan.cut, partials);
+        const cudaError_t error = launched(slab_moments<T, V>, blocks, kSlabThreads, f.stream, f, plan.cut, partials);
+        if (error != cudaSuccess) return error;
     }
-    apply_slab<T, V><<<static_cast<unsigned>(plan.blocks), kSlabThreads, 0, f.stream>>>(f, plan.cut, partials);
-    return cudaGetLastError();
+    return launched(apply_slab<T, V>, blocks, kSlabThreads, f.stream, f, plan.cut, partials);
 }
 
 inline SlabPlan forward_plan(const Forward& f) {
@@ -194,8 +190,7 @@ cudaError_t launch_plane_sums(const Backward& b, const Cut& cut, Sums* sums) {
     const int team = team_of(cut.packs);
     const int64_t grid = ceil_div(b.n * b.channels * cut.slices, kSliceThreads / team);
     if (grid > kMaxGrid) return cudaErrorInvalidValue;
-    plane_sums<T, V><<<static_cast<unsigned>(grid), kSliceThreads, 0, b.stream>>>(b, cut, team, sums);
-    return cudaGetLastError();
+    return launched(plane_sums<T, V>, static_cast<unsigned>(grid), kSliceThreads, b.stream, b, cut, team, sums);
 }
 
 template <typename T, int V>
@@ -207,8 +202,7 @@ cudaError_t launch_row_gradients(const Backward& b, const Pieces& pieces) {
     const int64_t grid = blocks + channel_blocks(b);
     if (grid > kMaxGrid) return cudaErrorInvalidValue;
     if (grid == 0) return cudaSuccess;
-    row_gradients<T, V><<<static_cast<unsigned>(grid), kSliceThreads, 0, b.stream>>>(b, cut, team, blocks, pieces);
-    return cudaGetLastError();
+    return launched(row_gradients<T, V>, static_cast<unsigned>(grid), kSliceThreads, b.stream, b, cut, team, blocks, pieces);
 }
 
 template <typename T, int V>
@@ -220,10 +214,11 @@ cudaError_t backward_slabs(const Backward& b, const SlabPlan& plan) {
     const int64_t bytes = aligned(b.n * plan.cut.slabs * b.channels * int64_t{sizeof(Sums)});
     Pair* of_group = reinterpret_cast<Pair*>(static_cast<char*>(b.workspace) + bytes);
     const Pieces pieces = {of_channel, plan.cut.slabs, 1, b.channels};
-    slab_sums<T, V><<<static_cast<unsigned>(plan.blocks), kSlabThreads, 0, b.stream>>>(b, plan.cut, of_channel, of_group);
-    slab_gradients<T, V><<<static_cast<unsigned>(grid), kSlabThreads, 0, b.stream>>>(
-        b, plan.cut, row_blocks(b) ? plan.blocks : 0, pieces, of_group);
-    return cudaGetLastError();
+    const cudaError_t error = launched(slab_sums<T, V>, static_cast<unsigned>(plan.blocks), kSlabThreads, b.stream, b,
+                                       plan.cut, of_channel, of_group);
+    if (error != cudaSuccess) return error;
+    return launched(slab_gradients<T, V>, static_cast<unsigned>(grid), kSlabThreads, b.stream, b, plan.cut,
+                    row_blocks(b) ? plan.blocks : 0, pieces, of_group);
 }
 
 template <typename T>

@@ -14,6 +14,9 @@
 
 namespace kernelwright::group_norm {
 
+constexpr int64_t kSms = 128;              // that every GPU of sm_90 has, about
+constexpr int64_t kLeastBytes = 8 * 1024;  // that a block of a cluster holds; smaller groups, where many, are left to others
+
 constexpr int64_t kMaxGrid = std::numeric_limits<int>::max();
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -109,10 +109,11 @@ __device__ __forceinline__ Pack<T, 1> element_of(const void* tensor, int64_t at)
 template <typename T>
 __global__ void __launch_bounds__(kMaxClusterThreads)
     cluster_backward(const __grid_constant__ Backward b, const __grid_constant__ BackwardShare share, Sums* sums) {
+    await_earlier();
+    let_next_begin();
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
-    dependents_may_begin();
     const int number = cluster_number();
     const int rank = cluster_rank();
     const int first_unit = rank * share.units + min(rank, share.more);

@@ -54,6 +54,7 @@ __device__ __forceinline__ void store_end(const Forward& f, const Moments& m, in
 template <typename T>
 __global__ void __launch_bounds__(kMaxClusterThreads)
     cluster_forward(const __grid_constant__ Forward f, const __grid_constant__ ForwardShare share) {
+    await_earlier();
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;

@@ -12,10 +12,10 @@ namespace kernelwright::group_norm::sm90 {
 
 constexpr int64_t kHeldBytes = 104 * 1024;  // that a block holds: two blocks stand on an SM
 constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
-constexpr int64_t kLeastBytes = 8 * 1024;   // less for a block does not pay, nor do smaller groups if they are many
-constexpr int64_t kLeastOfFew = 1024;       // of a group where an SM has one, or none
+constexpr int64_t kLeastOfFew = 1024;       // of a group where they are no more than kSms
 constexpr int64_t kMostShared = 224 * 1024;
-constexpr int kLeastTeam = 8;               // of threads; fewer would meet in the banks of shared memory
+constexpr int kLeastTeam = 8;               // of threads; fewer meet in the banks of shared memory
+constexpr int64_t kShortPlane = 16;         // packs; of such planes half as many threads still gain
 constexpr double kPieceCost = 2.5;
 constexpr int kMostRounds = 4;
 constexpr int64_t kMorePacks = 64;
@@ -30,8 +30,10 @@ struct Cluster {
 // some 128. Two blocks stand on SMs side by side; more of them are spread unevenly, so that it takes twice as many to fill
 // all. None where a cluster cannot hold a row, or where it is short. What that gains: benchmarks/kernels/README.md.
 inline Cluster cluster_for(int64_t rows, int64_t bytes) {
-    constexpr int64_t kSms = 128;
-    if (bytes < (rows <= kSms ? kLeastOfFew : kLeastBytes) || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {0, 0};
+    if (bytes < (rows <= kSms ? kLeastOfFew : kLeastBytes) || bytes > kMaxBlocks * kMostBytes ||
+        rows * kMaxBlocks > kMaxGrid) {
+        return {0, 0};
+    }
     int64_t blocks = 1;
     for (; blocks < kMaxBlocks; blocks *= 2) {
         const bool pairs_alone = blocks == 2 && rows * blocks <= kSms;
@@ -80,7 +82,7 @@ inline int64_t held_by(int64_t units, int64_t pieces, int64_t plane, int64_t pie
 inline Units units_for(int64_t planes, int64_t plane, Cluster cluster) {
     Units best = {kWarp, ceil_div(plane, ceil_div(plane, kMorePacks))};
     double least = 0.0;
-    for (int team = kLeastTeam; team <= kWarp; team *= 2) {
+    for (int team = plane <= kShortPlane ? kLeastTeam / 2 : kLeastTeam; team <= kWarp; team *= 2) {
         const int64_t teams = cluster.threads / team;
         for (int rounds = 1; rounds <= kMostRounds; ++rounds) {
             const int64_t pieces = std::max<int64_t>(1, std::min(rounds * teams * cluster.blocks / planes, ceil_div(plane, team)));
@@ -174,18 +176,8 @@ cudaError_t launch_clusters(const Call& call, const Share& share, void (*kernel)
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
     if (error != cudaSuccess) return error;
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = share.blocks;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(call.n * call.groups * share.blocks));
-    config.blockDim = dim3(static_cast<unsigned>(share.threads));
-    config.dynamicSmemBytes = bytes;
-    config.stream = call.stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, call, share, rest...);
+    const auto grid = static_cast<unsigned>(call.n * call.groups * share.blocks);
+    return launched_as(kernel, share.blocks, grid, share.threads, bytes, call.stream, call, share, rest...);
 }
 
 inline cudaError_t cluster_forward(const Forward& f) {

@@ -95,22 +95,13 @@ cudaError_t forward_of(const Forward& f) {
     return launch(f, plain ? stream_forward<T, true> : stream_forward<T, false>, share_of(f));
 }
 
-// dweight and dbias, where they are wanted, from `pieces` sums for each plane. The launch is under way while the one
-// before it ends.
+// dweight and dbias, where they are wanted, from `pieces` sums for each plane.
 template <typename T>
 cudaError_t launch_channels(const Backward& b, const Sums* sums, int pieces) {
     if (b.dweight == nullptr && b.dbias == nullptr) return cudaSuccess;
     const int team = power_of_two(std::max<int64_t>(b.n * pieces, 2), kChannelThreads);
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(ceil_div(b.channels, kChannelThreads / team)));
-    config.blockDim = dim3(kChannelThreads);
-    config.stream = b.stream;
-    config.attrs = &overlap;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, channel_gradients<T>, b, sums, pieces, team);
+    const auto blocks = static_cast<unsigned>(ceil_div(b.channels, kChannelThreads / team));
+    return launched(channel_gradients<T>, blocks, kChannelThreads, b.stream, b, sums, pieces, team);
 }
 
 template <typename T>

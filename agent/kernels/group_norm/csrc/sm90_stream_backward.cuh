@@ -139,10 +139,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
 }
 
-// dweight and dbias from `pieces` sums for each plane, a team of threads per channel. Launched to overlap what makes them.
+// dweight and dbias from `pieces` sums for each plane, a team of threads per channel.
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
     channel_gradients(const Backward b, const Sums* sums, const int pieces, const int team) {
+    await_earlier();
     const int channel = blockIdx.x * (kChannelThreads / team) + threadIdx.x / team;
     const int channels = static_cast<int>(b.channels);
     const int samples = static_cast<int>(b.n);
@@ -151,7 +152,6 @@ __global__ void __launch_bounds__(kChannelThreads)
     int sample = threadIdx.x % team / pieces;
     int piece = threadIdx.x % team - sample * pieces;
     Pair total = {0.0, 0.0};
-    wait_for_previous_launch();
     if (channel < channels) {
         while (sample < samples) {
             const Sums s = sums[(int64_t{sample} * channels + channel) * pieces + piece];

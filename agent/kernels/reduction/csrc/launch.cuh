@@ -188,9 +188,10 @@ __device__ __forceinline__ Index first_pack() {
 
 // Index is as wide as the elements need.
 template <typename T, int V, typename Index>
-__global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(Backward args, Layout<Index> layout) {
+__global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(
+    Backward args, Pack<T, V>* __restrict__ dx, Layout<Index> layout) {
+    await_earlier();
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    auto* dx = static_cast<Pack<T, V>*>(args.dx);
     const Index first = first_pack<Index>();
     Pack<T, V> taken[kTilePacks];
     #pragma unroll
@@ -213,35 +214,48 @@ __global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(Backward arg
 
 // A pack whose results have their place each is not read: the gradient is there, and 0 elsewhere.
 template <typename T, int V, typename Index>
-__global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(Backward args, Layout<Index> layout) {
+__global__ void __launch_bounds__(kReduceThreads, 3) gradients_of_largest(
+    Backward args, Pack<T, V>* __restrict__ dx, Layout<Index> layout) {
+    await_earlier();
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    auto* dx = static_cast<Pack<T, V>*>(args.dx);
     const Index first = first_pack<Index>();
+    typename Layout<Index>::Found found[kTilePacks];
+    Pack<T, V> taken[kTilePacks];
+    bool is_read[kTilePacks];
+    // Which packs are read has to be known for all of them before the first is waited for.
+    #pragma unroll
+    for (int u = 0; u < kTilePacks; ++u) {
+        found[u] = layout.template of<V>(min(Index(first + u * kReduceThreads), Index(layout.packs - 1)));
+        const OfResult<int, V> code(args.beside, found[u].result, layout.has_one);
+        int least = code.v[0];
+        #pragma unroll
+        for (int k = 1; k < V; ++k) least = min(least, code.v[k]);
+        is_read[u] = least < 0;
+    }
+    #pragma unroll
+    for (int u = 0; u < kTilePacks; ++u) {
+        if (is_read[u]) taken[u] = x[min(Index(first + u * kReduceThreads), Index(layout.packs - 1))];
+    }
     #pragma unroll
     for (int u = 0; u < kTilePacks; ++u) {
         const Index place = first + u * kReduceThreads;
         if (place >= layout.packs) return;
-        const auto found = layout.template of<V>(place);
-        const OfResult<int, V> code(args.beside, found.result, layout.has_one);
-        const OfResult<T, V> dy(args.dy, found.result, layout.has_one);
-        int least = code.v[0];
-        #pragma unroll
-        for (int k = 1; k < V; ++k) least = min(least, code.v[k]);
+        const OfResult<int, V> code(args.beside, found[u].result, layout.has_one);
+        const OfResult<T, V> dy(args.dy, found[u].result, layout.has_one);
         Pack<T, V> made;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            const int here = found.in_length + (layout.has_one ? k : 0);
+            const int here = found[u].in_length + (layout.has_one ? k : 0);
             made.v[k] = code.v[k] == here ? dy.v[k] : from_float<T>(0.0f);
         }
-        if (least < 0) {
-            const Pack<T, V> taken = x[place];
-            const OfResult<T, V> y(args.y, found.result, layout.has_one);
+        if (is_read[u]) {
+            const OfResult<T, V> y(args.y, found[u].result, layout.has_one);
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                if (code.v[k] >= 0) continue;
-                const bool stands = to_float(taken.v[k]) == to_float(y.v[k]);
+                const bool stands = to_float(taken[u].v[k]) == to_float(y.v[k]);
                 const float share = to_float(dy.v[k]) / float(-1 - code.v[k]);
-                made.v[k] = from_float<T>(code.v[k] == -1 ? NAN : stands ? share : 0.0f);  // a NaN stands nowhere
+                const T shared = from_float<T>(code.v[k] == -1 ? NAN : stands ? share : 0.0f);  // a NaN stands nowhere
+                if (code.v[k] < 0) made.v[k] = shared;
             }
         }
         dx[place] = made;
@@ -257,8 +271,8 @@ cudaError_t launch(const Backward& args, int64_t packs) {
         Index(packs), Divisor<Index>((has_one ? args.r1 : args.c) / V), Divisor<Index>(args.r1),
         Divisor<Index>(args.b), Divisor<Index>(args.r2), has_one, args.r2 == 1};
     const auto kernel = args.kind == kAmax ? gradients_of_largest<T, V, Index> : gradients_of_norm<T, V, Index>;
-    kernel<<<unsigned(blocks), kReduceThreads, 0, args.stream>>>(args, layout);
-    return cudaGetLastError();
+    return launched(
+        kernel, unsigned(blocks), kReduceThreads, args.stream, args, static_cast<Pack<T, V>*>(args.dx), layout);
 }
 
 template <typename T, int V>

@@ -1,0 +1,73 @@
+// Threads that take a row together: what they add up over it, and the next rows on their way in shared memory.
+#pragma once
+
+#include "async_copy.cuh"
+#include "row_norm.cuh"
+
+namespace kernelwright {
+
+// Who takes a row: kTeam neighbouring lanes of a warp, or where that is 0 whole warps, each thread up to kPacks packs.
+// kBlocks of kThreads have to stand on an SM.
+template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_ = 1>
+struct Teams {
+    static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_;
+
+    static int team(int64_t packs) { return kTeam == 0 ? int(block_for(packs, kPacks)) : kTeam; }
+};
+
+struct RowSums {
+    float plain, with_normal;  // of g and g * xhat, g = dy * weight
+};
+
+// Over `lanes` neighbouring lanes, in each of them.
+template <int lanes, bool kCentred>
+__device__ __forceinline__ RowSums lanes_sums(RowSums mine) {
+    #pragma unroll
+    for (int offset = lanes / 2; offset > 0; offset /= 2) {
+        if (kCentred) mine.plain += __shfl_xor_sync(0xffffffff, mine.plain, offset);
+        mine.with_normal += __shfl_xor_sync(0xffffffff, mine.with_normal, offset);
+    }
+    return mine;
+}
+
+// Over a team of whole warps, in each of its threads; all threads of the block call it. `of_warp` is shared memory for
+// kMaxWarps, which no other call uses until all have been here again.
+template <bool kCentred>
+__device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, int threads) {
+    mine = lanes_sums<kWarp, kCentred>(mine);
+    const int warps = threads / kWarp, warp = int(threadIdx.x) / kWarp, lane = int(threadIdx.x) % kWarp;
+    if (warps == 1) return mine;
+    if (lane == 0) of_warp[warp] = mine;
+    __syncthreads();
+    return lanes_sums<kWarp, kCentred>(lane < warps ? of_warp[warp / warps * warps + lane] : RowSums{0.0f, 0.0f});
+}
+
+// The compiler would keep what it has read of shared memory, in registers that the sums need.
+__device__ __forceinline__ void read_again() { asm volatile("" ::: "memory"); }
+
+// A thread's packs of the rows that its team has in shared memory.
+template <int kTensors, int kPacks, typename T, int V>
+struct RowRing {
+    Pack<T, V>* mine;
+    int first, step, packs;  // the thread's packs of a row: `first`, a step apart
+
+    __device__ __forceinline__ Pack<T, V>& at(int stage, int tensor, int u) const {
+        return mine[((stage * kTensors + tensor) * kPacks + u) * int(blockDim.x)];
+    }
+
+    // What is not there adds nothing: zeros, from the thread's pack `begin` on.
+    __device__ __forceinline__ void clear(int stage, int begin) const {
+        #pragma unroll
+        for (int i = 0; i < kTensors * kPacks; ++i) {
+            if (i % kPacks >= begin) at(stage, 0, i) = Pack<T, V>{};
+        }
+    }
+
+    __device__ __forceinline__ void copy(int stage, int tensor, const Pack<T, V>* row) const {
+        each_pack<kPacks>(first, step, packs, [&](int u, int64_t place) {
+            copy_async(&at(stage, tensor, u), row + place);
+        });
+    }
+};
+
+}  // namespace kernelwright

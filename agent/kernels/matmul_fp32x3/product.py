@@ -26,7 +26,7 @@ WHOLE: Parts = ("whole", "whole", "whole")
 LEAST_DEPTH, ALL_DEPTH = 32, 512
 """Of csrc/launch.cuh, and of csrc/operands_sm90.cuh: up to which there are four products."""
 _TILE, _STAGE, _SMS = 128, 64, 132
-_STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 8.0
+_STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 6.5
 """Of a stage of a tile with three products, with four, of a tile, of a product, of a kernel before it."""
 _AT_ONCE_US, _STAGE_AT_ONCE_US = 17.0, 0.7
 """Of a product in one launch (csrc/at_once_sm90.cuh), and of each of its stages."""

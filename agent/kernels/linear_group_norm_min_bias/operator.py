@@ -23,7 +23,7 @@ ENVELOPE = (
     "float32 alone, under autocast too; linear_bias, gamma and beta each optional",
     "fp32x3: the product of linear_fp32x3; groups of 8, 16, 32, 64 or 128 features in its epilogue, others in"
     " a pass of their own",
-    "ieee: float32 arithmetic on every GPU",
+    "ieee: float32 arithmetic on every GPU, the product by torch's SGEMM unless torch may use TF32",
 )
 FORWARD = "16qd2q"
 """Forward of csrc/launch.cuh."""

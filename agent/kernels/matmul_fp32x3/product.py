@@ -113,6 +113,17 @@ def shape_of(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
     return (*batch, a.shape[-2], b.shape[-1])
 
 
+def is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
+    """Whether there is a product and c broadcasts to it; the rest, errors too, is torch's to answer."""
+    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not a.numel() or not b.numel():
+        return False
+    try:
+        shape = shape_of(a, b)
+        return c is None or joined(c.shape, shape) == shape
+    except RuntimeError:
+        return False
+
+
 def multiplied(
     a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str, parts: Parts = WHOLE
 ) -> torch.Tensor:

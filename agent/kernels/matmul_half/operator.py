@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from agent.kernels import routing
-from agent.kernels.matmul_fp32x3.product import Sum, joined, matrices, shape_of
+from agent.kernels.matmul_fp32x3.product import Sum, is_right, matrices, shape_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
 
 F = torch.nn.functional
@@ -50,16 +50,7 @@ def matmul_half(
 
 
 def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
-    """What torch refuses, and what leaves nothing to compute, is torch's to answer."""
-    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not a.numel() or not b.numel():
-        return False
-    if a.dtype != b.dtype or (c is not None and c.dtype != a.dtype):
-        return False
-    try:
-        shape = shape_of(a, b)
-        return c is None or joined(c.shape, shape) == shape
-    except RuntimeError:
-        return False
+    return a.dtype == b.dtype and (c is None or c.dtype == a.dtype) and is_right(a, b, c)
 
 
 def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:

@@ -33,9 +33,10 @@ def linear_fp32x3(
     """x [*, k] @ weight [n, k].T + bias [n], as F.linear with TF32 off, and at least as accurate.
 
     precision is fp32x3 (tensor cores, where there are those of sm_90 and they are faster) or ieee (float32
-    arithmetic: torch's SGEMM, or product by product where torch may use TF32). The weight is split in every call unless it comes from `prepare_weight`. What the kernel does
-    not take goes to torch, visibly. Raises ValueError for another precision and for a prepared weight that
-    has changed, and what torch raises. Ootomo and Yokota, arXiv 2203.03341.
+    arithmetic: torch's SGEMM, or product by product where torch may use TF32). The weight is split in every
+    call unless it comes from `prepare_weight`. What the kernel does not take goes to torch, visibly. Raises
+    ValueError for another precision and for a prepared weight that has changed, and what torch raises.
+    Ootomo and Yokota, arXiv 2203.03341.
     """
     product.number_of(precision)
     packed = None

@@ -78,16 +78,18 @@ def is_worth_zeros(batch: int, m: int, n: int, k: int) -> bool:
 
 
 def with_zeros(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
-    """The same with zeros up to a multiple of 8 in the depth and the columns: cuBLAS multiplies rows that
-    begin at odd elements by kernels that load each element alone."""
-    k, n = b.shape[-2:]
-    more_k, more_n = -k % 8, -n % 8
+    """The same with zeros up to a multiple of 8 in the depth, the columns and one matrix's rows: cuBLAS
+    multiplies rows that begin at odd elements by kernels that load each element alone, and takes half as long
+    again where there is an odd number of rows."""
+    m, (k, n) = a.shape[-2], b.shape[-2:]
+    more_m, more_k, more_n = -m % 8 if a.dim() == b.dim() == 2 else 0, -k % 8, -n % 8
     c = added.c
     if c is not None and c.dim() > 0 and c.shape[-1] == n:
         c = F.pad(c, (0, more_n))
-    a, b = _sized(a, a.shape[-2], k + more_k), _sized(b, k + more_k, n + more_n)
-    y = _by_torch(a, b, added._replace(c=c))
-    return _sized(y, y.shape[-2], n)
+    if c is not None and c.dim() > 1 and c.shape[-2] == m:
+        c = F.pad(c, (0, 0, 0, more_m))
+    a, b = _sized(a, m + more_m, k + more_k), _sized(b, k + more_k, n + more_n)
+    return _sized(_by_torch(a, b, added._replace(c=c)), m, n)
 
 
 def _sized(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:

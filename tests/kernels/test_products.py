@@ -199,7 +199,7 @@ def test_a_convolution_that_is_left_to_torch_has_torchs_values(monkeypatch: pyte
     torch.testing.assert_close(found, F.conv2d(x, weight, bias, padding=1))
 
 
-@pytest.mark.parametrize("added", [None, (9,), (5, 1), ()], ids=str)
+@pytest.mark.parametrize("added", [None, (9,), (5, 1), (5, 9), (1, 9), ()], ids=str)
 def test_zeros_change_no_product_of_halves(added: tuple[int, ...] | None) -> None:
     a, b = (torch.randint(-3, 4, size).bfloat16() for size in ((3, 5, 7), (7, 9)))
     c = None if added is None else torch.randint(-3, 4, added).bfloat16()

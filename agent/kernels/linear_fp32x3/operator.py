@@ -19,9 +19,9 @@ FORWARD, SPLIT = product.FORWARD, product.SPLIT
 ENVELOPE = (
     "x of any rank from 1, weight of rank 2, any sizes; copied where they are not contiguous",
     "float32 alone, under autocast too",
-    "fp32x3: three fp16 products on the tensor cores of sm_90, sums in float32; the ieee path where K is"
-    " below 256 and on other GPUs",
-    "ieee: float32 arithmetic on every GPU",
+    "fp32x3: three fp16 products on the tensor cores of sm_90, sums in float32, from a K of 256 and at sizes"
+    " where that is faster; elsewhere as ieee",
+    "ieee: float32 arithmetic on every GPU, by torch's SGEMM unless torch may use TF32",
     "an infinity meets a value below 2^-39 of its row's largest as if that were 0",
 )
 
@@ -32,10 +32,11 @@ def linear_fp32x3(
 ) -> torch.Tensor:  # fmt: skip
     """x [*, k] @ weight [n, k].T + bias [n], as F.linear with TF32 off, and at least as accurate.
 
-    precision is fp32x3 (tensor cores, where there are those of sm_90) or ieee (float32 arithmetic, product by
-    product). The weight is split in every call unless it comes from `prepare_weight`. What the kernel does
-    not take goes to torch, visibly. Raises ValueError for another precision and for a prepared weight that
-    has changed, and what torch raises. Ootomo and Yokota, arXiv 2203.03341.
+    precision is fp32x3 (tensor cores, where there are those of sm_90 and they are faster) or ieee (float32
+    arithmetic: torch's SGEMM, or product by product where torch may use TF32). The weight is split in every
+    call unless it comes from `prepare_weight`. What the kernel does not take goes to torch, visibly. Raises
+    ValueError for another precision and for a prepared weight that has changed, and what torch raises.
+    Ootomo and Yokota, arXiv 2203.03341.
     """
     product.number_of(precision)
     packed = None

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from agent.kernels import routing
-from agent.kernels.matmul_fp32x3.product import has_tensor_cores
+from agent.kernels.matmul_fp32x3.product import has_tensor_cores, is_worth_at
 from agent.kernels.operators import address, stream
 from agent.kernels.replaying import watching
 
@@ -25,11 +25,17 @@ def number_of(precision: str) -> int:
     return PRECISIONS[precision]
 
 
-def is_torchs(x: torch.Tensor, precision: str) -> bool:
-    """Whether torch's SGEMM computes on CUDA, which is faster than the ieee path, and not left to TF32."""
+def is_torchs(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None, precision: str) -> bool:
+    """Whether torch's SGEMM computes on CUDA, because it is faster, and not left to TF32.
+
+    The tensor cores are where matmul_fp32x3's are, with a depth for three products; a weight that was split
+    beforehand is theirs at every size.
+    """
     if routing.is_always():
         return False
-    if precision == "fp32x3" and x.shape[-1] >= LEAST_DEPTH and has_tensor_cores(x.get_device()):
+    (n, k), rows = weight.shape, x.numel() // x.shape[-1]
+    has_split = precision == "fp32x3" and k >= LEAST_DEPTH and has_tensor_cores(x.get_device())
+    if has_split and (packed is not None or is_worth_at(1, rows, n, k)):
         return False
     watching.leave_to_python()  # a program may change the flag
     return not torch.backends.cuda.matmul.allow_tf32
@@ -40,7 +46,7 @@ def multiplied(
     precision: str,
 ) -> torch.Tensor:  # fmt: skip
     """x [*, k] @ weight [n, k].T + bias [n] on CUDA, as [*, n]; `packed` is the weight split beforehand."""
-    if is_torchs(x, precision):
+    if is_torchs(x, weight, packed, precision):
         return F.linear(x, weight, bias)
     x, weight = x.contiguous(), weight.contiguous()
     bias = None if bias is None else bias.contiguous()

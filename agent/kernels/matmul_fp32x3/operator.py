@@ -55,20 +55,9 @@ def matmul_fp32x3(
     product.check_part("y_is", y_is)
     a, b = routing.widened(a), routing.widened(b)
     c = None if c is None or beta == 0 else routing.widened(c)
-    if not _is_right(a, b, c) or not routing.takes(KERNEL, a, b, c, dtypes=DTYPES):
+    if not product.is_right(a, b, c) or not routing.takes(KERNEL, a, b, c, dtypes=DTYPES):
         return _by_torch(a, b, Sum(c, alpha, beta), (a_is, b_is, y_is))
     return _OPERATOR(a, b, c, float(alpha), float(beta), precision, a_is, b_is, y_is)
-
-
-def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
-    """What torch refuses, and what leaves nothing to compute, is torch's to answer."""
-    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not a.numel() or not b.numel():
-        return False
-    try:
-        shape = product.shape_of(a, b)
-        return c is None or product.joined(c.shape, shape) == shape
-    except RuntimeError:
-        return False
 
 
 def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum, parts: Parts) -> torch.Tensor:

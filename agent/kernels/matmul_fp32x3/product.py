@@ -26,7 +26,7 @@ WHOLE: Parts = ("whole", "whole", "whole")
 LEAST_DEPTH, ALL_DEPTH = 32, 512
 """Of csrc/launch.cuh, and of csrc/operands_sm90.cuh: up to which there are four products."""
 _TILE, _STAGE, _SMS = 128, 64, 132
-_STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 8.0
+_STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 6.5
 """Of a stage of a tile with three products, with four, of a tile, of a product, of a kernel before it."""
 _AT_ONCE_US, _STAGE_AT_ONCE_US = 17.0, 0.7
 """Of a product in one launch (csrc/at_once_sm90.cuh), and of each of its stages."""
@@ -111,6 +111,17 @@ def shape_of(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
     """Of a @ b for operands of rank 2 and more. Raises RuntimeError where their batches do not fit."""
     batch = joined(a.shape[:-2], b.shape[:-2])
     return (*batch, a.shape[-2], b.shape[-1])
+
+
+def is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
+    """Whether there is a product and c broadcasts to it; the rest, errors too, is torch's to answer."""
+    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not a.numel() or not b.numel():
+        return False
+    try:
+        shape = shape_of(a, b)
+        return c is None or joined(c.shape, shape) == shape
+    except RuntimeError:
+        return False
 
 
 def multiplied(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from agent.kernels import routing
-from agent.kernels.matmul_fp32x3.product import Sum, joined, matrices, shape_of
+from agent.kernels.matmul_fp32x3.product import Sum, is_right, matrices, shape_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
 
 F = torch.nn.functional
@@ -50,16 +50,7 @@ def matmul_half(
 
 
 def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
-    """What torch refuses, and what leaves nothing to compute, is torch's to answer."""
-    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not a.numel() or not b.numel():
-        return False
-    if a.dtype != b.dtype or (c is not None and c.dtype != a.dtype):
-        return False
-    try:
-        shape = shape_of(a, b)
-        return c is None or joined(c.shape, shape) == shape
-    except RuntimeError:
-        return False
+    return a.dtype == b.dtype and (c is None or c.dtype == a.dtype) and is_right(a, b, c)
 
 
 def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
@@ -87,16 +78,18 @@ def is_worth_zeros(batch: int, m: int, n: int, k: int) -> bool:
 
 
 def with_zeros(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
-    """The same with zeros up to a multiple of 8 in the depth and the columns: cuBLAS multiplies rows that
-    begin at odd elements by kernels that load each element alone."""
-    k, n = b.shape[-2:]
-    more_k, more_n = -k % 8, -n % 8
+    """The same with zeros up to a multiple of 8 in the depth, the columns and one matrix's rows: cuBLAS
+    multiplies rows that begin at odd elements by kernels that load each element alone, and takes half as long
+    again where there is an odd number of rows."""
+    m, (k, n) = a.shape[-2], b.shape[-2:]
+    more_m, more_k, more_n = -m % 8 if a.dim() == b.dim() == 2 else 0, -k % 8, -n % 8
     c = added.c
     if c is not None and c.dim() > 0 and c.shape[-1] == n:
         c = F.pad(c, (0, more_n))
-    a, b = _sized(a, a.shape[-2], k + more_k), _sized(b, k + more_k, n + more_n)
-    y = _by_torch(a, b, added._replace(c=c))
-    return _sized(y, y.shape[-2], n)
+    if c is not None and c.dim() > 1 and c.shape[-2] == m:
+        c = F.pad(c, (0, 0, 0, more_m))
+    a, b = _sized(a, m + more_m, k + more_k), _sized(b, k + more_k, n + more_n)
+    return _sized(_by_torch(a, b, added._replace(c=c)), m, n)
 
 
 def _sized(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:

@@ -12,21 +12,21 @@ __device__ inline uint32_t shared_address(const void* pointer) {
     return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pointer));
 }
 
-// Bits 0 to 7: arrivals still to come in this phase; 8 to 15: arrivals of a phase; 16 to 39: bytes that have yet to
-// come, plus 2^23; from 40: phases.
-constexpr unsigned long long kNoBytes = 1ull << 39;
+// Bits 0 to 11: arrivals still to come in this phase; 12 to 23: arrivals of a phase; 24 to 47: bytes that have yet to
+// come, plus 2^23; from 48: phases.
+constexpr unsigned long long kNoBytes = 1ull << 47;
 
 __device__ inline unsigned long long* cell_of(uint64_t* barrier) { return reinterpret_cast<unsigned long long*>(barrier); }
 
-__device__ inline void barrier_init(uint64_t* barrier, uint32_t arrivals = 1) { *barrier = arrivals << 8 | arrivals | kNoBytes; }
+__device__ inline void barrier_init(uint64_t* barrier, uint32_t arrivals = 1) { *barrier = arrivals << 12 | arrivals | kNoBytes; }
 __device__ inline void barriers_made() { __threadfence(); }
 
 // One step of the barrier: `arrivals` and `bytes` have come, or are announced where negative.
 __device__ inline void barrier_step(uint64_t* barrier, int arrivals, int bytes) {
     unsigned long long before = atomicAdd(cell_of(barrier), 0ull);
     while (true) {
-        unsigned long long after = before - arrivals - (static_cast<long long>(bytes) << 16);
-        if ((after & 0xff) == 0 && (after & 0xffffff0000ull) == kNoBytes) after += (after >> 8 & 0xff) + (1ull << 40);
+        unsigned long long after = before - arrivals - (static_cast<long long>(bytes) << 24);
+        if ((after & 0xfff) == 0 && (after & 0xffffff000000ull) == kNoBytes) after += (after >> 12 & 0xfff) + (1ull << 48);
         const unsigned long long seen = atomicCAS(cell_of(barrier), before, after);
         if (seen == before) return;
         before = seen;
@@ -43,7 +43,7 @@ __device__ inline void barrier_arrive(uint64_t* barrier) {
 __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
     const unsigned lanes = __activemask();
     if (threadIdx.x % 32 == __ffs(lanes) - 1) {
-        while ((atomicAdd(cell_of(barrier), 0ull) >> 40 & 1) == parity) {
+        while ((atomicAdd(cell_of(barrier), 0ull) >> 48 & 1) == parity) {
         }
     }
     __syncwarp(lanes);

@@ -217,7 +217,7 @@ def test_the_smallest_value_after_the_norm(width: int, precision: str) -> None:
     out = built().empty((5, m))
     tensors = [placed(v) for v in (x, weight, linear_bias, gamma, beta, bias)]
     sizes = [m, n, k, n // width, 5, PRECISIONS[precision]]
-    run("least", operator.FORWARD, [*tensors, None, out], [*sizes, 1e-5], precision)
+    run("least", operator.FORWARD, [*tensors, None, None, out], [*sizes, 1e-5], precision)
     x64, weight64, *others = (
         torch.tensor(v.astype("float64")) for v in (x, weight, linear_bias, gamma, beta, bias)
     )
@@ -229,8 +229,21 @@ def test_the_smallest_value_after_the_norm(width: int, precision: str) -> None:
 
 def test_the_norm_and_the_minimum_need_no_parameters() -> None:
     x, weight, bias, out = draw(18, 3, 260), draw(19, 32, 260), draw(20, 2), built().empty((2, 3))
-    tensors = [placed(x), placed(weight), None, None, None, placed(bias), None, out]
+    tensors = [placed(x), placed(weight), None, None, None, placed(bias), None, None, out]
     run("least", operator.FORWARD, tensors, [3, 32, 260, 4, 2, PRECISIONS["fp32x3"], 1e-5])
     y = torch.tensor(x.astype("float64") @ weight.astype("float64").T)
     wanted = torch.nn.functional.group_norm(y, 4).min(1).values + torch.tensor(bias)[:, None]
+    np.testing.assert_allclose(out, wanted.numpy(), rtol=4e-6, atol=4e-6)
+
+
+@pytest.mark.parametrize("width", [4, 16])
+def test_the_norm_of_an_activation_that_is_known(width: int) -> None:
+    """What the product would have made is not asked for: x and the weight are NaN."""
+    m, k, n = 130, 270, 64
+    y, bias, out = draw(21, m, n), draw(22, 5), built().empty((5, m))
+    nothing = [placed(np.full(shape, np.nan, "float32")) for shape in ((m, k), (n, k))]
+    tensors = [*nothing, None, None, None, placed(bias), None, placed(y), out]
+    run("least", operator.FORWARD, tensors, [m, n, k, n // width, 5, PRECISIONS["fp32x3"], 1e-5])
+    z = torch.nn.functional.group_norm(torch.tensor(y.astype("float64")), n // width, eps=1e-5)
+    wanted = z.min(1).values + torch.tensor(bias)[:, None]
     np.testing.assert_allclose(out, wanted.numpy(), rtol=4e-6, atol=4e-6)

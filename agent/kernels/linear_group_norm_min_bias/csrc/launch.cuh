@@ -20,6 +20,7 @@ struct Forward {
     const float* beta;         // [n], or null
     const float* bias;         // [count]
     const void* packed;        // the weight as linear_fp32x3's `split` left it, or null
+    const float* activation;   // [m, n], x * weight^T + linear_bias where that is known, or null
     float* out;                // [count, m]
     void* workspace;           // forward_workspace(args) bytes, 256-aligned
     int64_t m, n, k;
@@ -38,7 +39,7 @@ inline linear::Forward product_of(const Forward& args, void* workspace, float* y
 
 inline bool in_epilogue(const Forward& args) {
 #ifndef KW_PORTABLE_ONLY
-    return linear::on_tensor_cores(product_of(args, nullptr, nullptr)) && fits_a_tile(args.n / args.groups);
+    return args.activation == nullptr && linear::on_tensor_cores(product_of(args, nullptr, nullptr)) && fits_a_tile(args.n / args.groups);
 #else
     return false;
 #endif
@@ -51,14 +52,14 @@ inline int64_t smallest_bytes(const Forward& args) {
     return linear::on_256_bytes(tiles_of(args) * args.m * int64_t{sizeof(float)});
 }
 
-// Behind it the activation where it is stored, behind that the product's own.
+// Behind it the activation where it is stored here, behind that the product's own.
 inline int64_t activation_bytes(const Forward& args) {
-    return in_epilogue(args) ? 0 : linear::on_256_bytes(args.m * args.n * int64_t{sizeof(float)});
+    return in_epilogue(args) || args.activation != nullptr ? 0 : linear::on_256_bytes(args.m * args.n * int64_t{sizeof(float)});
 }
 
 inline int64_t forward_workspace(const Forward& args) {
-    return smallest_bytes(args) + activation_bytes(args) +
-           linear::forward_workspace(product_of(args, nullptr, nullptr));
+    const int64_t of_product = args.activation == nullptr ? linear::forward_workspace(product_of(args, nullptr, nullptr)) : 0;
+    return smallest_bytes(args) + activation_bytes(args) + of_product;
 }
 
 inline cudaError_t forward(const Forward& args) {
@@ -75,9 +76,10 @@ inline cudaError_t forward(const Forward& args) {
         error = least_of_groups(product, norm, width, smallest);
 #endif
     } else {
-        error = linear::forward(product);
+        if (args.activation == nullptr) error = linear::forward(product);
         if (error == cudaSuccess) {
-            least_of_rows<<<static_cast<unsigned>(args.m), kNormThreads, 0, args.stream>>>(y, args.n, width, norm,
+            const float* activation = args.activation == nullptr ? y : args.activation;
+            least_of_rows<<<static_cast<unsigned>(args.m), kNormThreads, 0, args.stream>>>(activation, args.n, width, norm,
                                                                                            smallest);
             error = cudaGetLastError();
         }

@@ -4,6 +4,8 @@
 // r2 from the states that this leaves.
 #pragma once
 
+#include <type_traits>
+
 #include "../../csrc/divisor.cuh"
 #include "../../csrc/reduce.cuh"
 
@@ -129,6 +131,10 @@ inline cudaError_t forward(const Forward& args) {
     return forward_of<PlaceOf>(args);
 }
 
+// Of the places of packs: what has more vectors than 32 bits count is taken element by element.
+template <int V>
+using IndexOf = std::conditional_t<V == 1, int64_t, unsigned>;
+
 // How the elements of x lie to the results, in packs; where c is 1 a pack has one result for all of its elements.
 template <typename Index>
 struct Layout {
@@ -188,10 +194,10 @@ __device__ __forceinline__ Index first_pack() {
 
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(
-    Backward args, Pack<T, V>* __restrict__ dx, Layout<PackIndex<V>> layout) {
+    Backward args, Pack<T, V>* __restrict__ dx, Layout<IndexOf<V>> layout) {
     await_earlier();
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    using Index = PackIndex<V>;
+    using Index = IndexOf<V>;
     const Index first = first_pack<Index>();
     Pack<T, V> taken[kTilePacks];
     #pragma unroll
@@ -215,9 +221,9 @@ __global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(
 // A pack whose results have their place each is not read: the gradient is there, and 0 elsewhere.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(
-    Backward args, Pack<T, V>* __restrict__ dx, Layout<PackIndex<V>> layout) {
+    Backward args, Pack<T, V>* __restrict__ dx, Layout<IndexOf<V>> layout) {
     await_earlier();
-    using Index = PackIndex<V>;
+    using Index = IndexOf<V>;
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     const Index first = first_pack<Index>();
     #pragma unroll
@@ -257,7 +263,7 @@ cudaError_t launch(const Backward& args) {
     const int64_t blocks = divided_up(packs, kReduceThreads * kTilePacks);
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const bool has_one = args.c == 1;
-    using Index = PackIndex<V>;
+    using Index = IndexOf<V>;
     const Layout<Index> layout = {
         Index(packs), Divisor<Index>((has_one ? args.r1 : args.c) / V), Divisor<Index>(args.r1), Divisor<Index>(args.b),
         Divisor<Index>(args.r2), has_one, args.r2 == 1};
@@ -271,7 +277,7 @@ inline cudaError_t backward(const Backward& args) {
         using T = decltype(element);
         const int64_t packs = args.a * args.r2 * args.b * args.r1 * args.c / kVector<T>;
         const bool is_aligned = aligned(args.dx) && aligned(args.dy) && aligned(args.y);
-        if (is_aligned && takes_vectors(args, kVector<T>) && in_packs(packs)) {
+        if (is_aligned && takes_vectors(args, kVector<T>) && is_narrow(packs)) {
             return launch<T, kVector<T>>(args);
         }
         return launch<T, 1>(args);

@@ -87,7 +87,8 @@ template <typename Op, typename In, int V>
 __device__ __forceinline__ void take_packs(
     typename Op::State (&mine)[V], const Pack<In, V>* x, int64_t stride, int first, int end, int step, int origin,
     bool across) {
-    constexpr int kPacks = kReducePacks<V>;
+    constexpr int kMost = 64 / int(sizeof(Pack<In, V>));  // 16 registers
+    constexpr int kPacks = kReducePacks<V> < kMost ? kReducePacks<V> : kMost;
     const auto take = [&](const Pack<In, V>& pack, int i) {
         #pragma unroll
         for (int k = 0; k < V; ++k) take_one<Op>(mine[k], pack.v[k], origin + (across ? i : i * V + k));
@@ -288,11 +289,11 @@ inline int row_width(int64_t packs, int64_t each, int least) {
 }
 
 // [outer, length, columns], of which V columns, or where that is 1 V elements of the length, are a pack. Lengths are split for
-// at least `wanted` blocks; 0: for what reducing wants.
+// at least `wanted` blocks; 0: for what reducing wants. States of a pass before are taken as columns, though there be one.
 template <int V>
-Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted = 0) {
+Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted = 0, bool of_partials = false) {
     constexpr int kEach = kReducePacks<V>;
-    if (columns == 1) {
+    if (columns == 1 && !of_partials) {
         const int64_t packs = length / V;
         int width = row_width(packs, kEach, V == 1 ? 8 : 4);
         if (outer >= kManyRows) width = std::min(width, kWarp);
@@ -329,19 +330,21 @@ cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& ou
     if (shape.blocks > kMaxGrid || shape.part() > kMaxPart) return cudaErrorInvalidValue;
     const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
     const auto* packs = static_cast<const Pack<In, V>*>(x);
-    // Single elements are too little of a thread's own to be all that is under way.
-    if (shape.by_rows && shape.is_short(V > 1 ? kShortPacks : 1)) {
-        const bool is_one = shape.length > shape.width;
-        const int64_t each = (is_one ? 1 : kShortPacks) * (kReduceThreads / shape.width);
-        const unsigned blocks = unsigned(divided_up(shape.outer, each));
-        return launched(
-            reduce_short_rows<Op, In, V>, blocks, kReduceThreads, stream, packs, out, shape.outer, int(shape.length),
-            shape.width, is_one);
-    }
-    if (shape.by_rows) {
-        auto kernel = reduce_rows<Op, In, V, false>;
-        if constexpr (takes_segments<Op, V>) kernel = shape.segments > 1 ? reduce_rows<Op, In, V, true> : kernel;
-        return launched(kernel, grid, kReduceThreads, stream, packs, out, shape, shape.part());
+    if constexpr (!std::is_same_v<In, Partial<Op>>) {
+        // Single elements are too little of a thread's own to be all that is under way.
+        if (shape.by_rows && shape.is_short(V > 1 ? kShortPacks : 1)) {
+            const bool is_one = shape.length > shape.width;
+            const int64_t each = (is_one ? 1 : kShortPacks) * (kReduceThreads / shape.width);
+            const unsigned blocks = unsigned(divided_up(shape.outer, each));
+            return launched(
+                reduce_short_rows<Op, In, V>, blocks, kReduceThreads, stream, packs, out, shape.outer, int(shape.length),
+                shape.width, is_one);
+        }
+        if (shape.by_rows) {
+            auto kernel = reduce_rows<Op, In, V, false>;
+            if constexpr (takes_segments<Op, V>) kernel = shape.segments > 1 ? reduce_rows<Op, In, V, true> : kernel;
+            return launched(kernel, grid, kReduceThreads, stream, packs, out, shape, shape.part());
+        }
     }
     const int threads = shape.width * shape.height;
     return launched_with(

@@ -4,6 +4,8 @@
 // r2 from the states that this leaves.
 #pragma once
 
+#include <type_traits>
+
 #include "../../csrc/divisor.cuh"
 #include "../../csrc/reduce.cuh"
 
@@ -56,7 +58,7 @@ struct Plan {
             is_one = true, first = of_both;
         }
         const int64_t rows = is_one ? args.a * args.b : args.a * args.r2 * args.b;
-        second = shape_for<1>(args.a, args.r2, args.b * args.c);
+        second = shape_for<1>(args.a, args.r2, args.b * args.c, 0, true);
         parts = 0;
         reduced = parts + (first.splits > 1 ? rows * first.splits * args.c : 0) * kLargestState;
         more = reduced + (is_one ? 0 : rows * args.c) * kLargestState;
@@ -79,7 +81,7 @@ cudaError_t reduced(
     if (shape.splits == 1) return reduce_pass<Op, In, V>(x, shape, out, stream);
     const cudaError_t status = reduce_pass<Op, In, V>(x, shape, {parts, nullptr, nullptr, 1.0f, 0, false}, stream);
     if (status != cudaSuccess) return status;
-    const Shape rest = shape_for<1>(shape.outer, shape.splits, columns).unsplit();
+    const Shape rest = shape_for<1>(shape.outer, shape.splits, columns, 0, true).unsplit();
     return reduce_pass<Op, Partial<Op>, 1>(parts, rest, out, stream);
 }
 
@@ -128,6 +130,10 @@ inline cudaError_t forward(const Forward& args) {
     if (args.kind != kArgmax || args.r2 != 1) return cudaErrorInvalidValue;
     return forward_of<PlaceOf>(args);
 }
+
+// Of the places of packs: what has more vectors than 32 bits count is taken element by element.
+template <int V>
+using IndexOf = std::conditional_t<V == 1, int64_t, unsigned>;
 
 // How the elements of x lie to the results, in packs; where c is 1 a pack has one result for all of its elements.
 template <typename Index>
@@ -186,12 +192,12 @@ __device__ __forceinline__ Index first_pack() {
     return Index(gridDim.x - 1 - blockIdx.x) * (kReduceThreads * kTilePacks) + threadIdx.x;
 }
 
-// Index is as wide as the elements need.
-template <typename T, int V, typename Index>
+template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(
-    Backward args, Pack<T, V>* __restrict__ dx, Layout<Index> layout) {
+    Backward args, Pack<T, V>* __restrict__ dx, Layout<IndexOf<V>> layout) {
     await_earlier();
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    using Index = IndexOf<V>;
     const Index first = first_pack<Index>();
     Pack<T, V> taken[kTilePacks];
     #pragma unroll
@@ -213,79 +219,65 @@ __global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(
 }
 
 // A pack whose results have their place each is not read: the gradient is there, and 0 elsewhere.
-template <typename T, int V, typename Index>
-__global__ void __launch_bounds__(kReduceThreads, 3) gradients_of_largest(
-    Backward args, Pack<T, V>* __restrict__ dx, Layout<Index> layout) {
+template <typename T, int V>
+__global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(
+    Backward args, Pack<T, V>* __restrict__ dx, Layout<IndexOf<V>> layout) {
     await_earlier();
+    using Index = IndexOf<V>;
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     const Index first = first_pack<Index>();
-    typename Layout<Index>::Found found[kTilePacks];
-    Pack<T, V> taken[kTilePacks];
-    bool is_read[kTilePacks];
-    // Which packs are read has to be known for all of them before the first is waited for.
-    #pragma unroll
-    for (int u = 0; u < kTilePacks; ++u) {
-        found[u] = layout.template of<V>(min(Index(first + u * kReduceThreads), Index(layout.packs - 1)));
-        const OfResult<int, V> code(args.beside, found[u].result, layout.has_one);
-        int least = code.v[0];
-        #pragma unroll
-        for (int k = 1; k < V; ++k) least = min(least, code.v[k]);
-        is_read[u] = least < 0;
-    }
-    #pragma unroll
-    for (int u = 0; u < kTilePacks; ++u) {
-        if (is_read[u]) taken[u] = x[min(Index(first + u * kReduceThreads), Index(layout.packs - 1))];
-    }
     #pragma unroll
     for (int u = 0; u < kTilePacks; ++u) {
         const Index place = first + u * kReduceThreads;
         if (place >= layout.packs) return;
-        const OfResult<int, V> code(args.beside, found[u].result, layout.has_one);
-        const OfResult<T, V> dy(args.dy, found[u].result, layout.has_one);
+        const auto found = layout.template of<V>(place);
+        const OfResult<int, V> code(args.beside, found.result, layout.has_one);
+        const OfResult<T, V> dy(args.dy, found.result, layout.has_one);
+        int least = code.v[0];
+        #pragma unroll
+        for (int k = 1; k < V; ++k) least = min(least, code.v[k]);
         Pack<T, V> made;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            const int here = found[u].in_length + (layout.has_one ? k : 0);
+            const int here = found.in_length + (layout.has_one ? k : 0);
             made.v[k] = code.v[k] == here ? dy.v[k] : from_float<T>(0.0f);
         }
-        if (is_read[u]) {
-            const OfResult<T, V> y(args.y, found[u].result, layout.has_one);
+        if (least < 0) {
+            const Pack<T, V> taken = x[place];
+            const OfResult<T, V> y(args.y, found.result, layout.has_one);
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                const bool stands = to_float(taken[u].v[k]) == to_float(y.v[k]);
+                if (code.v[k] >= 0) continue;
+                const bool stands = to_float(taken.v[k]) == to_float(y.v[k]);
                 const float share = to_float(dy.v[k]) / float(-1 - code.v[k]);
-                const T shared = from_float<T>(code.v[k] == -1 ? NAN : stands ? share : 0.0f);  // a NaN stands nowhere
-                if (code.v[k] < 0) made.v[k] = shared;
+                made.v[k] = from_float<T>(code.v[k] == -1 ? NAN : stands ? share : 0.0f);  // a NaN stands nowhere
             }
         }
         dx[place] = made;
     }
 }
 
-template <typename T, int V, typename Index>
-cudaError_t launch(const Backward& args, int64_t packs) {
+template <typename T, int V>
+cudaError_t launch(const Backward& args) {
+    const int64_t packs = args.a * args.r2 * args.b * args.r1 * args.c / V;
     const int64_t blocks = divided_up(packs, kReduceThreads * kTilePacks);
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const bool has_one = args.c == 1;
+    using Index = IndexOf<V>;
     const Layout<Index> layout = {
-        Index(packs), Divisor<Index>((has_one ? args.r1 : args.c) / V), Divisor<Index>(args.r1),
-        Divisor<Index>(args.b), Divisor<Index>(args.r2), has_one, args.r2 == 1};
-    const auto kernel = args.kind == kAmax ? gradients_of_largest<T, V, Index> : gradients_of_norm<T, V, Index>;
+        Index(packs), Divisor<Index>((has_one ? args.r1 : args.c) / V), Divisor<Index>(args.r1), Divisor<Index>(args.b),
+        Divisor<Index>(args.r2), has_one, args.r2 == 1};
+    const auto kernel = args.kind == kAmax ? gradients_of_largest<T, V> : gradients_of_norm<T, V>;
     return launched(
         kernel, unsigned(blocks), kReduceThreads, args.stream, args, static_cast<Pack<T, V>*>(args.dx), layout);
-}
-
-template <typename T, int V>
-cudaError_t launch(const Backward& args) {
-    const int64_t count = args.a * args.r2 * args.b * args.r1 * args.c;
-    if (count <= 0x7fffffff) return launch<T, V, unsigned>(args, count / V);
-    return launch<T, V, int64_t>(args, count / V);
 }
 
 inline cudaError_t backward(const Backward& args) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        if (takes_vectors(args, kVector<T>) && aligned(args.dx) && aligned(args.dy) && aligned(args.y)) {
+        const int64_t packs = args.a * args.r2 * args.b * args.r1 * args.c / kVector<T>;
+        const bool is_aligned = aligned(args.dx) && aligned(args.dy) && aligned(args.y);
+        if (is_aligned && takes_vectors(args, kVector<T>) && is_narrow(packs)) {
             return launch<T, kVector<T>>(args);
         }
         return launch<T, 1>(args);

@@ -126,7 +126,8 @@ struct ShortShape {
 
 // start(shape) for rows of up to kLongest packs, of which a lane holds up to kMost; otherwise() for longer ones, and
 // where vectors cannot be loaded.
-template <bool kWhole, int V, int kMost, int kLongest = 64, typename Start, typename Otherwise>
+// kFine: with shapes of three packs too, each of which takes as long to build as one of four.
+template <bool kWhole, int V, int kMost, int kLongest = 64, bool kFine = true, typename Start, typename Otherwise>
 cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
     if constexpr (V > 1) {
         if constexpr (kWhole) {  // the ends of others need a lane each
@@ -138,12 +139,16 @@ cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
             if (packs <= 32) return start(ShortShape<16, 2>{});
             if (packs <= 64) return start(ShortShape<32, 2>{});
         } else {
-            if (packs <= 24) return start(ShortShape<8, 3>{});
+            if constexpr (kFine) {
+                if (packs <= 24) return start(ShortShape<8, 3>{});
+            }
             if (packs <= 32) return start(ShortShape<8, 4>{});
             if (packs <= 64) return start(ShortShape<16, 4>{});
         }
         if constexpr (kLongest >= 128) {
-            if (packs <= 96) return start(ShortShape<32, 3>{});
+            if constexpr (kFine) {
+                if (packs <= 96) return start(ShortShape<32, 3>{});
+            }
             if (packs <= 128) return start(ShortShape<32, 4>{});
         }
         if constexpr (kLongest >= 256) {

@@ -372,7 +372,7 @@ cudaError_t launch_rows(const Forward& args) {
     const auto start = [&](auto kernel, unsigned grid, dim3 block) {
         return launched(kernel, grid, block, args.stream, given(args));
     };
-    return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp>(
+    return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp, false>(
         packs,
         [&](auto shape) {
             const auto kernel = short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
@@ -395,7 +395,7 @@ cudaError_t launch_rows(const Backward& args) {
     const auto start = [&](auto kernel, unsigned grid, dim3 block) {
         return launched(kernel, grid, block, args.stream, given(args));
     };
-    return by_lanes<kWhole, V, kMost>(
+    return by_lanes<kWhole, V, kMost, 64, false>(
         packs,
         [&](auto shape) {
             const auto kernel = backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;

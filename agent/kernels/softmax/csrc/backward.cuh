@@ -167,13 +167,15 @@ cudaError_t launch_backward_long_rows(const Backward& args) {
     const auto* y = static_cast<const T*>(args.y);
     auto* dx = static_cast<T*>(args.dx);
 #ifndef KW_PORTABLE_ONLY
-    const int64_t blocks = cluster_for(args.outer, packs, kMost, kMaxCluster, args.device);
-    if (blocks > 1) {
-        const int64_t of_block = packs_of_block(packs, blocks);
-        const unsigned threads = block_for(of_block, of_block <= kBlockPacks ? 1 : kMost);
-        return start_clusters(
-            backward_rows<kWhole, Cluster, false, kMost, T, V>, blocks, args.outer, threads, args.stream, dy, y, dx,
-            args.outer, args.length);
+    if constexpr (V > 1) {
+        const int64_t blocks = cluster_for(args.outer, packs, kMost, kMaxCluster, args.device);
+        if (blocks > 1) {
+            const int64_t of_block = packs_of_block(packs, blocks);
+            const unsigned threads = block_for(of_block, of_block <= kBlockPacks ? 1 : kMost);
+            return start_clusters(
+                backward_rows<kWhole, Cluster, false, kMost, T, V>, blocks, args.outer, threads, args.stream, dy, y,
+                dx, args.outer, args.length);
+        }
     }
 #endif
     const auto start = [&](auto kernel, dim3 block) {
@@ -181,9 +183,10 @@ cudaError_t launch_backward_long_rows(const Backward& args) {
     };
     const int64_t each = packs_at_once(args.outer, packs, kMost);
     const dim3 block = rows_block(block_for(packs, each));
-    if (each == 1) return start(backward_rows<kWhole, Block, false, 1, T, V>, block);
-    if (each == 2) return start(backward_rows<kWhole, Block, false, 2, T, V>, block);
-    if (packs <= kMost * kBlockPacks) return start(backward_rows<kWhole, Block, false, kMost, T, V>, block);
+    if constexpr (V > 1) {
+        if (each == 1) return start(backward_rows<kWhole, Block, false, 1, T, V>, block);
+        if (packs <= kMost * kBlockPacks) return start(backward_rows<kWhole, Block, false, kMost, T, V>, block);
+    }
     return start(backward_rows<kWhole, Block, true, kMost, T, V>, block);
 }
 

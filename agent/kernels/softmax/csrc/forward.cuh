@@ -186,7 +186,6 @@ cudaError_t launch_clusters(const Forward& args, int64_t blocks) {
             kernel, blocks, args.outer, block_for(packs, each), args.stream, static_cast<const T*>(args.x),
             static_cast<T*>(args.y), args.outer, args.length);
     };
-    if (packs <= kBlockPacks) return start(resident_rows<kWhole, Cluster, 1, T, V>, 1);
     if (packs <= 2 * kBlockPacks) return start(resident_rows<kWhole, Cluster, 2, T, V>, 2);
     return start(resident_rows<kWhole, Cluster, kHeld / V, T, V>, kHeld / V);
 }

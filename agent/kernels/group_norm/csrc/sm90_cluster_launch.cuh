@@ -85,7 +85,8 @@ inline Units units_for(int64_t planes, int64_t plane, Cluster cluster) {
     for (int team = plane <= kShortPlane ? kLeastTeam / 2 : kLeastTeam; team <= kWarp; team *= 2) {
         const int64_t teams = cluster.threads / team;
         for (int rounds = 1; rounds <= kMostRounds; ++rounds) {
-            const int64_t pieces = std::max<int64_t>(1, std::min(rounds * teams * cluster.blocks / planes, ceil_div(plane, team)));
+            const int64_t wanted = rounds * teams * cluster.blocks / planes;
+            const int64_t pieces = std::max<int64_t>(1, std::min(wanted, ceil_div(plane, team)));
             const int64_t packs = ceil_div(plane, pieces);
             const int64_t units = ceil_div(planes * pieces, cluster.blocks);
             const double cost = ceil_div(units, teams) * (kPieceCost + ceil_div(packs, team));
@@ -153,7 +154,8 @@ inline bool shares_out(const BackwardShare& share) {
 template <class Call>
 bool cluster_takes_sizes(const Call& call) {
     const int64_t elements = call.channels / call.groups * call.spatial;
-    return call.layout == kContiguous && call.channels <= kMaxGrid && elements <= kMaxGrid && call.spatial * element_bytes(call.dtype) >= 16 &&
+    return call.layout == kContiguous && call.channels <= kMaxGrid && elements <= kMaxGrid &&
+           call.spatial * element_bytes(call.dtype) >= 16 &&
            attribute(cudaDevAttrComputeCapabilityMajor, call.device) == 9 && shares_out(cluster_share(call));
 }
 

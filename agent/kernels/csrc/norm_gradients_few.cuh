@@ -10,7 +10,8 @@
 namespace kernelwright {
 
 constexpr int kFewThreads = 512;
-constexpr int kFewNarrow = 4;  // packs that a block's columns are wide at the least: memory gives no less at once
+constexpr int kFewUnder = 4;   // packs of a longer row that a thread has under way
+constexpr int kFewBytes = 64;  // of a row, that a block's columns are wide at the least: two sectors of memory
 
 // The parameters' gradients of `width` packs of columns, a power of two up to the warp, from pack `begin` on.
 template <bool kCentred, typename T, typename P, int V>
@@ -56,35 +57,43 @@ __device__ __forceinline__ void gradients_of_columns(
     }
 }
 
-// `column_blocks` first, which take longer.
+// Blocks for columns, of which there are `column_blocks`, and for rows; what takes longer first.
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
     const Pack<T, V>* dy, const Pack<T, V>* dadded, const Pack<T, V>* x,
     const Pack<P, V>* weight, const float* means, const float* rstds,
     Pack<T, V>* dx, P* dweight, P* dbias, int64_t rows, int64_t packs,
-    int64_t column_blocks, int width) {
+    int64_t column_blocks, int width, bool rows_first) {
     await_earlier();
-    if (blockIdx.x < column_blocks) {
-        gradients_of_columns<kCentred>(dy, x, means, rstds, dweight, dbias, rows, packs, blockIdx.x * width, width);
+    const int64_t slab = int64_t{blockIdx.x} - (rows_first ? rows : 0);
+    if (slab >= 0 && slab < column_blocks) {
+        gradients_of_columns<kCentred>(dy, x, means, rstds, dweight, dbias, rows, packs, slab * width, width);
     } else if (dx != nullptr) {
-        const int64_t row = blockIdx.x - column_blocks;
-        gradient_of_row<kCentred, kSum>(row, dy, dadded, x, weight, means, rstds, dx, packs);
+        const int64_t row = int64_t{blockIdx.x} - (rows_first ? 0 : column_blocks);
+        gradient_of_row<kFewUnder, kCentred, kSum>(row, dy, dadded, x, weight, means, rstds, dx, packs);
     }
+}
+
+// Packs that the columns of a block are wide.
+template <typename T, int V>
+int few_width(int64_t rows, int64_t threads) {
+    int width = kWarp;
+    while (width > kFewBytes / int(sizeof(Pack<T, V>)) && threads / width < rows) width /= 2;
+    return width;
 }
 
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_few_rows(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
     const int64_t threads = std::clamp<int64_t>(block_for(packs, kLongPacks), kFewThreads / 2, kFewThreads);
-    int width = kWarp;
-    while (width > kFewNarrow && threads / width < args.rows) width /= 2;
+    const int width = few_width<T, V>(args.rows, threads);
     const int64_t columns = wants_parameters(args) ? (packs + width - 1) / width : 0;
     return launched(
         gradients_of_few_rows<kCentred, kSum, T, P, V>, unsigned(columns + args.rows), unsigned(threads), args.stream,
         static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.dadded),
         static_cast<const Pack<T, V>*>(args.added), static_cast<const Pack<P, V>*>(args.weight), args.mean, args.rstd,
         static_cast<Pack<T, V>*>(args.dx), static_cast<P*>(args.dweight), static_cast<P*>(args.dbias), args.rows, packs,
-        columns, width);
+        columns, width, packs > kLongPacks * threads);
 }
 
 }  // namespace kernelwright

@@ -7,12 +7,13 @@
 #include <type_traits>
 
 #include "norm_gradients.cuh"
-#include "norm_gradients_few.cuh"
+#include "norm_gradients_split.cuh"
 
 namespace kernelwright {
 
 constexpr int kSumLanes = 16;  // threads that add up the partial sums of a column
 constexpr int64_t kFewNormRows = 512;  // that go by one launch
+constexpr int64_t kFewSplit = 4;  // parts of such a row by which it takes two
 
 // Blocks of (kWarp columns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
 template <typename P>
@@ -69,7 +70,10 @@ template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_backward(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
     const auto by = [&](auto team) { return launch_gradients<decltype(team), kCentred, kSum, T, P, V>(args); };
-    if (args.rows <= kFewNormRows) return launch_few_rows<kCentred, kSum, T, P, V>(args);
+    if (args.rows <= kFewNormRows) {
+        const bool splits = wants_parameters(args) && parts_of_row(packs) >= kFewSplit;
+        return splits ? launch_split_rows<kCentred, kSum, T, P, V>(args) : launch_few_rows<kCentred, kSum, T, P, V>(args);
+    }
     if constexpr (V == 1) {
         return by(Teams<0, 8, 768>{});
     } else {

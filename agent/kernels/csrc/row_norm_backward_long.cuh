@@ -59,9 +59,9 @@ struct RowGradient {
     }
 };
 
-// dx of a row, by a block. `dadded`, the gradient of a sum that is a result too, is null where kSum is false, and may be
+// dx of a row, by a block whose threads have kUnder packs under way of what their registers do not hold. `dadded`, the gradient of a sum that is a result too, is null where kSum is false, and may be
 // otherwise.
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <int kUnder, bool kCentred, bool kSum, typename T, typename P, int V>
 __device__ __forceinline__ void gradient_of_row(
     int64_t row, const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
     const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
@@ -90,6 +90,7 @@ __device__ __forceinline__ void gradient_of_row(
         keep_as_stored(x_tile[u]);
     });
     const int64_t rest = threadIdx.x + kLongPacks * step;
+    #pragma unroll kUnder
     for (int64_t at = rest; at < packs; at += step) gradient.sums(dy[at], x[at], at, &plain, &with_normal);
     const float count = float(packs * V);
     if (kCentred) plain = block_reduce<Sum>(plain, of_plain) / count;
@@ -97,6 +98,7 @@ __device__ __forceinline__ void gradient_of_row(
     each_pack<kLongPacks>(threadIdx.x, step, packs, [&](int u, int64_t at) {
         dx[at] = gradient.of_input(dy_tile[u], x_tile[u], adds ? &own[u] : nullptr, at, plain, with_normal);
     });
+    #pragma unroll kUnder
     for (int64_t at = rest; at < packs; at += step) {
         if (adds) own[0] = dadded[at];
         dx[at] = gradient.of_input(dy[at], x[at], adds ? &own[0] : nullptr, at, plain, with_normal);
@@ -108,7 +110,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) row_norm_backward_long(
     const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
     const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
     Pack<T, V>* __restrict__ dx, int64_t packs) {
-    gradient_of_row<kCentred, kSum>(blockIdx.x, dy, dadded, x, weight, means, rstds, dx, packs);
+    gradient_of_row<1, kCentred, kSum>(blockIdx.x, dy, dadded, x, weight, means, rstds, dx, packs);
 }
 
 // A thread adds up V columns of a chunk of rows; partials are [2][chunks][packs], weight's first.

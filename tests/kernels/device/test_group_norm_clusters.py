@@ -212,7 +212,8 @@ def test_not_a_number_stays_in_its_group() -> None:
         (Sizes(16, 320, 4096, 32), 1, 2),
         (Sizes(1, 128, 82944, 32), 8, 8),
         (Sizes(1, 128, 262144, 32), 0, 0),  # too large for a cluster
-        (Sizes(32, 1024, 49, 32), 0, 0),  # short rows
+        (Sizes(32, 1024, 49, 32), 1, 1),
+        (Sizes(32, 256, 49, 32), 0, 1),  # rows below 1 KB
     ],
     ids=str,
 )

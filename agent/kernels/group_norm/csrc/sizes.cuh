@@ -15,7 +15,7 @@
 namespace kernelwright::group_norm {
 
 constexpr int64_t kSms = 128;              // that every GPU of sm_90 has, about
-constexpr int64_t kLeastBytes = 8 * 1024;  // that a block of a cluster holds; smaller groups, where many, are left to others
+constexpr int64_t kLeastBytes = 8 * 1024;  // that a block of a cluster holds, where its group has as much
 
 constexpr int64_t kMaxGrid = std::numeric_limits<int>::max();
 

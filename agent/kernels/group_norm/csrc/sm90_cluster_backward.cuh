@@ -221,7 +221,8 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         if (!some_end_in_next(left < V)) {
             store_gradients<T, V>(b, act, row, xs[i], dys[i], first, {here, here, V}, g);
         } else {
-            store_gradients<T, V>(b, act, row, xs[i], dys[i], first, {here, affine[min(channel + 1, channels - 1)], left}, g);
+            const Affine next = affine[min(channel + 1, channels - 1)];
+            store_gradients<T, V>(b, act, row, xs[i], dys[i], first, {here, next, left}, g);
         }
         channel += share.step;
         position += share.rest;

@@ -12,7 +12,7 @@ namespace kernelwright::group_norm::sm90 {
 
 constexpr int64_t kHeldBytes = 104 * 1024;  // that a block holds: two blocks stand on an SM
 constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
-constexpr int64_t kLeastOfFew = 1024;       // of a group where they are no more than kSms
+constexpr int64_t kLeastGroup = 1024;       // bytes; less does not pay
 constexpr int64_t kMostShared = 224 * 1024;
 constexpr int kLeastTeam = 8;               // of threads; fewer meet in the banks of shared memory
 constexpr int64_t kShortPlane = 16;         // packs; of such planes half as many threads still gain
@@ -30,10 +30,7 @@ struct Cluster {
 // some 128. Two blocks stand on SMs side by side; more of them are spread unevenly, so that it takes twice as many to fill
 // all. None where a cluster cannot hold a row, or where it is short. What that gains: benchmarks/kernels/README.md.
 inline Cluster cluster_for(int64_t rows, int64_t bytes) {
-    if (bytes < (rows <= kSms ? kLeastOfFew : kLeastBytes) || bytes > kMaxBlocks * kMostBytes ||
-        rows * kMaxBlocks > kMaxGrid) {
-        return {0, 0};
-    }
+    if (bytes < kLeastGroup || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {0, 0};
     int64_t blocks = 1;
     for (; blocks < kMaxBlocks; blocks *= 2) {
         const bool pairs_alone = blocks == 2 && rows * blocks <= kSms;
@@ -44,7 +41,11 @@ inline Cluster cluster_for(int64_t rows, int64_t bytes) {
     // Few blocks, or large ones, have to be many threads to keep an SM busy.
     const int64_t held = bytes / blocks;
     const bool many = held > 64 * 1024 || (blocks <= 2 && rows * blocks <= 2 * kSms && held >= 16 * 1024);
-    return {static_cast<int>(blocks), many ? kMaxClusterThreads : kMaxClusterThreads / 2};
+    int threads = many ? kMaxClusterThreads : kMaxClusterThreads / 2;
+    // Of many small blocks an SM has more where they are few threads.
+    if (rows > kSms && bytes <= 16 * 1024) threads = 128;
+    if (rows > kSms && bytes <= 4 * 1024) threads = 64;
+    return {static_cast<int>(blocks), threads};
 }
 
 inline ForwardShare share_out(const Forward& f, Cluster cluster) {
@@ -85,7 +86,8 @@ inline Units units_for(int64_t planes, int64_t plane, Cluster cluster) {
     for (int team = plane <= kShortPlane ? kLeastTeam / 2 : kLeastTeam; team <= kWarp; team *= 2) {
         const int64_t teams = cluster.threads / team;
         for (int rounds = 1; rounds <= kMostRounds; ++rounds) {
-            const int64_t pieces = std::max<int64_t>(1, std::min(rounds * teams * cluster.blocks / planes, ceil_div(plane, team)));
+            const int64_t wanted = rounds * teams * cluster.blocks / planes;
+            const int64_t pieces = std::max<int64_t>(1, std::min(wanted, ceil_div(plane, team)));
             const int64_t packs = ceil_div(plane, pieces);
             const int64_t units = ceil_div(planes * pieces, cluster.blocks);
             const double cost = ceil_div(units, teams) * (kPieceCost + ceil_div(packs, team));
@@ -153,7 +155,8 @@ inline bool shares_out(const BackwardShare& share) {
 template <class Call>
 bool cluster_takes_sizes(const Call& call) {
     const int64_t elements = call.channels / call.groups * call.spatial;
-    return call.layout == kContiguous && call.channels <= kMaxGrid && elements <= kMaxGrid && call.spatial * element_bytes(call.dtype) >= 16 &&
+    return call.layout == kContiguous && call.channels <= kMaxGrid && elements <= kMaxGrid &&
+           call.spatial * element_bytes(call.dtype) >= 16 &&
            attribute(cudaDevAttrComputeCapabilityMajor, call.device) == 9 && shares_out(cluster_share(call));
 }
 

@@ -8,6 +8,7 @@ from kernels.launch_parts import KERNELS as KERNELS
 from kernels.launch_parts import Case, Expected, both, launch, named, operator_of, randn
 from kernels.launch_parts import Values as Values
 
+from agent.kernels import routing
 from agent.kernels.conv_fp32x3 import product as convolutions
 from agent.kernels.conv_fp32x3.window import Window
 from agent.kernels.linear_fp32x3 import product
@@ -149,7 +150,7 @@ def _group_norm() -> Expected:
 def _linear() -> Expected:
     x, weight, bias, packed = randn(4, 6), randn(5, 6), randn(5), randn(9)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(product.routing, "is_always", lambda: True)
+        patched.setattr(routing, "is_always", lambda: True)
         y = product.multiplied(x, weight, bias, packed, "ieee")
     halves = product.split(weight)
     sizes = {"m": 4, "n": 5, "k": 6, "precision": 1}
@@ -210,7 +211,7 @@ def _least() -> Expected:
     of = {name: randn(10) for name in ("linear_bias", "gamma", "beta")}
     launched = operator_of("linear_group_norm_min_bias")._launch
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(product.routing, "is_always", lambda: True)
+        patched.setattr(routing, "is_always", lambda: True)
         (out,) = launched(x, weight, *of.values(), bias, packed, 2, 1e-3, "ieee")
     sizes = {"m": 4, "n": 10, "k": 6, "groups": 2, "count": 3, "precision": 1, "eps": 1e-3}
     given = {"x": x, "weight": weight, "bias": bias, "packed": packed, "activation": 0}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../../csrc/divisor.cuh"
+#include "../../csrc/launched.cuh"
 #include "backward.cuh"
 
 namespace kernelwright::batch_norm {
@@ -18,6 +19,7 @@ struct Planes {
 template <typename Taken, typename P, bool kStraddles, typename Index>
 __global__ void __launch_bounds__(kMapThreads) planes(Forward args, Planes<Index> all) {
     constexpr int V = Taken::kWide;
+    await_earlier();
     const Index pack = Index(blockIdx.x) * kMapThreads + threadIdx.x;
     if (pack >= all.packs) return;
     Taken taken;
@@ -44,6 +46,7 @@ template <typename Taken, typename P>
 __global__ void __launch_bounds__(kMapThreads) side_by_side(
     Forward args, int64_t rows, int64_t packs, int width) {
     constexpr int V = Taken::kWide;
+    await_earlier();
     const unsigned groups = unsigned((packs + width - 1) / width);
     const int64_t column = blockIdx.x % groups * int64_t{width} + threadIdx.x % width;
     const int height = kMapThreads / width;
@@ -73,8 +76,7 @@ cudaError_t launch_planes(const Forward& args) {
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const Planes<Index> all = {
         Index(packs), Divisor<Index>(kStraddles ? args.spatial : args.spatial / V), Divisor<Index>(args.channels)};
-    planes<Taken, P, kStraddles><<<unsigned(blocks), kMapThreads, 0, args.stream>>>(args, all);
-    return cudaGetLastError();
+    return launched(planes<Taken, P, kStraddles, Index>, unsigned(blocks), kMapThreads, args.stream, args, all);
 }
 
 template <typename Taken, typename P>
@@ -86,8 +88,8 @@ cudaError_t launch(const Forward& args, bool in_planes) {
         while (width < kWarp && width < packs) width *= 2;
         const int64_t blocks = blocks_of(packs, width) * blocks_of(rows, kRows * (kMapThreads / width));
         if (blocks > kMaxGrid) return cudaErrorInvalidValue;
-        side_by_side<Taken, P><<<unsigned(blocks), kMapThreads, 0, args.stream>>>(args, rows, packs, width);
-        return cudaGetLastError();
+        return launched(
+            side_by_side<Taken, P>, unsigned(blocks), kMapThreads, args.stream, args, rows, packs, width);
     }
     const bool is_wide = args.n * args.channels * args.spatial > 0x7fffffff;
     if constexpr (V > 1) {

@@ -6,6 +6,7 @@
 
 #include "../../csrc/divisor.cuh"
 #include "../../csrc/element.cuh"
+#include "../../csrc/launched.cuh"
 #include "../../gelu/csrc/formula.cuh"
 
 namespace kernelwright::gate_product {
@@ -72,8 +73,9 @@ struct Layout {
 
 template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) products(
-    const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value, Pack<T, V>* __restrict__ y,
+    const Pack<T, V>* gate, const Pack<T, V>* value, Pack<T, V>* y,
     Layout<Index> layout) {
+    await_earlier();
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
     if (at >= layout.total) return;
     const Index row = layout.packs.of(at), column = at - row * layout.packs.by;
@@ -88,8 +90,9 @@ __global__ void __launch_bounds__(kThreads) products(
 
 template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) slopes(
-    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value,
-    Pack<T, V>* __restrict__ dgate, Pack<T, V>* __restrict__ dvalue, Layout<Index> layout) {
+    const Pack<T, V>* dy, const Pack<T, V>* gate, const Pack<T, V>* value,
+    Pack<T, V>* dgate, Pack<T, V>* dvalue, Layout<Index> layout) {
+    await_earlier();
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
     if (at >= layout.total) return;
     const Index row = layout.packs.of(at), column = at - row * layout.packs.by;
@@ -125,10 +128,9 @@ cudaError_t launch(const Forward& args) {
     const auto layout = layout_of<V, Index>(args, 0);
     const unsigned grid = grid_for(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
-    products<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.gate), static_cast<const Pack<T, V>*>(args.value),
-        static_cast<Pack<T, V>*>(args.y), layout);
-    return cudaGetLastError();
+    return launched(
+        products<kAct, T, V, Index>, grid, kThreads, args.stream, static_cast<const Pack<T, V>*>(args.gate),
+        static_cast<const Pack<T, V>*>(args.value), static_cast<Pack<T, V>*>(args.y), layout);
 }
 
 template <int kAct, typename T, int V, typename Index>
@@ -136,11 +138,10 @@ cudaError_t launch(const Backward& args) {
     const auto layout = layout_of<V, Index>(args, args.grad_stride);
     const unsigned grid = grid_for(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
-    slopes<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.gate),
-        static_cast<const Pack<T, V>*>(args.value), static_cast<Pack<T, V>*>(args.dgate),
-        static_cast<Pack<T, V>*>(args.dvalue), layout);
-    return cudaGetLastError();
+    return launched(
+        slopes<kAct, T, V, Index>, grid, kThreads, args.stream, static_cast<const Pack<T, V>*>(args.dy),
+        static_cast<const Pack<T, V>*>(args.gate), static_cast<const Pack<T, V>*>(args.value),
+        static_cast<Pack<T, V>*>(args.dgate), static_cast<Pack<T, V>*>(args.dvalue), layout);
 }
 
 template <typename T, int V, typename Index, typename Arguments>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../csrc/element.cuh"
+#include "../../csrc/launched.cuh"
 #include "formula.cuh"
 
 namespace kernelwright::gelu {
@@ -36,7 +37,8 @@ constexpr int64_t kFewPacks = 132 * 2048;
 // `packs`, and the `rest` of the elements, fewer than V, one for each of the threads behind.
 template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) values(
-    const T* __restrict__ x, T* __restrict__ y, int64_t packs, int rest) {
+    const T* x, T* y, int64_t packs, int rest) {
+    await_earlier();
     const int64_t at = int64_t(blockIdx.x) * kThreads + threadIdx.x;
     const auto value = [](T given) { return from_float<T>(value_of<kTanh>(to_float(given))); };
     if (at < packs) {
@@ -51,7 +53,8 @@ __global__ void __launch_bounds__(kThreads) values(
 
 template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) slopes(
-    const T* __restrict__ dy, const T* __restrict__ x, T* __restrict__ dx, int64_t packs, int rest) {
+    const T* dy, const T* x, T* dx, int64_t packs, int rest) {
+    await_earlier();
     const int64_t at = int64_t(blockIdx.x) * kThreads + threadIdx.x;
     const auto slope = [](T grown, T given) {
         return from_float<T>(to_float(grown) * slope_of<kTanh>(to_float(given)));
@@ -67,28 +70,29 @@ __global__ void __launch_bounds__(kThreads) slopes(
     }
 }
 
-// f(grid, packs, rest) of so many elements; an error where they are too many for one grid.
+// What f(grid, packs, rest) of so many elements gives; an error where they are too many for one grid.
 template <int V, typename F>
 cudaError_t with_grid(int64_t count, F f) {
     const int64_t packs = count / V, rest = count % V, blocks = (packs + rest + kThreads - 1) / kThreads;
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
-    f(unsigned(blocks), packs, int(rest));
-    return cudaGetLastError();
+    return f(unsigned(blocks), packs, int(rest));
 }
 
 template <bool kTanh, typename T, int V>
 cudaError_t launch(const Forward& args) {
     return with_grid<V>(args.count, [&](unsigned grid, int64_t packs, int rest) {
-        values<kTanh, T, V><<<grid, kThreads, 0, args.stream>>>(
-            static_cast<const T*>(args.x), static_cast<T*>(args.y), packs, rest);
+        return launched(
+            values<kTanh, T, V>, grid, kThreads, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y), packs,
+            rest);
     });
 }
 
 template <bool kTanh, typename T, int V>
 cudaError_t launch(const Backward& args) {
     return with_grid<V>(args.count, [&](unsigned grid, int64_t packs, int rest) {
-        slopes<kTanh, T, V><<<grid, kThreads, 0, args.stream>>>(
-            static_cast<const T*>(args.dy), static_cast<const T*>(args.x), static_cast<T*>(args.dx), packs, rest);
+        return launched(
+            slopes<kTanh, T, V>, grid, kThreads, args.stream, static_cast<const T*>(args.dy),
+            static_cast<const T*>(args.x), static_cast<T*>(args.dx), packs, rest);
     });
 }
 

@@ -6,6 +6,7 @@
 
 #include "../../csrc/divisor.cuh"
 #include "../../csrc/element.cuh"
+#include "../../csrc/launched.cuh"
 
 namespace kernelwright::rotary {
 
@@ -60,6 +61,7 @@ __global__ void __launch_bounds__(kThreads) turned(
     int64_t first, float way) {
     constexpr int kHeld = kPacks<kApart, V>;
     static_assert(2 * N == kHeld * V);
+    await_earlier();
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
     if (at >= rows.total) return;
     const Index row = rows.items.of(at), item = at - row * rows.items.by;
@@ -100,11 +102,11 @@ cudaError_t launch(const Forward& args) {
     const Rows<Index> rows = {
         Index(total), Index(packs), Index(args.half / N),
         Divisor<Index>(items), Divisor<Index>(args.inner), Divisor<Index>(args.positions)};
-    turned<kApart, kTables, T, P, V, N><<<unsigned(blocks), kThreads, 0, args.stream>>>(
+    return launched(
+        turned<kApart, kTables, T, P, V, N, Index>, unsigned(blocks), kThreads, args.stream,
         static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, N>*>(args.table),
         static_cast<const Angles<P, N>*>(args.sin), static_cast<Pack<T, V>*>(args.y), rows, args.start,
         args.backwards ? -1.0f : 1.0f);
-    return cudaGetLastError();
 }
 
 template <bool kApart, bool kTables, typename T, typename P>

@@ -1,7 +1,8 @@
 // LayerNorm and RMSNorm, forward, of rows or of sums of two rows.
 //
 // Rows that registers do not hold are read twice: a thread merges the moments of its small tiles by Chan's formula, and
-// the block sums deviations from the finished mean, so that a large common offset costs no digits; then the result. Of a sum each thread reads again what it stored of it.
+// the block sums deviations from the finished mean, so that a large common offset costs no digits; then the result. Of a
+// sum each thread reads again what it stored of it.
 #pragma once
 
 #include <type_traits>
@@ -87,7 +88,7 @@ cudaError_t launch_streamed(const AddRowForward& args) {
         1.0f / float(args.length), float(args.eps));
 }
 
-// What holds rows of so many packs best, by times on an H200.
+// What holds rows of so many packs best, by times on an H200 and an H100.
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_forward(const AddRowForward& args) {
     const int64_t packs = args.length / V;

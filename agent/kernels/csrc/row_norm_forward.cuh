@@ -13,6 +13,7 @@
 namespace kernelwright {
 
 constexpr int kTilePacks = 4;  // of a row, in one thread's registers
+constexpr int kWrittenPacks = 2;  // asked for together, with their parameters, before either is written
 constexpr int kTileThreads = kWarp * kMaxWarps;
 constexpr int64_t kFewPacks = 132 * kTileThreads;  // one for each thread of a block on each SM of a large GPU
 
@@ -67,10 +68,17 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     const float mean = kCentred ? block_sum(mine.count * mine.mean, of_mean) * share : 0.0f, off = mine.mean - mean;
     const float rstd = rsqrtf(block_sum(mine.m2 + mine.count * off * off, of_variance) * share + eps);
     const Pack<T, V>* source = kSum ? added : x;
-    for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
-        Affine<P, V> affine;
-        affine.load(weight, kCentred ? bias : nullptr, int(at));
-        y[at] = affine.template of<T>(widened(source[at]), mean, rstd);
+    const int64_t step = blockDim.x;
+    for (int64_t first = threadIdx.x; first < packs; first += kWrittenPacks * step) {
+        Pack<T, V> tile[kWrittenPacks];
+        Affine<P, V> affine[kWrittenPacks];
+        each_pack<kWrittenPacks>(first, step, packs, [&](int u, int64_t at) {
+            tile[u] = source[at];
+            affine[u].load(weight, kCentred ? bias : nullptr, int(at));
+        });
+        each_pack<kWrittenPacks>(first, step, packs, [&](int u, int64_t at) {
+            y[at] = affine[u].template of<T>(widened(tile[u]), mean, rstd);
+        });
     }
     if (rstds != nullptr && threadIdx.x == 0) {
         if (kCentred) means[row] = mean;
@@ -111,9 +119,10 @@ cudaError_t launch_forward(const AddRowForward& args) {
         constexpr int kBlocksOfOne = kSlim ? 8 : 6, kBlocksOfTwo = kSlim && !kSum ? 6 : 5;
         if (packs <= 8) return held(Held<8, 1, 256, kBlocksOfOne, true>{});
         if (packs <= 16) return held(Held<16, 1, 256, kBlocksOfOne, true>{});
-        if (packs <= 32) return held(Held<16, 2, 256, kBlocksOfTwo, kSlim>{});
+        constexpr bool kSlimmest = !kCentred && !kSum && sizeof(T) == sizeof(float);
+        if (packs <= 32) return held(Held<16, 2, 256, kSlimmest ? 8 : kBlocksOfTwo, kSlim>{});
         if constexpr (sizeof(T) == sizeof(float)) {
-            if (packs <= 48) return held(Held<16, 3, 256, 4, true>{});
+            if (packs <= 48) return held(Held<16, 3, 256, kSum ? 4 : 5, true>{});
         }
         const int64_t all = args.rows * packs;
         if (all <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
@@ -124,7 +133,7 @@ cudaError_t launch_forward(const AddRowForward& args) {
         }
         if constexpr (!kSum) {
             if (packs <= 128) return held(Held<32, 4, 128, kCentred ? (kSlim ? 12 : 10) : 8, !kCentred>{});
-            if (packs <= 512) return held(Held<0, 2, 512, kCentred && !kSlim ? 3 : 4>{});
+            if (packs <= 256) return held(Held<0, 2, 512, kCentred ? 3 : 4, kCentred && kSlim>{});
         }
         if constexpr (kSum) {
             if (packs <= 1024) return held(Held<0, 2, 512, kSlim ? 3 : 2>{});

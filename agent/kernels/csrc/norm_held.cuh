@@ -74,8 +74,8 @@ struct Affine {
     }
 };
 
-// Where rows come from, here those of x. `of` answers what a row is made of, `first` and `second` load packs of that, and
-// `made` makes one of the row. kSum: what was made is a result too. kLooksUp: where a row lies is read from memory.
+// Where rows come from, here those of x. `of` answers what a row is made of, `first` and `second` load packs of that,
+// and `made` makes one of the row. kSum: what was made is a result too. kLooksUp: where a row lies is read from memory.
 template <typename T, int V>
 struct RowsOfOne {
     using Parts = const Pack<T, V>*;

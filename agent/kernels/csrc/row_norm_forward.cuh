@@ -1,7 +1,8 @@
 // LayerNorm and RMSNorm, forward, of rows or of sums of two rows.
 //
-// Rows that registers do not hold are read twice: moments of small tiles merged by Chan's formula, so that a large
-// common offset costs no digits, then the result. Of a sum each thread reads again what it stored of it.
+// Rows that registers do not hold are read twice: a thread merges the moments of its small tiles by Chan's formula, and
+// the block sums deviations from the finished mean, so that a large common offset costs no digits; then the result. Of a
+// sum each thread reads again what it stored of it.
 #pragma once
 
 #include <type_traits>
@@ -12,6 +13,7 @@
 namespace kernelwright {
 
 constexpr int kTilePacks = 4;  // of a row, in one thread's registers
+constexpr int kWrittenPacks = 2;  // asked for together, with their parameters, before either is written
 constexpr int kTileThreads = kWarp * kMaxWarps;
 constexpr int64_t kFewPacks = 132 * kTileThreads;  // one for each thread of a block on each SM of a large GPU
 
@@ -52,9 +54,9 @@ template <bool kCentred, bool kSum, typename T, typename P, int V>
 __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     const Pack<T, V>* x, const Pack<T, V>* residual, const Pack<P, V>* weight, const Pack<P, V>* bias,
     Pack<T, V>* __restrict__ y, Pack<T, V>* added, float* __restrict__ means, float* __restrict__ rstds, int64_t packs,
-    float eps) {
+    float share, float eps) {
     await_earlier();
-    __shared__ Moments of_warp[kMaxWarps];
+    __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
     const int64_t row = blockIdx.x, begin = row * packs;
     if (kSum) {
         residual += begin;
@@ -62,16 +64,24 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     }
     x += begin;
     y += begin;
-    const Moments all = block_merge(share_of_row<kCentred, kSum>(x, residual, added, packs), of_warp);
-    const float rstd = rsqrtf(all.m2 / all.count + eps);
+    const Moments mine = share_of_row<kCentred, kSum>(x, residual, added, packs);
+    const float mean = kCentred ? block_sum(mine.count * mine.mean, of_mean) * share : 0.0f, off = mine.mean - mean;
+    const float rstd = rsqrtf(block_sum(mine.m2 + mine.count * off * off, of_variance) * share + eps);
     const Pack<T, V>* source = kSum ? added : x;
-    for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
-        Affine<P, V> affine;
-        affine.load(weight, kCentred ? bias : nullptr, int(at));
-        y[at] = affine.template of<T>(widened(source[at]), all.mean, rstd);
+    const int64_t step = blockDim.x;
+    for (int64_t first = threadIdx.x; first < packs; first += kWrittenPacks * step) {
+        Pack<T, V> tile[kWrittenPacks];
+        Affine<P, V> affine[kWrittenPacks];
+        each_pack<kWrittenPacks>(first, step, packs, [&](int u, int64_t at) {
+            tile[u] = source[at];
+            affine[u].load(weight, kCentred ? bias : nullptr, int(at));
+        });
+        each_pack<kWrittenPacks>(first, step, packs, [&](int u, int64_t at) {
+            y[at] = affine[u].template of<T>(widened(tile[u]), mean, rstd);
+        });
     }
     if (rstds != nullptr && threadIdx.x == 0) {
-        if (kCentred) means[row] = all.mean;
+        if (kCentred) means[row] = mean;
         rstds[row] = rstd;
     }
 }
@@ -83,10 +93,10 @@ cudaError_t launch_streamed(const AddRowForward& args) {
         static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual),
         static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
         static_cast<Pack<T, V>*>(args.y), static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.length / V,
-        float(args.eps));
+        1.0f / float(args.length), float(args.eps));
 }
 
-// What holds rows of so many packs best, by times on an H200.
+// What holds rows of so many packs best, by times on an H200 and an H100.
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_forward(const AddRowForward& args) {
     const int64_t packs = args.length / V;
@@ -101,7 +111,7 @@ cudaError_t launch_forward(const AddRowForward& args) {
         }
     };
     if constexpr (V == 1) {
-        if (packs <= 2048) return held(Held<0, 4, 512, 2, true>{});
+        if (packs <= 4096) return held(Held<0, 8, 512, kSum && kCentred ? 1 : 2, true>{});
     } else {
         // Parameters in float32 beside 16-bit elements take twice the registers. What does not fit would be kept in
         // memory, which costs more than fewer blocks or parameters that come late.
@@ -109,16 +119,21 @@ cudaError_t launch_forward(const AddRowForward& args) {
         constexpr int kBlocksOfOne = kSlim ? 8 : 6, kBlocksOfTwo = kSlim && !kSum ? 6 : 5;
         if (packs <= 8) return held(Held<8, 1, 256, kBlocksOfOne, true>{});
         if (packs <= 16) return held(Held<16, 1, 256, kBlocksOfOne, true>{});
-        if (packs <= 32) return held(Held<16, 2, 256, kBlocksOfTwo, kSlim>{});
+        constexpr bool kSlimmest = !kCentred && !kSum && sizeof(T) == sizeof(float);
+        if (packs <= 32) return held(Held<16, 2, 256, kSlimmest ? 8 : kBlocksOfTwo, kSlim>{});
         if constexpr (sizeof(T) == sizeof(float)) {
-            if (packs <= 48) return held(Held<16, 3, 256, 4, true>{});
+            if (packs <= 48) return held(Held<16, 3, 256, kSum ? 4 : 5, true>{});
         }
-        if (args.rows * packs <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
+        const int64_t all = args.rows * packs;
+        if (all <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
         if (packs <= 64) return held(Held<32, 2, 256, kBlocksOfTwo, kSlim>{});
         if (packs <= 96) return held(Held<32, 3, 128, kSlim ? 12 : 10>{});
+        if (all <= 2 * kFewPacks && packs > 128 && packs <= 2 * kTileThreads) {
+            return held(Held<0, 2, kTileThreads, 1, true>{});
+        }
         if constexpr (!kSum) {
             if (packs <= 128) return held(Held<32, 4, 128, kCentred ? (kSlim ? 12 : 10) : 8, !kCentred>{});
-            if (packs <= 512) return held(Held<0, 2, 512, kCentred && !kSlim ? 3 : 4>{});
+            if (packs <= 256) return held(Held<0, 2, 512, kCentred ? 3 : 4, kCentred && kSlim>{});
         }
         if constexpr (kSum) {
             if (packs <= 1024) return held(Held<0, 2, 512, kSlim ? 3 : 2>{});
@@ -126,8 +141,8 @@ cudaError_t launch_forward(const AddRowForward& args) {
         } else if (packs <= 2048) {
             return held(Held<0, 4, 512, kCentred && !kSlim ? 2 : 3>{});
         }
+        if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});
     }
-    if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});
     return launch_streamed<kCentred, kSum, T, P, V>(args);
 }
 

@@ -1,9 +1,9 @@
 """What explaining a mismatch takes: `python -m tests.diagnosis.timings`.
 
 Measured is the computing of `Explaining.of_values`, as the oracle calls it, in seconds of its thread: a busy
-machine changes little. The wrong answers are those of `faults.py` at the corpus's sizes, and two over a
-million elements, about the most that the emulator judges: one that mixes samples, and noise, for which every
-hypothesis is tried. Writes docs/diagnosis/timings.json.
+machine changes little, where OMP_WAIT_POLICY is passive as the oracle's is. The wrong answers are those of
+`faults.py` at the corpus's sizes, and two over a million elements, about the most that the emulator judges:
+one that mixes samples, and noise, for which every hypothesis is tried. Writes docs/diagnosis/timings.json.
 """
 
 import json

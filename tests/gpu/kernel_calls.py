@@ -126,6 +126,8 @@ CALLS: dict[str, tuple[Function, Function, int]] = {
     "reduction to largest of channels": (
         lambda x: reduction(x, "amax", [0, *range(2, x.dim())]), lambda x: x.amax([0, *range(2, x.dim())]), 0,
     ),
+    "reduction to largest of rows": (lambda x: reduction(x, "amax", -1), lambda x: x.amax(-1), 0),
+    "reduction to largest of columns": (lambda x: reduction(x, "amax", 0), lambda x: x.amax(0), 0),
     "reduction to a mean": (lambda x: reduction(x, "mean"), torch.mean, 0),
     "cumsum": (lambda x: cumsum(x, -1), lambda x: x.cumsum(-1), 0),
     "cumsum of columns": (lambda x: cumsum(x, 1), lambda x: x.cumsum(1), 0),

@@ -49,15 +49,18 @@ struct Cluster {
 
 inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }
 
+// Whether blocks of their own for so few long rows leave SMs without one.
+inline bool lack_blocks(int64_t rows, int64_t packs) { return rows <= kFewRows && packs > kBlockPacks; }
+
 // Blocks for a row, up to `widest`, each of whose threads holds up to `each` packs: 1 where a block of its own does as
 // well, or where no cluster takes the row.
 inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t widest, int64_t device) {
     const int64_t most = each * kBlockPacks;
-    const bool lack_blocks = rows <= kFewRows && packs > kBlockPacks;
-    if (lack_blocks) widest = kMaxCluster;
-    if (rows > kMaxClusterRows || packs > widest * most || (!lack_blocks && packs <= most)) return 1;
+    const bool are_few = lack_blocks(rows, packs);
+    if (are_few) widest = kMaxCluster;
+    if (rows > kMaxClusterRows || packs > widest * most || (!are_few && packs <= most)) return 1;
     if (!has_clusters(device)) return 1;
-    int64_t blocks = lack_blocks ? kMaxCluster : 2;
+    int64_t blocks = are_few ? kMaxCluster : 2;
     while (blocks * most < packs) blocks *= 2;
     return blocks;
 }

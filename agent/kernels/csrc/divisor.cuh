@@ -4,7 +4,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <type_traits>
 
 namespace kernelwright {
 
@@ -40,10 +39,8 @@ struct Divisor<int64_t> {
     }
 };
 
-// Of packs of V elements: what has more than 2^31 packs is taken element by element, with indices of 64 bits.
-template <int V>
-using PackIndex = std::conditional_t<V == 1, int64_t, unsigned>;
-
-inline bool in_packs(int64_t packs) { return packs <= INT32_MAX; }
+// Whether so many things have indices of 32 bits, which Divisor takes: vectors have them always, as kernels are written,
+// and what has more of those is taken element by element.
+inline bool is_narrow(int64_t count) { return count <= INT32_MAX; }
 
 }  // namespace kernelwright

@@ -160,16 +160,6 @@ def test_turns_in_place_and_back(dim: int, interleaved: bool, offset: int, dtype
     np.testing.assert_allclose(dx.astype("float64"), truth.grad.numpy(), rtol=allowed, atol=allowed)
 
 
-def test_turns_of_four_rows() -> None:
-    """More pairs than threads at once, with rows of one position beside each other."""
-    kit, positions, inner, pairs = Kit("float32", 0), 530, 32, 32
-    x = kit.draw(positions, inner, 2 * pairs)
-    cos, sin = (kit.draw(positions, pairs) for _ in range(2))
-    y, sizes = kit.room(*x.shape), (positions * inner, inner, positions, 2 * pairs, pairs)
-    run(kit.device, "rotary_forward", rotary.FORWARD, x, cos, sin, y, *sizes, 0, True, 0, 0, 0, 0, 0)
-    kit.close(y, rotary.in_torch(exact(x), exact(cos), exact(sin), -3, True))
-
-
 @EVERY
 @pytest.mark.parametrize(
     ("rows", "length", "offset"),

@@ -12,6 +12,8 @@ SIZES = [
     Sizes(2, 8, 64, 8),  # a channel per group
     Sizes(1, 16, 225, 2),  # rows begin anywhere
     Sizes(2, 4, 1024, 1),  # one group
+    Sizes(40, 32, 7, 1),  # more planes of a group than threads of a block
+    Sizes(2, 8, 301, 2),
 ]
 LONG = [Sizes(1, 6, 12_001, 2), Sizes(1, 4, 40_000, 1)]
 EPSILON = {"float32": 2e-6, "float16": 1e-3, "bfloat16": 8e-3}

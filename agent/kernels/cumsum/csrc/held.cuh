@@ -108,11 +108,12 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
     const Part mine(length, part, int(blockIdx.x) % parts, reverse);
     const int first = int(threadIdx.x) / width * kColumnPacks;
     const int left = column < packs ? int(mine.size()) - first : 0;
-    const int64_t at = (outer * length + mine.at(first)) * packs + column, step = reverse ? -packs : packs;
+    x += outer * length * packs + column;
+    y += outer * length * packs + column;
     Pack<T, V> held[kColumnPacks];
     #pragma unroll
     for (int u = 0; u < kColumnPacks; ++u) {
-        if (u < left) held[u] = x[at + u * step];
+        if (u < left) held[u] = x[mine.at(first + u) * packs];
     }
     keep_stored(held);
     float before[V];
@@ -156,7 +157,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
         Pack<T, V> pack;
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(before[k] + (sums[k] += to_float(held[u].v[k])));
-        if (u < left) y[at + u * step] = pack;
+        if (u < left) y[mine.at(first + u) * packs] = pack;
     }
 #ifndef KW_PORTABLE_ONLY
     if constexpr (kCluster) cooperative_groups::this_cluster().barrier_wait();

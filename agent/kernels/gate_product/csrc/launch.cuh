@@ -107,9 +107,8 @@ __global__ void __launch_bounds__(kThreads) slopes(
 }
 
 // `grad_stride` in elements, as those of the arguments.
-template <int V, typename Arguments>
-Layout<PackIndex<V>> layout_of(const Arguments& args, int64_t grad_stride) {
-    using Index = PackIndex<V>;
+template <int V, typename Index, typename Arguments>
+Layout<Index> layout_of(const Arguments& args, int64_t grad_stride) {
     const int64_t packs = args.length / V;
     return {
         Index(args.rows * packs), Divisor<Index>(packs), args.gate_stride / V, args.value_stride / V, grad_stride / V};
@@ -121,9 +120,9 @@ inline unsigned grid_for(int64_t total) {
     return blocks > kMaxGrid ? 0 : unsigned(blocks);
 }
 
-template <int kAct, typename T, int V>
+template <int kAct, typename T, int V, typename Index>
 cudaError_t launch(const Forward& args) {
-    const auto layout = layout_of<V>(args, 0);
+    const auto layout = layout_of<V, Index>(args, 0);
     const unsigned grid = grid_for(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
     products<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
@@ -132,9 +131,9 @@ cudaError_t launch(const Forward& args) {
     return cudaGetLastError();
 }
 
-template <int kAct, typename T, int V>
+template <int kAct, typename T, int V, typename Index>
 cudaError_t launch(const Backward& args) {
-    const auto layout = layout_of<V>(args, args.grad_stride);
+    const auto layout = layout_of<V, Index>(args, args.grad_stride);
     const unsigned grid = grid_for(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
     slopes<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
@@ -144,11 +143,11 @@ cudaError_t launch(const Backward& args) {
     return cudaGetLastError();
 }
 
-template <typename T, int V, typename Arguments>
+template <typename T, int V, typename Index, typename Arguments>
 cudaError_t launch_with_act(const Arguments& args) {
-    if (args.act == kSilu) return launch<kSilu, T, V>(args);
-    if (args.act == kGelu) return launch<kGelu, T, V>(args);
-    if (args.act == kGelu_tanh) return launch<kGelu_tanh, T, V>(args);
+    if (args.act == kSilu) return launch<kSilu, T, V, Index>(args);
+    if (args.act == kGelu) return launch<kGelu, T, V, Index>(args);
+    if (args.act == kGelu_tanh) return launch<kGelu_tanh, T, V, Index>(args);
     return cudaErrorInvalidValue;
 }
 
@@ -158,9 +157,10 @@ cudaError_t launch_as(const Arguments& args, bool addresses, int64_t grad_stride
         using T = decltype(element);
         constexpr int V = kWide<T>;
         const bool strides = args.gate_stride % V == 0 && args.value_stride % V == 0 && grad_stride % V == 0;
-        const bool whole = args.length % V == 0 && in_packs(args.rows * args.length / V);
-        if (addresses && strides && whole) return launch_with_act<T, V>(args);
-        return launch_with_act<T, 1>(args);
+        const bool whole = args.length % V == 0 && is_narrow(args.rows * args.length / V);
+        if (addresses && strides && whole) return launch_with_act<T, V, unsigned>(args);
+        if (is_narrow(args.rows * args.length)) return launch_with_act<T, 1, unsigned>(args);
+        return launch_with_act<T, 1, int64_t>(args);
     });
 }
 

@@ -54,6 +54,7 @@ inline int64_t forward_path(const Forward& args) {
 
 inline int64_t backward_path(const Backward& args) {
     if (args.path != kAuto) return args.path;
+    if (args.layout == kContiguous && is_short(args)) return kPortable;
     if (takes_path(args, kClustered)) return kClustered;
     const bool large = !resident(args.channels / args.groups * args.spatial, 1);
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;

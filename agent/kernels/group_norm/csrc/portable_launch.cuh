@@ -6,6 +6,7 @@
 
 #include "portable_backward.cuh"
 #include "portable_backward_last.cuh"
+#include "portable_backward_short.cuh"
 #include "portable_forward.cuh"
 #include "portable_forward_last.cuh"
 #include "portable_forward_short.cuh"
@@ -221,6 +222,25 @@ cudaError_t backward_slabs(const Backward& b, const SlabPlan& plan) {
                     row_blocks(b) ? plan.blocks : 0, pieces, of_group);
 }
 
+// Whether a block holds a group in all samples.
+inline bool is_short(const Backward& b) {
+    const int64_t planes = b.n * (b.channels / b.groups);
+    const int64_t team = power_of_two(ceil_div(b.spatial, kSmallElements), kWarp);
+    return planes * team <= kMaxThreads && b.spatial <= kSmallElements * team && b.channels <= kMaxGrid;
+}
+
+template <typename T>
+cudaError_t backward_short(const Backward& b) {
+    const int64_t group_channels = b.channels / b.groups;
+    const int64_t planes = b.n * group_channels;
+    const int team = power_of_two(ceil_div(b.spatial, kSmallElements), kWarp);
+    const SmallGroups groups = {static_cast<int>(b.n), static_cast<int>(b.groups), static_cast<int>(group_channels),
+                                static_cast<int>(b.spatial), team,
+                                1.0 / static_cast<double>(group_channels * b.spatial)};
+    const auto threads = static_cast<unsigned>(ceil_div(planes * team, kWarp) * kWarp);
+    return launched(short_backward<T>, static_cast<unsigned>(b.groups), threads, b.stream, b, groups);
+}
+
 template <typename T>
 cudaError_t portable_backward_of(const Backward& b) {
     constexpr int kLanes = 16 / sizeof(T);
@@ -228,6 +248,7 @@ cudaError_t portable_backward_of(const Backward& b) {
         const SlabPlan plan = backward_plan(b);
         return plan.v == 1 ? backward_slabs<T, 1>(b, plan) : backward_slabs<T, kLanes>(b, plan);
     }
+    if (is_short(b)) return backward_short<T>(b);
     // Planes and rows are cut apart: short planes may lie in long rows.
     const int plane_lanes = backward_lanes(b, b.spatial);
     const Cut cut = cut_of(b.n * b.channels, b.spatial, plane_lanes);

@@ -56,7 +56,8 @@ bool takes_sizes(const Call& call) {
 
 inline bool takes(const Forward& f) {
     return on_16_bytes(f.x) && on_16_bytes(f.y) && on_16_bytes(f.residual) &&
-           f.spatial * element_bytes(f.dtype) % 16 == 0 && takes_sizes(f);
+           f.channels / f.groups * f.spatial * element_bytes(f.dtype) % 16 == 0 &&
+           f.spatial * element_bytes(f.dtype) >= 16 && takes_sizes(f);
 }
 
 inline bool takes(const Backward& b) {
@@ -91,8 +92,7 @@ cudaError_t launch(const Call& call, Kernel kernel, const Share& share, Rest... 
 
 template <typename T>
 cudaError_t forward_of(const Forward& f) {
-    const bool plain = f.act == kNone && f.residual == nullptr;
-    return launch(f, plain ? stream_forward<T, true> : stream_forward<T, false>, share_of(f));
+    return launch(f, stream_forward<T>, share_of(f));
 }
 
 // dweight and dbias, where they are wanted, from `pieces` sums for each plane.

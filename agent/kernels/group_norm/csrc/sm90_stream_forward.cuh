@@ -23,8 +23,8 @@ __device__ __forceinline__ Pair moments_sum(const Raw (&packs)[kForwardLoads], i
     return run.total();
 }
 
-// y of this lane's packs of the chunk that begins at byte `begin` of its row. PLAIN: neither activation nor residual.
-template <typename T, bool PLAIN>
+// y of this lane's packs of the chunk that begins at byte `begin` of its row.
+template <typename T>
 __device__ __forceinline__ void store_chunk(const Forward& f, const Share& share, const Moments& m, const Cursor& at,
                                             const Raw (&packs)[kForwardLoads], bool one_channel) {
     constexpr int V = 16 / sizeof(T);
@@ -34,29 +34,34 @@ __device__ __forceinline__ void store_chunk(const Forward& f, const Share& share
     const uint32_t plane = static_cast<uint32_t>(f.spatial);
     const int groups = static_cast<int>(f.groups);
     const int first_channel = at.row % groups * (static_cast<int>(f.channels) / groups);
-    Affine affine = affine_here<T>(f, first_channel + element / plane);
+    Line line = line_of(m, affine_here<T>(f, first_channel + element / plane));
+    Line next = line;
+    uint32_t left = V;  // lanes from here on are the next channel's
     #pragma unroll
     for (int j = 0; j < kForwardLoads; ++j) {
         const int offset = static_cast<int>(j * kWarp + threadIdx.x % kWarp) * 16;
         if (offset >= bytes) break;
         if (!one_channel) {
-            affine = affine_here<T>(f, first_channel + (element + offset / static_cast<uint32_t>(sizeof(T))) / plane);
+            const uint32_t first = element + offset / static_cast<uint32_t>(sizeof(T));
+            const uint32_t channel = first / plane;
+            left = plane - (first - channel * plane);
+            line = next = line_of(m, affine_here<T>(f, first_channel + channel));
+            if (left < V) next = line_of(m, affine_here<T>(f, first_channel + channel + 1));
         }
-        const float scale = m.rstd * affine.weight;
-        const float level = fmaf(-m.rest, scale, affine.bias);
         Pack<T, V> pack = elements_of<T>(packs[j]);
         Pack<float, V> z;
         #pragma unroll
-        for (int k = 0; k < V; ++k) z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, scale, level);
-        if (!PLAIN) {
-            if (f.residual != nullptr) {
-                const auto* from = static_cast<const unsigned char*>(f.residual) + begin + offset;
-                const auto residual = *reinterpret_cast<const Pack<T, V>*>(from);
-                #pragma unroll
-                for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
-            }
-            if (f.act != kNone) z = activated<T, V>(f.act, z);
+        for (int k = 0; k < V; ++k) {
+            const bool here = k < left;
+            z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, here ? line.scale : next.scale, here ? line.level : next.level);
         }
+        if (f.residual != nullptr) {
+            const auto* from = static_cast<const unsigned char*>(f.residual) + begin + offset;
+            const auto residual = *reinterpret_cast<const Pack<T, V>*>(from);
+            #pragma unroll
+            for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
+        }
+        if (f.act != kNone) z = activated<T, V>(f.act, z);
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
         *reinterpret_cast<Raw*>(static_cast<unsigned char*>(f.y) + begin + offset) = reinterpret_cast<const Raw&>(pack);
@@ -69,7 +74,7 @@ __device__ __forceinline__ void take_chunk(const Ring& ring, const Cursor& at, R
     slot_read(ring, at);
 }
 
-template <typename T, bool PLAIN>
+template <typename T>
 __global__ void __launch_bounds__(kThreads, 1)
     stream_forward(const __grid_constant__ Forward f, const __grid_constant__ Share share, double* partials) {
     extern __shared__ __align__(128) unsigned char shared[];
@@ -101,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         for (Cursor at = first_chunk(share, warp - kFirstStorer); at.row < share.rows; advance(at, share, kStorers)) {
             Raw packs[kForwardLoads];
             take_chunk(ring, at, packs);
-            store_chunk<T, PLAIN>(f, share, answer_for(board, at.turn), at, packs, one_channel);
+            store_chunk<T>(f, share, answer_for(board, at.turn), at, packs, one_channel);
         }
     }
 }

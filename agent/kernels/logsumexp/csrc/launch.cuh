@@ -41,9 +41,9 @@ constexpr int kThreadsOf = std::is_same_v<Team, Block> ? kThreads : kWarp * kMax
 template <typename Team>
 constexpr int kBlocksOf = std::is_same_v<Team, Block> ? kBlocks : 1;
 
-// Elements that a thread has under way: 128 bytes of float keep memory busy, 16-bit elements the processors.
+// Elements that a thread has under way.
 template <int V>
-constexpr int kUnderWay = V == kVector<float> ? 2 * kTile : kTile;
+constexpr int kUnderWay = V == 1 ? kTile : 2 * kTile;
 
 // Packs of 16-bit elements that a lane takes of a row, so many at once, where a warp takes the row: of rows that short
 // a block for each would take longer to launch than to read.
@@ -179,13 +179,34 @@ __global__ void backward_columns(
     }
 }
 
+// A thread takes a whole column.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) backward_many_columns(
+    const T* dy, const T* x, const float* exact, T* __restrict__ dx, int64_t length, int64_t inner, int64_t count) {
+    await_earlier();
+    const int64_t column = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+    if (column >= count) return;
+    const float scale = to_float(dy[column]), result = exact[column];
+    const int64_t first = column / inner * length * inner + column % inner;
+    #pragma unroll 8
+    for (int i = 0; i < int(length); ++i) {
+        const int64_t at = first + i * inner;
+        dx[at] = from_float<T>(scale * exp_for<T>(to_float(x[at]) - result));
+    }
+}
+
+template <typename Arguments>
+bool are_many_columns(const Arguments& args) {
+    return args.inner > 1 && args.outer * args.inner >= kManyColumns && args.length <= kManyLength;
+}
+
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     const auto* x = static_cast<const T*>(args.x);
     auto* y = static_cast<T*>(args.y);
 #ifndef KW_PORTABLE_ONLY
-    if (cluster_for(args.outer, packs, 1, 1, args.device) > 1) {
+    if (lack_blocks(args.outer, packs) && has_clusters(args.device)) {
         const unsigned threads = block_for(packs_of_block(packs, kMaxCluster), 2);
         return start_clusters(
             rows<kWhole, Cluster, 2, T, V>, kMaxCluster, args.outer, threads, args.stream, x, y, args.exact, args.outer,
@@ -224,7 +245,7 @@ inline cudaError_t forward(const Forward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        if (args.inner > 1 && args.outer * args.inner >= kManyColumns && args.length <= kManyLength) {
+        if (are_many_columns(args)) {
             const int64_t count = args.outer * args.inner;
             return launched(
                 many_columns<T>, unsigned((count + kThreads - 1) / kThreads), kThreads, args.stream,
@@ -266,6 +287,13 @@ inline cudaError_t backward(const Backward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
+        if (are_many_columns(args)) {
+            const int64_t count = args.outer * args.inner;
+            return launched(
+                backward_many_columns<T>, unsigned((count + kThreads - 1) / kThreads), kThreads, args.stream,
+                static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
+                args.length, args.inner, count);
+        }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
             return launched(

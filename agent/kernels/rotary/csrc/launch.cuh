@@ -25,7 +25,6 @@ struct Forward {
 };
 
 constexpr int kThreads = 128;
-constexpr int64_t kAtOnce = 132 * 2048;  // threads that a large GPU holds
 
 // What a thread takes: two packs whose elements are pairs, or one of pairs side by side. Two where a pack is one element.
 template <bool kApart, int V>
@@ -53,9 +52,9 @@ struct alignas(std::min(int(sizeof(P)) * N, kVectorBytes)) Angles {
 // A function: inlined for every pair, what large angles need would be most of a kernel's code.
 __device__ __noinline__ float2 point_at(float angle) { return {cosf(angle), sinf(angle)}; }
 
-// All that a thread needs is asked for before any of it is used: items of R rows that have one position. `first` is that of
-// the positions where angles are computed; `way` is -1 backwards, else 1.
-template <bool kApart, bool kTables, int R, typename T, typename P, int V, int N, typename Index>
+// All that a thread needs is asked for before any of it is used. `first` is that of the positions where angles are
+// computed; `way` is -1 backwards, else 1.
+template <bool kApart, bool kTables, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kThreads) turned(
     const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows,
     int64_t first, float way) {
@@ -63,21 +62,15 @@ __global__ void __launch_bounds__(kThreads) turned(
     static_assert(2 * N == kHeld * V);
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
     if (at >= rows.total) return;
-    const Index group = rows.items.of(at), item = at - group * rows.items.by, row = group * R;
+    const Index row = rows.items.of(at), item = at - row * rows.items.by;
     const bool stays = item >= rows.rotated, apart = kApart && !stays;
     const Index one = row * rows.packs + (apart ? item : kHeld * item), other = apart ? one + rows.rotated : one + 1;
-    Pack<T, V> held[R][kHeld];
-    #pragma unroll
-    for (int r = 0; r < R; ++r) {
-        held[r][0] = x[one + r * rows.packs];
-        if constexpr (kHeld == 2) held[r][1] = x[other + r * rows.packs];
-    }
+    Pack<T, V> held[kHeld];
+    held[0] = x[one];
+    if constexpr (kHeld == 2) held[1] = x[other];
     const auto store = [&] {
-        #pragma unroll
-        for (int r = 0; r < R; ++r) {
-            y[one + r * rows.packs] = held[r][0];
-            if constexpr (kHeld == 2) y[other + r * rows.packs] = held[r][1];
-        }
+        y[one] = held[0];
+        if constexpr (kHeld == 2) y[other] = held[1];
     };
     // For what stays the first angle: a branch in front of these loads would wait for x.
     const Index position = rows.position_of(row), place = stays ? 0 : kTables ? position * rows.rotated + item : item;
@@ -89,29 +82,25 @@ __global__ void __launch_bounds__(kThreads) turned(
         float2 point = {to_float(cosines.v[k]), kTables ? to_float(sines.v[k]) : 0.0f};
         if (!kTables) point = point_at(float(first + int64_t(position)) * point.x);
         point.y *= way;
-        #pragma unroll
-        for (int r = 0; r < R; ++r) {
-            T& left = kApart ? held[r][0].v[k] : held[r][2 * k / V].v[2 * k % V];
-            T& right = kApart ? held[r][kHeld - 1].v[k] : held[r][(2 * k + 1) / V].v[(2 * k + 1) % V];
-            const float a = to_float(left), b = to_float(right);
-            left = from_float<T>(a * point.x - b * point.y);
-            right = from_float<T>(b * point.x + a * point.y);
-        }
+        T& left = kApart ? held[0].v[k] : held[2 * k / V].v[2 * k % V];
+        T& right = kApart ? held[kHeld - 1].v[k] : held[(2 * k + 1) / V].v[(2 * k + 1) % V];
+        const float a = to_float(left), b = to_float(right);
+        left = from_float<T>(a * point.x - b * point.y);
+        right = from_float<T>(b * point.x + a * point.y);
     }
     store();
 }
 
-template <bool kApart, bool kTables, typename T, typename P, int V, int R = 1>
+template <bool kApart, bool kTables, typename T, typename P, int V, typename Index>
 cudaError_t launch(const Forward& args) {
-    using Index = PackIndex<V>;
     constexpr int kHeld = kPacks<kApart, V>, N = kHeld * V / 2;
     const int64_t packs = args.size / V, items = packs / kHeld;
-    const int64_t total = args.rows / R * items, blocks = (total + kThreads - 1) / kThreads;
+    const int64_t total = args.rows * items, blocks = (total + kThreads - 1) / kThreads;
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const Rows<Index> rows = {
         Index(total), Index(packs), Index(args.half / N),
         Divisor<Index>(items), Divisor<Index>(args.inner), Divisor<Index>(args.positions)};
-    turned<kApart, kTables, R, T, P, V, N><<<unsigned(blocks), kThreads, 0, args.stream>>>(
+    turned<kApart, kTables, T, P, V, N><<<unsigned(blocks), kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, N>*>(args.table),
         static_cast<const Angles<P, N>*>(args.sin), static_cast<Pack<T, V>*>(args.y), rows, args.start,
         args.backwards ? -1.0f : 1.0f);
@@ -121,15 +110,11 @@ cudaError_t launch(const Forward& args) {
 template <bool kApart, bool kTables, typename T, typename P>
 cudaError_t launch_in(const Forward& args) {
     constexpr int V = kVector<T>, kTaken = kPacks<kApart, V> * V;
-    const bool whole = 2 * args.half % kTaken == 0 && args.size % kTaken == 0 && in_packs(args.rows * args.size / V);
+    const bool whole = 2 * args.half % kTaken == 0 && args.size % kTaken == 0 && is_narrow(args.rows * args.size / V);
     const bool starts = aligned(args.x) && aligned(args.table) && aligned(args.sin) && aligned(args.y);
-    if (!whole || !starts) return launch<kApart, kTables, T, P, 1>(args);
-    if constexpr (!kApart && kTables && sizeof(T) == sizeof(float)) {
-        // Where four rows a thread are all under way at once, and one is not, all reads come before the writes.
-        const int64_t items = args.rows * args.size / V;
-        if (args.inner % 4 == 0 && items > kAtOnce && items <= 4 * kAtOnce) return launch<false, true, T, P, V, 4>(args);
-    }
-    return launch<kApart, kTables, T, P, V>(args);
+    if (whole && starts) return launch<kApart, kTables, T, P, V, unsigned>(args);
+    if (is_narrow(args.rows * args.size)) return launch<kApart, kTables, T, P, 1, unsigned>(args);
+    return launch<kApart, kTables, T, P, 1, int64_t>(args);
 }
 
 template <bool kTables, typename T, typename P>

@@ -1,11 +1,7 @@
 // Softmax of [outer, length, inner] over length, backward: of the result, not of the input.
 #pragma once
 
-#include "../../csrc/short_rows.cuh"
-
-#ifndef KW_PORTABLE_ONLY
-#include "../../csrc/cluster_rows.cuh"
-#endif
+#include "forward.cuh"
 
 namespace kernelwright::softmax {
 
@@ -141,6 +137,28 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
     }
 }
 
+// A thread has a whole column of each in its registers.
+template <int N, typename T>
+__global__ void __launch_bounds__(kColumnThreads) backward_short_columns(
+    const T* dy, const T* y, T* __restrict__ dx, int64_t length, int64_t inner, int64_t count) {
+    await_earlier();
+    const int64_t column = int64_t{blockIdx.x} * kColumnThreads + threadIdx.x;
+    if (column >= count) return;
+    const int64_t first = column / inner * length * inner + column % inner;
+    float of_dy[N], of_y[N], sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        of_dy[i] = i < length ? to_float(dy[first + i * inner]) : 0.0f;
+        of_y[i] = i < length ? to_float(y[first + i * inner]) : 0.0f;
+    }
+    #pragma unroll
+    for (int i = 0; i < N; ++i) sum += of_dy[i] * of_y[i];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i < length) dx[first + i * inner] = from_float<T>((of_dy[i] - sum) * of_y[i]);
+    }
+}
+
 template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_long_rows(const Backward& args) {
     constexpr int kMost = kBackwardPacks;
@@ -186,6 +204,17 @@ inline cudaError_t backward(const Backward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
+        if (are_short_columns(args)) {
+            const int64_t count = args.outer * args.inner;
+            const auto start = [&](auto kernel) {
+                return launched(
+                    kernel, unsigned((count + kColumnThreads - 1) / kColumnThreads), kColumnThreads, args.stream,
+                    static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx),
+                    args.length, args.inner, count);
+            };
+            if (args.length <= kShortColumn / 4) return start(backward_short_columns<kShortColumn / 4, T>);
+            return start(backward_short_columns<kShortColumn, T>);
+        }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
             return launched(

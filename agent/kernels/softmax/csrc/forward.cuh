@@ -27,6 +27,11 @@ constexpr int kHeldColumn = 16;   // the same where several threads have a colum
 constexpr int kColumnThreads = 256;
 constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
 
+template <typename Arguments>
+bool are_short_columns(const Arguments& args) {
+    return args.inner > 1 && args.length <= kShortColumn && args.outer * args.inner >= kManyColumns;
+}
+
 // NaN for a row with inf, and for one of nothing but -inf, as in torch.
 __device__ __forceinline__ float inverse(Partition all) { return isinf(all.max) ? NAN : 1.0f / all.sum; }
 
@@ -236,7 +241,7 @@ inline cudaError_t forward(const Forward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        if (args.inner > 1 && args.length <= kShortColumn && args.outer * args.inner >= kManyColumns) {
+        if (are_short_columns(args)) {
             const int64_t count = args.outer * args.inner;
             const unsigned grid = unsigned((count + kColumnThreads - 1) / kColumnThreads);
             const auto* x = static_cast<const T*>(args.x);

@@ -2,4 +2,3 @@
 #pragma once
 
 #include "backward.cuh"
-#include "forward.cuh"

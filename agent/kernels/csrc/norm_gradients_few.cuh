@@ -10,7 +10,7 @@
 namespace kernelwright {
 
 constexpr int kFewThreads = 512;
-constexpr int kFewUnder = 4;   // packs of a longer row that a thread has under way
+constexpr int kFewUnder = 2;   // packs of a longer row that a thread has under way
 constexpr int kFewBytes = 64;  // of a row, that a block's columns are wide at the least: two sectors of memory
 
 // The parameters' gradients of `width` packs of columns, a power of two up to the warp, from pack `begin` on.

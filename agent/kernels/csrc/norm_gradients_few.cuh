@@ -10,7 +10,7 @@
 namespace kernelwright {
 
 constexpr int kFewThreads = 512;
-constexpr int kFewUnder = 4;   // packs of a longer row that a thread has under way
+constexpr int kFewUnder = 2;   // packs of a longer row that a thread has under way
 constexpr int kFewBytes = 64;  // of a row, that a block's columns are wide at the least: two sectors of memory
 
 // The parameters' gradients of `width` packs of columns, a power of two up to the warp, from pack `begin` on.
@@ -74,19 +74,12 @@ __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
     }
 }
 
-// Packs that the columns of a block are wide.
-template <typename T, int V>
-int few_width(int64_t rows, int64_t threads) {
-    int width = kWarp;
-    while (width > kFewBytes / int(sizeof(Pack<T, V>)) && threads / width < rows) width /= 2;
-    return width;
-}
-
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_few_rows(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
     const int64_t threads = std::clamp<int64_t>(block_for(packs, kLongPacks), kFewThreads / 2, kFewThreads);
-    const int width = few_width<T, V>(args.rows, threads);
+    int width = kWarp;
+    while (width > kFewBytes / int(sizeof(Pack<T, V>)) && threads / width < args.rows) width /= 2;
     const int64_t columns = wants_parameters(args) ? (packs + width - 1) / width : 0;
     return launched(
         gradients_of_few_rows<kCentred, kSum, T, P, V>, unsigned(columns + args.rows), unsigned(threads), args.stream,

@@ -88,7 +88,7 @@ cudaError_t launch_split_rows(const AddRowBackward& args) {
     const auto* weight = static_cast<const Pack<P, V>*>(args.weight);
     auto* sums = static_cast<RowSums*>(args.workspace);
     const int64_t packs = args.length / V, parts = parts_of_row(packs);
-    const int width = few_width<T, V>(args.rows, kFewThreads);
+    const int width = kWarp;  // such rows have columns for every SM
     const int64_t blocks = args.rows * parts, columns = (packs + width - 1) / width;
     if (blocks + columns > kMaxGrid) return cudaErrorInvalidValue;
     const cudaError_t done = launched(

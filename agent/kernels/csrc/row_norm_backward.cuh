@@ -71,8 +71,11 @@ cudaError_t launch_backward(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
     const auto by = [&](auto team) { return launch_gradients<decltype(team), kCentred, kSum, T, P, V>(args); };
     if (args.rows <= kFewNormRows) {
-        const bool splits = wants_parameters(args) && parts_of_row(packs) >= kFewSplit;
-        return splits ? launch_split_rows<kCentred, kSum, T, P, V>(args) : launch_few_rows<kCentred, kSum, T, P, V>(args);
+        if constexpr (V > 1) {
+            const bool splits = wants_parameters(args) && parts_of_row(packs) >= kFewSplit;
+            if (splits) return launch_split_rows<kCentred, kSum, T, P, V>(args);
+        }
+        return launch_few_rows<kCentred, kSum, T, P, V>(args);
     }
     if constexpr (V == 1) {
         return by(Teams<0, 8, 768>{});

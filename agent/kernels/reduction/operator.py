@@ -68,7 +68,7 @@ def _takes(x: torch.Tensor, kind: str, dims: Sequence[int]) -> bool:
     reason = None
     if _sizes(x.shape, dims) is None:
         reason = "the reduced dimensions are in more than two runs of neighbours"
-    elif kind in ("argmax", "amax") and prod(x.shape[dim] for dim in dims) >= 2**31:
+    elif kind in ("argmax", "amax") and prod([x.shape[dim] for dim in dims]) >= 2**31:
         reason = "the places need more than 31 bits"
     if reason is not None:
         routing.fall_back(KERNEL, reason)

@@ -84,7 +84,7 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
     const int threads = blockDim.x;
     if (threadIdx.x == 0) {
         for (int tile = 0; tile * threads < held.count; ++tile) barrier_init(arrivals.tiles + tile);
-        barrier_init(&arrivals.parameters, threads / kWarp - 1);
+        barrier_init(&arrivals.parameters, threads - kWarp);
         barriers_made();
     }
     __syncthreads();
@@ -104,8 +104,7 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
         affine[c] = {parameter<T>(call.weight, call.param_dtype, first_channel + c, 1.0f),
                      parameter<T>(call.bias, call.param_dtype, first_channel + c, 0.0f)};
     }
-    __syncwarp();
-    if (threadIdx.x % kWarp == 0) barrier_arrive(&arrivals.parameters);
+    barrier_arrive(&arrivals.parameters);
 }
 
 }  // namespace kernelwright::group_norm::sm90

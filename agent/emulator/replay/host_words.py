@@ -14,6 +14,7 @@ from agent.emulator.replay import events
 from agent.emulator.replay.calls import INPUTS, Memory, Segment
 from agent.emulator.replay.events import Event
 from agent.records import TensorSpec, Trace
+from agent.torch_shim.streams import SIDE_STREAMS
 
 _WORD = 4
 _MOST_ALIGNED = 2000
@@ -129,6 +130,21 @@ def _said(call: list[Event], memory: Memory) -> list[tuple[Any, Leaves]]:
     return found
 
 
+def _stream_of(call: list[Event]) -> int | None:
+    """The stream that the judge chose for the call, where kernels are passed it.
+
+    None where they are passed two, between which the host chose.
+    """
+    launches = (event for event in call if isinstance(event, events.Launch))
+    found = {word for launch in launches for word in _eights(bytes.fromhex(launch.arguments))}
+    streams = found.intersection(SIDE_STREAMS)
+    return streams.pop() if len(streams) == 1 else None
+
+
+def _eights(raw: bytes) -> Iterator[int]:
+    return (int.from_bytes(raw[at : at + 8], "little") for at in range(0, len(raw) - 7, 8))
+
+
 class _Places:
     """Addresses as a call means them, so that they can be compared with those of another call."""
 
@@ -137,11 +153,14 @@ class _Places:
         made = [event.to for event in call if isinstance(event, events.Allocate)]
         self._made = {start: number for number, start in enumerate(made)}
         inputs = [event for event in call if isinstance(event, events.Given) and event.what == INPUTS]
+        self._stream = _stream_of(call)
         self._inputs = [range(event.to, event.to + max(event.bytes, 1)) for event in inputs]
 
     def of(self, place: events.Place) -> Any:
         if not isinstance(place, int):
             return place
+        if place == self._stream:
+            return ("stream",)
         for number, span in enumerate(self._inputs):
             if place in span:
                 return "input", number, place - span.start

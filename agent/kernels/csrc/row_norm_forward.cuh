@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     Pack<T, V>* __restrict__ y, Pack<T, V>* added, float* __restrict__ means, float* __restrict__ rstds, int64_t packs,
     float share, float eps) {
     await_earlier();
-    __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
+    __shared__ alignas(float4) float of_mean[kMaxWarps], of_rest[kMaxWarps], of_variance[kMaxWarps];
     const int64_t row = blockIdx.x, begin = row * packs;
     if (kSum) {
         residual += begin;
@@ -65,7 +65,10 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     x += begin;
     y += begin;
     const Moments mine = share_of_row<kCentred, kSum>(x, residual, added, packs);
-    const float mean = kCentred ? block_sum(mine.count * mine.mean, of_mean) * share : 0.0f, off = mine.mean - mean;
+    float mean = kCentred ? block_sum(mine.count * mine.mean, of_mean) * share : 0.0f;
+    // What a large offset's sum has lost.
+    if (kCentred) mean += block_sum(mine.count * (mine.mean - mean), of_rest) * share;
+    const float off = mine.mean - mean;
     const float rstd = rsqrtf(block_sum(mine.m2 + mine.count * off * off, of_variance) * share + eps);
     const Pack<T, V>* source = kSum ? added : x;
     const int64_t step = blockDim.x;

@@ -33,9 +33,6 @@ class Runtime:
         self._range = range(0)
         self._tells_unwritten = False
         self._key = 0
-        self._side_streams = self.new_stream(), self.new_stream()
-        if self._side_streams != SIDE_STREAMS:
-            raise RuntimeError(f"the first two streams have the handles {self._side_streams}")
         self._fresh: dict[int, int | None] = {}
         self._outputs: list[dict[str, Any]] = []
 
@@ -125,7 +122,7 @@ class Runtime:
         """
         # Other contents of fresh memory may be numbers that an operator of torch's has written.
         self._tells_unwritten = on and (conditions is None or conditions.memory == c_abi.MEMORY_ONES)
-        self.set_stream(self._side_streams[0 if conditions is None else conditions.stream])
+        self.set_stream(SIDE_STREAMS[0 if conditions is None else conditions.stream])
         self._fresh.clear()
         with self._unlocked():
             if conditions is None:

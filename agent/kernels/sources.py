@@ -42,7 +42,6 @@ DTYPES = ("float32", "float16", "bfloat16")
 APART = {
     "add_layer_norm": {"forward": 10, "backward": 12},
     "add_rms_norm": {"forward": 10, "backward": 12},
-    "batch_norm": {"forward": 12, "backward": 15},
     "group_norm": {"forward": 12, "backward": 16},
     "layer_norm": {"forward": 8, "backward": 11},
     "masked_softmax": {"forward": 14, "backward": 9},

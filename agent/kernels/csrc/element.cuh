@@ -49,18 +49,20 @@ inline bool aligned(const void* data) {  // null is never loaded from
     return reinterpret_cast<uintptr_t>(data) % kVectorBytes == 0;
 }
 
+__host__ __device__ constexpr bool is_compiled(Dtype type) { return (KW_DTYPES & 1 << type) != 0; }
+
 // f(T{}) for the storage type that `dtype` names, of those that are compiled.
 template <typename F>
 cudaError_t with_dtype(int64_t dtype, F f) {
-#if KW_DTYPES & 1
-    if (dtype == kFloat32) return f(float{});
-#endif
-#if KW_DTYPES & 2
-    if (dtype == kFloat16) return f(__half{});
-#endif
-#if KW_DTYPES & 4
-    if (dtype == kBFloat16) return f(__nv_bfloat16{});
-#endif
+    if constexpr (is_compiled(kFloat32)) {
+        if (dtype == kFloat32) return f(float{});
+    }
+    if constexpr (is_compiled(kFloat16)) {
+        if (dtype == kFloat16) return f(__half{});
+    }
+    if constexpr (is_compiled(kBFloat16)) {
+        if (dtype == kBFloat16) return f(__nv_bfloat16{});
+    }
     return cudaErrorInvalidValue;
 }
 

@@ -1,8 +1,7 @@
 // Rows that the blocks of a cluster share, for GPUs of compute capability 9.
 #pragma once
 
-#include <cooperative_groups.h>
-
+#include "cluster_sm90.cuh"
 #include "ragged.cuh"
 
 namespace kernelwright {
@@ -18,33 +17,34 @@ struct Cluster {
 
     __device__ __forceinline__ static Partition merged(Partition mine, Partition* of_warp) {
         __shared__ Partition of_block;
-        const auto cluster = cooperative_groups::this_cluster();
         const Partition here = block_merge(mine, of_warp);
         if (threadIdx.x == 0) of_block = here;
-        cluster.sync();
+        sm90::cluster_arrive();
+        sm90::cluster_wait();
         const unsigned lane = threadIdx.x % kWarp;
-        const Partition all = warp_merge(
-            lane < cluster.num_blocks() ? *cluster.map_shared_rank(&of_block, lane) : Partition{-INFINITY, 0.0f});
-        cluster.barrier_arrive();
+        Partition of_lane = {-INFINITY, 0.0f};
+        if (lane < gridDim.x) {
+            of_lane = {sm90::load_from_block(&of_block.max, int(lane)), sm90::load_from_block(&of_block.sum, int(lane))};
+        }
+        const Partition all = warp_merge(of_lane);
+        sm90::cluster_arrive();
         return all;
     }
 
     __device__ __forceinline__ static float summed(float mine, float* of_warp) {
         __shared__ float of_block;
-        const auto cluster = cooperative_groups::this_cluster();
         const float here = block_reduce<Sum>(mine, of_warp);
         if (threadIdx.x == 0) of_block = here;
-        cluster.sync();
+        sm90::cluster_arrive();
+        sm90::cluster_wait();
         float all = 0.0f;
-        for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) {
-            all += *cluster.map_shared_rank(&of_block, rank);
-        }
-        cluster.barrier_arrive();
+        for (int rank = 0; rank < int(gridDim.x); ++rank) all += sm90::load_from_block(&of_block, rank);
+        sm90::cluster_arrive();
         return all;
     }
 
     // Once after each of these: a block's shared memory stays until all have read it.
-    __device__ __forceinline__ static void part() { cooperative_groups::this_cluster().barrier_wait(); }
+    __device__ __forceinline__ static void part() { sm90::cluster_wait(); }
 };
 
 inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }

@@ -18,6 +18,7 @@ constexpr int kReduceThreads = 256;
 constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
 constexpr int kColumnThreads = 512;       // at most
 constexpr int kLeastColumnThreads = 128;  // where there are as many columns
+constexpr int kFewLines = 16;             // of states above each other that one thread merges
 constexpr int64_t kColumnBlocks = 256;    // all under way on 128 SMs; more of them, shorter, cost more than they hide
 constexpr int64_t kOnePass = 4;           // times what its threads have under way that a block takes in no longer than a pass more
 constexpr int64_t kMaxSplits = 2048;
@@ -251,13 +252,21 @@ __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
         shared[k * threads + threadIdx.x] = std::is_same_v<In, Partial<Op>> ? mine[k] : Op::settled(mine[k]);
     }
     __syncthreads();
+    int lines = height;
+    for (; lines > kFewLines; lines /= 2) {
+        for (int k = 0; k < V && above < lines / 2; ++k) {
+            State& own = shared[k * threads + threadIdx.x];
+            own = Op::merge(own, shared[k * threads + threadIdx.x + lines / 2 * width]);
+        }
+        __syncthreads();
+    }
     for (int i = threadIdx.x; i < V * width; i += threads) {
         const int k = i >> shift, lane = i & (width - 1);
         const int64_t own = blockIdx.x % groups * int64_t{width} + lane;
         if (own >= packs) continue;
         State all = shared[k * threads + lane];
         #pragma unroll 4
-        for (int line = 1; line < height; ++line) all = Op::merge(all, shared[k * threads + line * width + lane]);
+        for (int line = 1; line < lines; ++line) all = Op::merge(all, shared[k * threads + line * width + lane]);
         out.put(((outer * gridDim.y + blockIdx.y) * packs + own) * V + k, all);
     }
 }

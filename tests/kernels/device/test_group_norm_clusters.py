@@ -39,6 +39,7 @@ cudaError_t launched(const Backward& b) { return cluster_backward(b); }
 THREADS, ROOM = 96, 224 * 1024  # of a block above; bytes of shared memory that one may ask for
 KINDS = {"float32": "If", "float16": "I6__half"}
 EPSILON = {"float32": 2e-6, "float16": 1e-3}
+PIECES, SAMPLES, ADDS_UP = 5, 15, 16  # of a BackwardShare, in words of four bytes
 CALLS = [
     (Sizes(2, 8, 64, 2), 2),
     (Sizes(1, 10, 400, 2), 4),
@@ -49,10 +50,11 @@ CALLS = [
 
 
 class Shared(NamedTuple):
-    """How a call is shared out: the struct of its kernel, its blocks, and bytes of shared memory."""
+    """How a call is shared out: the struct of its kernel, blocks of a row, rows of a cluster, bytes of shared memory."""
 
     struct: bytes
     blocks: int
+    samples: int
     shared_bytes: int
 
 
@@ -69,15 +71,16 @@ class Clusters(PtxDevice):
 
     def shared(self, direction: str, packed: Any, blocks: int = 0) -> Shared:
         """Over `blocks`, or as many as the launcher takes; none where it leaves the call to another path."""
-        struct = (ctypes.c_int * 16)()
+        struct = (ctypes.c_int * 20)()
         needed = getattr(self.host, f"{direction}_share")(packed, blocks, struct)
         size = self.kernel(f"cluster_{direction}{KINDS['float32']}").parameter_bytes[1]
-        return Shared(bytes(struct)[:size], struct[0] if needed else 0, needed)
+        samples = struct[SAMPLES] if direction == "backward" else 1
+        return Shared(bytes(struct)[:size], struct[0] if needed else 0, samples, needed)
 
     def run(self, direction: str, call: Call, packed: Any, blocks: int, *rest: Array) -> Shared:
         shared = self.shared(direction, packed, blocks)
         assert shared.blocks == blocks
-        self.cluster = (blocks, 1, 1)
+        self.cluster = (blocks * shared.samples, 1, 1)
         grid = call.sizes.n * call.sizes.groups * blocks
         self.runtime.kw_clear_findings()
         name = f"cluster_{direction}{KINDS[call.options.dtype]}"
@@ -127,15 +130,18 @@ class Case:
             BACKWARD, [*tensors, *parameters, mean, rstd, dx, dresidual, dweight, dbias], 0, []
         )
         sums = device.empty((self.x.size, 2))
-        struct = built().run("backward", call, packed, self.blocks, sums).struct
-        pieces = np.frombuffer(struct, "int32")[5:6]
-        name, sizes = f"channel_gradients{KINDS[call.options.dtype]}", call.sizes
-        team = np.array([2], "int32")
-        while team[0] < min(sizes.n * pieces[0], 256):
-            team *= 2
-        blocks = -(-sizes.channels // (256 // int(team[0])))
-        built().launch(name, blocks, 256, packed.raw[: BACKWARD.size], sums, pieces[0], team[0])
+        struct = np.frombuffer(built().run("backward", call, packed, self.blocks, sums).struct, "int32")
+        if not struct[ADDS_UP]:
+            self.channel_gradients(packed, sums, struct[PIECES : PIECES + 1])
         return [call.result(dx), call.result(dresidual), dweight.astype("float64"), dbias.astype("float64")]
+
+    def channel_gradients(self, packed: Any, sums: Array, pieces: Array) -> None:
+        name, sizes = f"channel_gradients{KINDS[self.call.options.dtype]}", self.call.sizes
+        team = 2
+        while team < min(sizes.n * pieces[0], 256):
+            team *= 2
+        blocks = -(-sizes.channels // (256 // team))
+        built().launch(name, blocks, 256, packed.raw[: BACKWARD.size], sums, pieces[0], np.int32(team))
 
     def expected(self) -> tuple[Array, Sequence[Array]]:
         """y, and the gradients of x, residual, weight and bias."""

@@ -120,6 +120,9 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     share.packs = static_cast<int>((most + 2 * lanes - 2) / lanes);  // and one more, where packs are cut
     share.groups = static_cast<int>(b.groups);
     share.group_channels = static_cast<int>(group_channels);
+    share.channels = static_cast<int>(std::min<int64_t>(group_channels, share.units / share.pieces + 4));
+    share.adds_up = b.n * share.blocks <= kMaxBlocks && (b.dweight != nullptr || b.dbias != nullptr);
+    share.samples = share.adds_up ? static_cast<int>(b.n) : 1;
     share.step = static_cast<int>(share.threads * lanes / b.spatial);
     share.rest = static_cast<int>(share.threads * lanes % b.spatial);
     share.inverse = 1.0 / static_cast<double>(group_channels * b.spatial);
@@ -133,14 +136,19 @@ auto cluster_share(const Call& call) {
     return share_out(call, cluster_for(call.n * call.groups, kTensors * bytes));
 }
 
+// Of a cluster.
+inline int blocks_of(const ForwardShare& share) { return share.blocks; }
+inline int blocks_of(const BackwardShare& share) { return share.blocks * share.samples; }
+
 // What a block holds: its packs of each tensor, and the parameters of its channels.
 inline int64_t shared_bytes(const ForwardShare& share) {
     return share.packs * int64_t{sizeof(Raw)} + share.channels * int64_t{sizeof(Affine)};
 }
 
 inline int64_t shared_bytes(const BackwardShare& share) {
-    const int64_t channels = std::min(share.group_channels, share.units / share.pieces + 4);
-    return share.packs * int64_t{2 * sizeof(Raw)} + channels * int64_t{sizeof(Affine)};
+    const int64_t parts = ceil_div(share.group_channels, share.blocks * share.samples) * share.samples * share.pieces;
+    return share.packs * int64_t{2 * sizeof(Raw)} + share.channels * int64_t{sizeof(Affine)} +
+           (share.adds_up ? parts * int64_t{sizeof(Pair)} : 0);
 }
 
 // Whether every block of a cluster has something of the row, and room for it. Of x it has: rows are 512 packs and more.
@@ -169,7 +177,8 @@ inline bool cluster_takes(const Backward& b) {
 inline int64_t cluster_workspace(const Forward&) { return 0; }
 
 inline int64_t cluster_workspace(const Backward& b) {
-    return b.n * b.groups * cluster_share(b).row_units * int64_t{sizeof(Sums)};
+    const BackwardShare share = cluster_share(b);
+    return share.adds_up ? 0 : b.n * b.groups * share.row_units * int64_t{sizeof(Sums)};
 }
 
 template <class Call, class Share, class... Arguments>
@@ -180,7 +189,7 @@ cudaError_t launch_clusters(const Call& call, const Share& share, void (*kernel)
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
     if (error != cudaSuccess) return error;
     const auto grid = static_cast<unsigned>(call.n * call.groups * share.blocks);
-    return launched_as(kernel, share.blocks, grid, share.threads, bytes, call.stream, call, share, rest...);
+    return launched_as(kernel, blocks_of(share), grid, share.threads, bytes, call.stream, call, share, rest...);
 }
 
 inline cudaError_t cluster_forward(const Forward& f) {
@@ -194,7 +203,8 @@ inline cudaError_t cluster_backward(const Backward& b) {
         const BackwardShare share = cluster_share(b);
         Sums* sums = static_cast<Sums*>(b.workspace);
         const cudaError_t error = launch_clusters(b, share, cluster_backward<decltype(element)>, sums);
-        return error != cudaSuccess ? error : launch_channels<decltype(element)>(b, sums, share.pieces);
+        if (error != cudaSuccess || share.adds_up) return error;
+        return launch_channels<decltype(element)>(b, sums, share.pieces);
     });
 }
 

@@ -39,7 +39,7 @@ cudaError_t launched(const Backward& b) { return cluster_backward(b); }
 THREADS, ROOM = 96, 224 * 1024  # of a block above; bytes of shared memory that one may ask for
 KINDS = {"float32": "If", "float16": "I6__half"}
 EPSILON = {"float32": 2e-6, "float16": 1e-3}
-PIECES, SAMPLES, ADDS_UP = 5, 15, 16  # of a BackwardShare, in words of four bytes
+ROW_UNITS, PIECES, SAMPLES, ADDS_UP = 2, 5, 15, 16  # of a BackwardShare, in words of four bytes
 CALLS = [
     (Sizes(2, 8, 64, 2), 2),
     (Sizes(1, 10, 400, 2), 4),
@@ -132,16 +132,18 @@ class Case:
         sums = device.empty((self.x.size, 2))
         struct = np.frombuffer(built().run("backward", call, packed, self.blocks, sums).struct, "int32")
         if not struct[ADDS_UP]:
-            self.channel_gradients(packed, sums, struct[PIECES : PIECES + 1])
+            self.channel_gradients(packed, sums, struct)
         return [call.result(dx), call.result(dresidual), dweight.astype("float64"), dbias.astype("float64")]
 
-    def channel_gradients(self, packed: Any, sums: Array, pieces: Array) -> None:
-        name, sizes = f"channel_gradients{KINDS[self.call.options.dtype]}", self.call.sizes
+    def channel_gradients(self, packed: Any, sums: Array, share: Array) -> None:
+        """What follows where no cluster has a group of all samples."""
+        name, sizes, pieces = f"channel_gradients{KINDS[self.call.options.dtype]}", self.call.sizes, share[PIECES]
+        parts = np.array([pieces, 1, share[ROW_UNITS], 1, pieces], "int32")
         team = 2
-        while team < min(sizes.n * pieces[0], 256):
+        while team < min(sizes.n * pieces, 256):
             team *= 2
         blocks = -(-sizes.channels // (256 // team))
-        built().launch(name, blocks, 256, packed.raw[: BACKWARD.size], sums, pieces[0], np.int32(team))
+        built().launch(name, blocks, 256, packed.raw[: BACKWARD.size], sums, parts.tobytes(), np.int32(team))
 
     def expected(self) -> tuple[Array, Sequence[Array]]:
         """y, and the gradients of x, residual, weight and bias."""

@@ -204,7 +204,7 @@ inline cudaError_t cluster_backward(const Backward& b) {
         Sums* sums = static_cast<Sums*>(b.workspace);
         const cudaError_t error = launch_clusters(b, share, cluster_backward<decltype(element)>, sums);
         if (error != cudaSuccess || share.adds_up) return error;
-        return launch_channels<decltype(element)>(b, sums, share.pieces);
+        return launch_channels<decltype(element)>(b, sums, {share.pieces, 1, share.row_units, 1});
     });
 }
 

@@ -99,11 +99,11 @@ __device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer>& boar
     if (threadIdx.x == 0) {
         for (int slot = 0; slot < kSlots; ++slot) {
             barrier_init(ring.full + slot);
-            barrier_init(ring.free + slot, 2);
+            barrier_init(ring.free + slot, 2 * kWarp);
         }
         for (int row = 0; row < kRows; ++row) {
-            barrier_init(board.summed + row, kSummers);
-            barrier_init(board.answered + row);
+            barrier_init(board.summed + row, kSummers * kWarp);
+            barrier_init(board.answered + row, kWarp);
         }
         barriers_made();
     }
@@ -154,10 +154,8 @@ __device__ __forceinline__ void collect_sums(const Share& share, Board<Answer>& 
     int turn = 0;
     for (int row = blockIdx.x / share.members; row < share.rows; row += share.teams, ++turn) {
         const Pair total = collect(partials + int64_t{row} * share.members * 2, share.members);
-        if (threadIdx.x % kWarp == 0) {
-            board.answers[turn % kRows] = answer(row, total);
-            barrier_arrive(board.answered + turn % kRows);
-        }
+        if (threadIdx.x % kWarp == 0) board.answers[turn % kRows] = answer(row, total);
+        barrier_arrive(board.answered + turn % kRows);
     }
 }
 
@@ -171,17 +169,12 @@ __device__ __forceinline__ void sum_chunks(const Share& share, Board<Answer>& bo
         Pair total = {0.0, 0.0};
         for (; at.row == row; advance(at, share, kSummers)) total = total + sum(at);
         total = warp_sum(total, kWarp);
-        if (lane == 0) {
-            board.sums[turn % kRows][summer] = total;
-            barrier_arrive(board.summed + turn % kRows);
-        }
+        if (lane == 0) board.sums[turn % kRows][summer] = total;
+        barrier_arrive(board.summed + turn % kRows);
     }
 }
 
-__device__ __forceinline__ void slot_read(const Ring& ring, const Cursor& at) {
-    __syncwarp();
-    if (threadIdx.x % kWarp == 0) barrier_arrive(ring.free + at.slot);
-}
+__device__ __forceinline__ void slot_read(const Ring& ring, const Cursor& at) { barrier_arrive(ring.free + at.slot); }
 
 template <class Answer>
 __device__ __forceinline__ Answer answer_for(Board<Answer>& board, int turn) {

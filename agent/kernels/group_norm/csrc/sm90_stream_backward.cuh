@@ -10,6 +10,7 @@
 
 namespace kernelwright::group_norm::sm90 {
 
+constexpr int kBackwardSummers = 8;  // who have as much to compute as the storers
 constexpr int kPairBytes = kSlotBytes / 2;
 constexpr int kBackwardLoads = kPairBytes / 16 / kWarp;
 
@@ -141,8 +142,9 @@ __device__ __forceinline__ void take_pair(const Ring& ring, const Cursor& at, Ra
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 1)
     stream_backward(const __grid_constant__ Backward b, const __grid_constant__ Share share, double* partials, Sums* sums) {
+    constexpr int kFirstStorer = kFirstSummer + kBackwardSummers;
     extern __shared__ __align__(128) unsigned char shared[];
-    __shared__ Board<GroupTerms> board;
+    __shared__ Board<GroupTerms, kBackwardSummers> board;
     const Ring ring = begin(shared, board);
     const int warp = threadIdx.x / kWarp;
     const int lane = threadIdx.x % kWarp;
@@ -175,7 +177,7 @@ __global__ void __launch_bounds__(kThreads, 1)
             return Pair{is_db ? weighted : 0.0, is_ds ? weighted : 0.0};
         });
     } else {
-        for (Cursor at = first_chunk(share, warp - kFirstStorer); at.row < share.rows; advance(at, share, kStorers)) {
+        for (Cursor at = first_chunk(share, warp - kFirstStorer); at.row < share.rows; advance(at, share, kWorkers - kBackwardSummers)) {
             const Facts facts = facts_of<T>(b, share, at);
             Raw xs[kBackwardLoads], dys[kBackwardLoads];
             take_pair(ring, at, xs, dys);

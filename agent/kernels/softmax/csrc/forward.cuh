@@ -3,11 +3,8 @@
 // A row that the registers of a warp, a block or a cluster hold is read once; a longer one twice.
 #pragma once
 
-#include "../../csrc/short_rows.cuh"
-
-#ifndef KW_PORTABLE_ONLY
 #include "../../csrc/cluster_rows.cuh"
-#endif
+#include "../../csrc/short_rows.cuh"
 
 namespace kernelwright::softmax {
 
@@ -60,7 +57,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
 }
 
 // A thread takes its exponentials below its own maximum, and one factor makes them those below the row's.
-template <bool kWhole, typename Team, int P, typename T, int V>
+template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
     await_earlier();
@@ -176,43 +173,24 @@ __global__ void __launch_bounds__(kColumnThreads) short_columns(
     }
 }
 
-#ifndef KW_PORTABLE_ONLY
-// Rows that are too few for a block each, or too long for one.
-template <bool kWhole, typename T, int V>
-cudaError_t launch_clusters(const Forward& args, int64_t blocks) {
-    const int64_t packs = packs_of_block(args.length / V, blocks);
-    const auto start = [&](auto kernel, int each) {
-        return start_clusters(
-            kernel, blocks, args.outer, block_for(packs, each), args.stream, static_cast<const T*>(args.x),
-            static_cast<T*>(args.y), args.outer, args.length);
-    };
-    if (packs <= 2 * kBlockPacks) return start(resident_rows<kWhole, Cluster, 2, T, V>, 2);
-    return start(resident_rows<kWhole, Cluster, kHeld / V, T, V>, kHeld / V);
-}
-#endif
-
+// What a row's ends cost is nothing beside so many packs, so that longer rows share the instances of ragged ones.
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kHeld / V;
-    const int64_t packs = args.length / V;
-#ifndef KW_PORTABLE_ONLY
     // Of 16-bit elements two reads are as fast as the largest clusters.
-    const int64_t widest = sizeof(T) == sizeof(float) ? kMaxCluster : kMaxCluster / 2;
-    const int64_t blocks = cluster_for(args.outer, packs, kMost, widest, args.device);
-    if (blocks > 1) return launch_clusters<kWhole, T, V>(args, blocks);
-#endif
+    constexpr int64_t kWidest = sizeof(T) == sizeof(float) ? kMaxCluster : kMaxCluster / 2;
+    const int64_t blocks = cluster_for(args.outer, args.length / V, kMost, kWidest, args.device);
+    const int64_t packs = packs_of_block(args.length / V, blocks);
     const auto start = [&](auto kernel, unsigned threads) {
-        return launched(
-            kernel, unsigned(args.outer), threads, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
+        return start_teams(
+            kernel, blocks, args.outer, threads, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
             args.outer, args.length);
     };
-    const int64_t each = packs_at_once(args.outer, packs, kMost);
-    if (each == 1) return start(resident_rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
-    if (each == 2) return start(resident_rows<kWhole, Block, 2, T, V>, block_for(packs, 2));
-    if (packs <= kMost * kBlockPacks) {
-        return start(resident_rows<kWhole, Block, kMost, T, V>, block_for(packs, kMost));
-    }
-    return start(streamed_rows<kWhole, T, V>, kWarp * kMaxWarps);
+    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : packs <= 2 * kBlockPacks ? 2 : kMost;
+    if (each == 1) return start(resident_rows<kWhole, 1, T, V>, block_for(packs, 1));
+    if (each == 2) return start(resident_rows<kWhole, 2, T, V>, block_for(packs, 2));
+    if (packs <= kMost * kBlockPacks) return start(resident_rows<false, kMost, T, V>, block_for(packs, kMost));
+    return start(streamed_rows<false, T, V>, kWarp * kMaxWarps);
 }
 
 template <bool kWhole, typename T, int V>

@@ -6,7 +6,6 @@
 namespace kernelwright {
 
 constexpr int64_t kMaxClusterRows = kMaxGrid / kMaxCluster;
-constexpr int64_t kFewRows = 32;  // so few leave most SMs without a block
 
 #ifndef KW_PORTABLE_ONLY
 // The threads of a row: those that lie side by side in x in all blocks of a cluster. A block that is launched without a

@@ -63,6 +63,7 @@ struct Block {
 
 constexpr int64_t kBlockPacks = kWarp * kMaxWarps;  // of a row, where each thread of the largest block has one
 
+constexpr int64_t kFewRows = 32;  // so few leave most SMs without a block
 constexpr int64_t kSharing = 1024;  // blocks that stand on a GPU's SMs at once, of kSharingThreads
 constexpr unsigned kSharingThreads = 256;
 
@@ -78,7 +79,7 @@ struct Shape {
 // y. Up to `each` packs a thread where there are enough.
 inline Shape shared_rows(int64_t rows, int64_t packs, int64_t each) {
     const int64_t blocks = std::min(kSharing / rows, (packs + kSharingThreads - 1) / kSharingThreads);
-    if (blocks > 1) return {dim3(unsigned(rows), unsigned(blocks)), kSharingThreads};
+    if (rows <= kFewRows && blocks > 1) return {dim3(unsigned(rows), unsigned(blocks)), kSharingThreads};
     const dim3 block = rows_block(block_for(packs, are_few(rows, packs) ? 1 : each));
     return {rows_grid(rows, block), block};
 }

@@ -41,6 +41,7 @@ constexpr int kLanePacks = 8;
 // So many columns keep the SMs busy with a thread each, which takes up to so many elements.
 constexpr int64_t kManyColumns = 65536;
 constexpr int64_t kManyLength = 256;
+constexpr int kColumnRows = 8;  // that it has under way
 
 constexpr int kShortHeld = 32;      // elements of a short row in a lane's registers
 constexpr int kBackwardShort = 16;  // the same backward
@@ -100,18 +101,37 @@ __global__ void columns(
     if (exact != nullptr) exact[at] = result_of(all);
 }
 
-// A thread takes a whole column.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) many_columns(
-    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner,
-    int64_t count) {
+// A thread takes V neighbouring columns, kColumnRows of their elements at once.
+template <typename T, int V>
+__global__ void __launch_bounds__(kColumnThreads) many_columns(
+    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
-    const int64_t column = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-    if (column >= count) return;
-    const auto* top = reinterpret_cast<const Pack<T, 1>*>(x) + column / inner * length * inner + column % inner;
-    const Partition all = partition<kTile>(top, 0, length, 1, inner);
-    y[column] = from_float<T>(result_of(all));
-    if (exact != nullptr) exact[column] = result_of(all);
+    const WholeColumns here(length, inner);
+    if (here.number >= count) return;
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x) + here.first;
+    Partition all[V];
+    #pragma unroll
+    for (Partition& one : all) one = {-INFINITY, 0.0f};
+    for (int left = int(length); left > 0; left -= kColumnRows, from += kColumnRows * inner) {
+        Pack<T, V> packs[kColumnRows];
+        #pragma unroll
+        for (int i = 0; i < kColumnRows; ++i) {
+            if (i < left) packs[i] = from[i * inner];
+        }
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            float tile[kColumnRows];
+            #pragma unroll
+            for (int i = 0; i < kColumnRows; ++i) tile[i] = i < left ? to_float(packs[i].v[k]) : -INFINITY;
+            all[k] = add_tile<T>(all[k], tile);
+        }
+    }
+    Pack<T, V> results;
+    Pack<float, V> unrounded;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) results.v[k] = from_float<T>(unrounded.v[k] = result_of(all[k]));
+    reinterpret_cast<Pack<T, V>*>(y)[here.number] = results;
+    if (exact != nullptr) reinterpret_cast<Pack<float, V>*>(exact)[here.number] = unrounded;
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
@@ -169,19 +189,32 @@ __global__ void backward_columns(
     }
 }
 
-// A thread takes a whole column.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) backward_many_columns(
+// A thread takes V neighbouring columns.
+template <typename T, int V>
+__global__ void __launch_bounds__(kColumnThreads) backward_many_columns(
     const T* dy, const T* x, const float* exact, T* __restrict__ dx, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
-    const int64_t column = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-    if (column >= count) return;
-    const float scale = to_float(dy[column]), result = exact[column];
-    const int64_t first = column / inner * length * inner + column % inner;
-    #pragma unroll 8
-    for (int i = 0; i < int(length); ++i) {
-        const int64_t at = first + i * inner;
-        dx[at] = from_float<T>(scale * exp_for<T>(to_float(x[at]) - result));
+    const WholeColumns here(length, inner, block_from_last());
+    if (here.number >= count) return;
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x) + here.first;
+    auto* to = reinterpret_cast<Pack<T, V>*>(dx) + here.first;
+    const auto scale = reinterpret_cast<const Pack<T, V>*>(dy)[here.number];
+    const auto result = reinterpret_cast<const Pack<float, V>*>(exact)[here.number];
+    for (int left = int(length); left > 0; left -= kColumnRows, from += kColumnRows * inner, to += kColumnRows * inner) {
+        Pack<T, V> packs[kColumnRows];
+        #pragma unroll
+        for (int i = 0; i < kColumnRows; ++i) {
+            if (i < left) packs[i] = from[i * inner];
+        }
+        #pragma unroll
+        for (int i = 0; i < kColumnRows; ++i) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                const float slope = to_float(scale.v[k]) * exp_for<T>(to_float(packs[i].v[k]) - result.v[k]);
+                packs[i].v[k] = from_float<T>(slope);
+            }
+            if (i < left) to[i * inner] = packs[i];
+        }
     }
 }
 
@@ -235,10 +268,15 @@ inline cudaError_t forward(const Forward& args) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
         if (are_many_columns(args)) {
-            const int64_t count = args.outer * args.inner;
-            return launched(
-                many_columns<T>, unsigned((count + kThreads - 1) / kThreads), kThreads, args.stream,
-                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.length, args.inner, count);
+            const auto start = [&](auto kernel, int beside) {
+                const int64_t inner = args.inner / beside, count = args.outer * inner;
+                return launched(
+                    kernel, whole_column_blocks(count), kColumnThreads, args.stream, static_cast<const T*>(args.x),
+                    static_cast<T*>(args.y), args.exact, args.length, inner, count);
+            };
+            constexpr int kMany = kBeside<T>;
+            const bool fit = args.inner % kMany == 0 && aligned(args.x) && aligned(args.y) && aligned(args.exact);
+            return fit ? start(many_columns<T, kMany>, kMany) : start(many_columns<T, 1>, 1);
         }
         if (args.inner > 1) {
             return launched(
@@ -277,11 +315,16 @@ inline cudaError_t backward(const Backward& args) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
         if (are_many_columns(args)) {
-            const int64_t count = args.outer * args.inner;
-            return launched(
-                backward_many_columns<T>, unsigned((count + kThreads - 1) / kThreads), kThreads, args.stream,
-                static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
-                args.length, args.inner, count);
+            const auto start = [&](auto kernel, int beside) {
+                const int64_t inner = args.inner / beside, count = args.outer * inner;
+                return launched(
+                    kernel, whole_column_blocks(count), kColumnThreads, args.stream, static_cast<const T*>(args.dy),
+                    static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx), args.length, inner, count);
+            };
+            constexpr int kMany = kBeside<T>;
+            const bool fit = args.inner % kMany == 0 && aligned(args.dy) && aligned(args.x) && aligned(args.exact) &&
+                             aligned(args.dx);
+            return fit ? start(backward_many_columns<T, kMany>, kMany) : start(backward_many_columns<T, 1>, 1);
         }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));

@@ -198,13 +198,10 @@ __device__ __forceinline__ void with_mask(
         #pragma unroll
         for (int i = 0; i < N; ++i) apply(i, read[i / V].at(i % V));
     } else {
-        Element read[N];
         #pragma unroll
         for (int i = 0; i < N; ++i) {
-            if (share.has(i)) read[i] = from[share.place(i)];
+            if (share.has(i)) apply(i, from[share.place(i)]);
         }
-        #pragma unroll
-        for (int i = 0; i < N; ++i) apply(i, read[i]);
     }
 }
 

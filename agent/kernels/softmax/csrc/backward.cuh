@@ -137,25 +137,41 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
     }
 }
 
-// A thread has a whole column of each in its registers.
-template <int N, typename T>
+// A thread has V neighbouring columns of each in its registers.
+template <int N, typename T, int V>
 __global__ void __launch_bounds__(kColumnThreads) backward_short_columns(
     const T* dy, const T* y, T* __restrict__ dx, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
-    const int64_t column = int64_t{blockIdx.x} * kColumnThreads + threadIdx.x;
-    if (column >= count) return;
-    const int64_t first = column / inner * length * inner + column % inner;
-    float of_dy[N], of_y[N], sum = 0.0f;
+    const WholeColumns here(length, inner, block_from_last());
+    if (here.number >= count) return;
+    const auto* of_dy = reinterpret_cast<const Pack<T, V>*>(dy) + here.first;
+    const auto* of_y = reinterpret_cast<const Pack<T, V>*>(y) + here.first;
+    auto* of_dx = reinterpret_cast<Pack<T, V>*>(dx) + here.first;
+    Pack<T, V> dy_tile[N], y_tile[N];
     #pragma unroll
     for (int i = 0; i < N; ++i) {
-        of_dy[i] = i < length ? to_float(dy[first + i * inner]) : 0.0f;
-        of_y[i] = i < length ? to_float(y[first + i * inner]) : 0.0f;
+        dy_tile[i] = y_tile[i] = Pack<T, V>{};
+        if (i < length) {
+            dy_tile[i] = of_dy[i * inner];
+            y_tile[i] = of_y[i * inner];
+        }
     }
-    #pragma unroll
-    for (int i = 0; i < N; ++i) sum += of_dy[i] * of_y[i];
+    float sum[V] = {};
     #pragma unroll
     for (int i = 0; i < N; ++i) {
-        if (i < length) dx[first + i * inner] = from_float<T>((of_dy[i] - sum) * of_y[i]);
+        #pragma unroll
+        for (int k = 0; k < V; ++k) sum[k] += to_float(dy_tile[i].v[k]) * to_float(y_tile[i].v[k]);
+    }
+    keep_stored(dy_tile);
+    keep_stored(y_tile);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        Pack<T, V> pack;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            pack.v[k] = from_float<T>((to_float(dy_tile[i].v[k]) - sum[k]) * to_float(y_tile[i].v[k]));
+        }
+        if (i < length) of_dx[i * inner] = pack;
     }
 }
 
@@ -196,16 +212,17 @@ inline cudaError_t backward(const Backward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        if (are_short_columns(args)) {
-            const int64_t count = args.outer * args.inner;
+        constexpr int kMany = kBeside<T>;
+        const bool are_aligned = aligned(args.dy) && aligned(args.y) && aligned(args.dx);
+        if (are_short_columns(args) && args.inner % kMany == 0 && are_aligned) {
             const auto start = [&](auto kernel) {
+                const int64_t inner = args.inner / kMany, count = args.outer * inner;
                 return launched(
-                    kernel, unsigned((count + kColumnThreads - 1) / kColumnThreads), kColumnThreads, args.stream,
-                    static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx),
-                    args.length, args.inner, count);
+                    kernel, whole_column_blocks(count), kColumnThreads, args.stream, static_cast<const T*>(args.dy),
+                    static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length, inner, count);
             };
-            if (args.length <= kShortColumn / 4) return start(backward_short_columns<kShortColumn / 4, T>);
-            return start(backward_short_columns<kShortColumn, T>);
+            if (args.length <= kShortColumn / 4) return start(backward_short_columns<kShortColumn / 4, T, kMany>);
+            return start(backward_short_columns<kShortColumn, T, kMany>);
         }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
@@ -214,7 +231,7 @@ inline cudaError_t backward(const Backward& args) {
                 static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length,
                 args.inner);
         }
-        if (!aligned(args.dy) || !aligned(args.y) || !aligned(args.dx)) return launch_backward_rows<true, T, 1>(args);
+        if (!are_aligned) return launch_backward_rows<true, T, 1>(args);
         if (args.length % kVector<T> == 0) return launch_backward_rows<true, T, kVector<T>>(args);
         return launch_backward_rows<false, T, kVector<T>>(args);
     });

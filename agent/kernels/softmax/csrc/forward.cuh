@@ -3,6 +3,7 @@
 // A row that the registers of a warp, a block or a cluster hold is read once; a longer one twice.
 #pragma once
 
+#include "../../csrc/async_copy.cuh"
 #include "../../csrc/cluster_rows.cuh"
 #include "../../csrc/short_rows.cuh"
 
@@ -21,7 +22,6 @@ constexpr int kHeld = 32;         // elements of a row that a thread has in regi
 constexpr int kShortPacks = 4;    // of a short row that a lane has in them
 constexpr int kShortColumn = 32;  // elements of a column that a thread has in them
 constexpr int kHeldColumn = 16;   // the same where several threads have a column
-constexpr int kColumnThreads = 256;
 constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
 
 template <typename Arguments>
@@ -154,42 +154,143 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
     }
 }
 
-// A thread has a whole column of up to kShortColumn in its registers.
-template <int N, typename T>
+// A thread has V neighbouring columns of up to N elements in its registers.
+template <int N, typename T, int V>
 __global__ void __launch_bounds__(kColumnThreads) short_columns(
     const T* x, T* __restrict__ y, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
-    const int64_t column = int64_t{blockIdx.x} * kColumnThreads + threadIdx.x;
-    if (column >= count) return;
-    const int64_t first = column / inner * length * inner + column % inner;
-    float tile[N];
-    #pragma unroll
-    for (int i = 0; i < N; ++i) tile[i] = i < length ? to_float(x[first + i * inner]) : -INFINITY;
-    const float max = tile_max(tile);
-    const float factor = inverse({max, take_exponentials<T>(tile, level_of(max))});
+    const WholeColumns here(length, inner);
+    if (here.number >= count) return;
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x) + here.first;
+    auto* to = reinterpret_cast<Pack<T, V>*>(y) + here.first;
+    Pack<T, V> packs[N];
     #pragma unroll
     for (int i = 0; i < N; ++i) {
-        if (i < length) y[first + i * inner] = from_float<T>(tile[i] * factor);
+        if (i < length) packs[i] = from[i * inner];
+    }
+    float tile[V][N], factor[V];
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) tile[k][i] = i < length ? to_float(packs[i].v[k]) : -INFINITY;
+        const float max = tile_max(tile[k]);
+        factor[k] = inverse({max, take_exponentials<T>(tile[k], level_of(max))});
+    }
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        Pack<T, V> pack;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(tile[k][i] * factor[k]);
+        if (i < length) to[i * inner] = pack;
     }
 }
+
+#ifndef KW_PORTABLE_ONLY
+constexpr unsigned kKeptThreads = 256;
+constexpr int64_t kKeptBytes = 72 << 10;       // of a row in a block's shared memory: three stand on an SM
+constexpr int64_t kMostKeptBytes = 224 << 10;  // of rows that so much in each block of a cluster does not hold
+constexpr int kKeptParts = 4;                  // that are looked at while the next are on their way
+
+// A row in the shared memory of its team, which registers do not hold. A thread looks only at what it has copied there.
+template <typename T, int V>
+__global__ void __launch_bounds__(kKeptThreads) kept_rows(
+    const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
+    await_earlier();
+    extern __shared__ __align__(kVectorBytes) unsigned char kept[];
+    __shared__ Partition of_warp[kMaxWarps];
+    const int64_t index = Team::row();
+    const int thread = Team::thread(), step = Team::threads();
+    const Row row = row_at<false, V>(index, length);
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first) + thread;
+    auto* to = reinterpret_cast<Pack<T, V>*>(y + row.first) + thread;
+    auto* mine = reinterpret_cast<Pack<T, V>*>(kept) + threadIdx.x;
+    const int64_t end = end_at<false, V>(row, thread);
+    const int count = (int(row.packs) - thread + step - 1) / step;
+    constexpr int kAtOnce = kTile / V;
+    const int part = (count + kKeptParts * kAtOnce - 1) / (kKeptParts * kAtOnce) * kAtOnce;
+    #pragma unroll 1
+    for (int i = 0; i < kKeptParts; ++i) {
+        for (int u = i * part; u < min((i + 1) * part, count); ++u) {
+            copy_async(mine + u * int(kKeptThreads), from + int64_t{u} * step);
+        }
+        copies_asked_for();
+    }
+    float of_end[1] = {end_value(x, end)};
+    Partition all = {-INFINITY, 0.0f};
+    #pragma unroll 1
+    for (int i = 0; i < kKeptParts; ++i) {
+        copies_wait(kKeptParts - 1 - i);
+        const int behind = min((i + 1) * part, count);
+        for (int u = i * part; u < behind; u += kAtOnce) {
+            float tile[kTile];
+            load_tile(mine + u * int(kKeptThreads), behind - u, 1, kKeptThreads, tile);
+            all = add_tile<T>(all, tile);
+        }
+    }
+    const float last = of_end[0];
+    all = Team::merged(add_tile<T>(all, of_end), of_warp);
+    const float level = level_of(all.max), factor = inverse(all);
+    #pragma unroll 2
+    for (int u = 0; u < count; ++u) {
+        Pack<T, V> pack = mine[u * int(kKeptThreads)];
+        #pragma unroll
+        for (T& value : pack.v) value = from_float<T>(exp_for<T>(to_float(value) - level) * factor);
+        to[int64_t{u} * step] = pack;
+    }
+    if (end >= 0) y[end] = from_float<T>(exp_for<T>(last - level) * factor);
+    Team::part();
+}
+
+// How kept_rows takes rows of so many packs.
+struct Kept {
+    int64_t blocks = 1, bytes;  // of a cluster, and of each of its blocks
+
+    explicit Kept(int64_t packs) {
+        while (blocks < kMaxCluster && bytes_of(packs) > kKeptBytes) blocks *= 2;
+        bytes = bytes_of(packs);
+    }
+
+private:
+    int64_t bytes_of(int64_t packs) const {
+        const int64_t threads = blocks * kKeptThreads;
+        return (packs + threads - 1) / threads * kKeptThreads * kVectorBytes;
+    }
+};
+
+template <typename T, int V>
+cudaError_t launch_kept_rows(const Forward& args, Kept shape) {
+    const auto kernel = kept_rows<T, V>;
+    const cudaError_t error = cudaFuncSetAttribute(
+        reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.bytes));
+    if (error != cudaSuccess) return error;
+    return launched_as(
+        kernel, unsigned(shape.blocks), unsigned(shape.blocks * args.outer), kKeptThreads, size_t(shape.bytes),
+        args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, args.length);
+}
+#endif
 
 // What a row's ends cost is nothing beside so many packs, so that longer rows share the instances of ragged ones.
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kHeld / V;
-    // Of 16-bit elements two reads are as fast as the largest clusters.
-    constexpr int64_t kWidest = sizeof(T) == sizeof(float) ? kMaxCluster : kMaxCluster / 2;
-    const int64_t blocks = cluster_for(args.outer, args.length / V, kMost, kWidest, args.device);
+    const bool are_shared = lack_blocks(args.outer, args.length / V) && has_clusters(args.device);
+    const int64_t blocks = are_shared && args.length / V <= 2 * kMaxCluster * kBlockPacks ? kMaxCluster : 1;
     const int64_t packs = packs_of_block(args.length / V, blocks);
     const auto start = [&](auto kernel, unsigned threads) {
         return start_teams(
             kernel, blocks, args.outer, threads, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
             args.outer, args.length);
     };
-    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : packs <= 2 * kBlockPacks ? 2 : kMost;
+    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : 2;
     if (each == 1) return start(resident_rows<kWhole, 1, T, V>, block_for(packs, 1));
     if (each == 2) return start(resident_rows<kWhole, 2, T, V>, block_for(packs, 2));
     if (packs <= kMost * kBlockPacks) return start(resident_rows<false, kMost, T, V>, block_for(packs, kMost));
+#ifndef KW_PORTABLE_ONLY
+    const Kept kept(packs);
+    if (has_clusters(args.device) && args.outer <= kMaxClusterRows && kept.bytes <= kMostKeptBytes) {
+        return launch_kept_rows<T, V>(args, kept);
+    }
+#endif
     return start(streamed_rows<false, T, V>, kWarp * kMaxWarps);
 }
 
@@ -218,16 +319,16 @@ inline cudaError_t forward(const Forward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        if (are_short_columns(args)) {
-            const int64_t count = args.outer * args.inner;
-            const unsigned grid = unsigned((count + kColumnThreads - 1) / kColumnThreads);
-            const auto* x = static_cast<const T*>(args.x);
-            auto* y = static_cast<T*>(args.y);
+        constexpr int kMany = kBeside<T>;
+        if (are_short_columns(args) && args.inner % kMany == 0 && aligned(args.x) && aligned(args.y)) {
             const auto start = [&](auto kernel) {
-                return launched(kernel, grid, kColumnThreads, args.stream, x, y, args.length, args.inner, count);
+                const int64_t inner = args.inner / kMany, count = args.outer * inner;
+                return launched(
+                    kernel, whole_column_blocks(count), kColumnThreads, args.stream, static_cast<const T*>(args.x),
+                    static_cast<T*>(args.y), args.length, inner, count);
             };
-            if (args.length <= kShortColumn / 4) return start(short_columns<kShortColumn / 4, T>);
-            return start(short_columns<kShortColumn, T>);
+            if (args.length <= kShortColumn / 4) return start(short_columns<kShortColumn / 4, T, kMany>);
+            return start(short_columns<kShortColumn, T, kMany>);
         }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));

@@ -144,19 +144,19 @@ __device__ __forceinline__ Column column_here(int64_t length, int64_t inner, uns
 template <typename T>
 constexpr int kBeside = int(sizeof(float) / sizeof(T));
 
-constexpr int kColumnThreads = 256;  // of a block whose threads have whole columns
+constexpr int kWholeColumnThreads = 256;  // of a block whose threads have whole columns
 
 // Where a thread finds its V columns of [outer, length, inner] in packs of V, `inner` of them in a row.
 struct WholeColumns {
     int64_t number, first;
 
     __device__ __forceinline__ WholeColumns(int64_t length, int64_t inner, unsigned block = blockIdx.x) {
-        number = int64_t{block} * kColumnThreads + threadIdx.x;
+        number = int64_t{block} * kWholeColumnThreads + threadIdx.x;
         first = number / inner * length * inner + number % inner;
     }
 };
 
-inline unsigned whole_column_blocks(int64_t count) { return unsigned((count + kColumnThreads - 1) / kColumnThreads); }
+inline unsigned whole_column_blocks(int64_t count) { return unsigned((count + kWholeColumnThreads - 1) / kWholeColumnThreads); }
 
 // Of what the threads of a column have, in every one of them.
 __device__ __forceinline__ Partition column_merge(Partition mine, Partition (*of_warp)[kWarp]) {

@@ -71,13 +71,13 @@ constexpr unsigned kSharingThreads = 256;
 // with less to do.
 inline bool are_few(int64_t rows, int64_t packs) { return rows * packs <= 1 << 18; }
 
-struct Shape {
+struct SharedRows {
     dim3 grid, block;
 };
 
 // Of a kernel whose threads need nothing of each other, so that blocks may share a row: they stand above each other in
 // y. Up to `each` packs a thread where there are enough.
-inline Shape shared_rows(int64_t rows, int64_t packs, int64_t each) {
+inline SharedRows shared_rows(int64_t rows, int64_t packs, int64_t each) {
     const int64_t blocks = std::min(kSharing / rows, (packs + kSharingThreads - 1) / kSharingThreads);
     if (rows <= kFewRows && blocks > 1) return {dim3(unsigned(rows), unsigned(blocks)), kSharingThreads};
     const dim3 block = rows_block(block_for(packs, are_few(rows, packs) ? 1 : each));

@@ -38,10 +38,15 @@ _DIRECTIONS = {"forward": "Forward", "backward": "Backward", "table_backward": "
 @cache
 def library(dtype: str, kernels: tuple[str, ...] = PLAIN) -> Device:
     """With the one storage type: the three together take a minute to compile."""
-    text = of_dtype(_one_text(kernels), dtype)
+    text = code_of(kernels, dtype)
     path = build_runtime().parent / f"{kernels[0]}_{dtype}.cu"
     path.write_text("#define KW_PORTABLE_ONLY\n" + text + "".join(map(_face, kernels)))
     return Device(path, checked=True)
+
+
+def code_of(kernels: tuple[str, ...], dtype: str) -> str:
+    """The kernels' device code as one text, with the one storage type."""
+    return of_dtype(_one_text(kernels), dtype)
 
 
 def _face(name: str) -> str:

@@ -270,7 +270,7 @@ cudaError_t launch_rows(const Backward& args) {
             return launched_by_lanes(shape, kernel, args.rows, args.stream, GivenBackward(args));
         },
         [&] {
-            const Shape shape = shared_rows(args.rows, packs, kPacks);
+            const SharedRows shape = shared_rows(args.rows, packs, kPacks);
             const bool once = packs <= int64_t{shape.block.x} * shape.grid.y;
             const auto start = [&](auto kernel) {
                 return launched(kernel, shape.grid, shape.block, args.stream, GivenBackward(args));

@@ -103,7 +103,7 @@ __global__ void columns(
 
 // A thread takes V neighbouring columns, kColumnRows of their elements at once.
 template <typename T, int V>
-__global__ void __launch_bounds__(kColumnThreads) many_columns(
+__global__ void __launch_bounds__(kWholeColumnThreads) many_columns(
     const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
     const WholeColumns here(length, inner);
@@ -191,7 +191,7 @@ __global__ void backward_columns(
 
 // A thread takes V neighbouring columns.
 template <typename T, int V>
-__global__ void __launch_bounds__(kColumnThreads) backward_many_columns(
+__global__ void __launch_bounds__(kWholeColumnThreads) backward_many_columns(
     const T* dy, const T* x, const float* exact, T* __restrict__ dx, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
     const WholeColumns here(length, inner, block_from_last());
@@ -271,7 +271,7 @@ inline cudaError_t forward(const Forward& args) {
             const auto start = [&](auto kernel, int beside) {
                 const int64_t inner = args.inner / beside, count = args.outer * inner;
                 return launched(
-                    kernel, whole_column_blocks(count), kColumnThreads, args.stream, static_cast<const T*>(args.x),
+                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.x),
                     static_cast<T*>(args.y), args.exact, args.length, inner, count);
             };
             constexpr int kMany = kBeside<T>;
@@ -303,7 +303,7 @@ cudaError_t launch_backward_rows(const Backward& args) {
                 shape, kernel, args.outer, args.stream, dy, x, args.exact, dx, args.outer, args.length);
         },
         [&] {
-            const Shape shape = shared_rows(args.outer, packs, kBackwardPacks);
+            const SharedRows shape = shared_rows(args.outer, packs, kBackwardPacks);
             return launched(
                 backward_rows<V == 1, T, V>, shape.grid, shape.block, args.stream, dy, x, args.exact, dx, args.outer,
                 args.length);
@@ -318,7 +318,7 @@ inline cudaError_t backward(const Backward& args) {
             const auto start = [&](auto kernel, int beside) {
                 const int64_t inner = args.inner / beside, count = args.outer * inner;
                 return launched(
-                    kernel, whole_column_blocks(count), kColumnThreads, args.stream, static_cast<const T*>(args.dy),
+                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.dy),
                     static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx), args.length, inner, count);
             };
             constexpr int kMany = kBeside<T>;

@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
 
 // A thread has V neighbouring columns of each in its registers.
 template <int N, typename T, int V>
-__global__ void __launch_bounds__(kColumnThreads) backward_short_columns(
+__global__ void __launch_bounds__(kWholeColumnThreads) backward_short_columns(
     const T* dy, const T* y, T* __restrict__ dx, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
     const WholeColumns here(length, inner, block_from_last());
@@ -218,7 +218,7 @@ inline cudaError_t backward(const Backward& args) {
             const auto start = [&](auto kernel) {
                 const int64_t inner = args.inner / kMany, count = args.outer * inner;
                 return launched(
-                    kernel, whole_column_blocks(count), kColumnThreads, args.stream, static_cast<const T*>(args.dy),
+                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.dy),
                     static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length, inner, count);
             };
             if (args.length <= kShortColumn / 4) return start(backward_short_columns<kShortColumn / 4, T, kMany>);

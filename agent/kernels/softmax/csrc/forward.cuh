@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
 
 // A thread has V neighbouring columns of up to N elements in its registers.
 template <int N, typename T, int V>
-__global__ void __launch_bounds__(kColumnThreads) short_columns(
+__global__ void __launch_bounds__(kWholeColumnThreads) short_columns(
     const T* x, T* __restrict__ y, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
     const WholeColumns here(length, inner);
@@ -185,11 +185,8 @@ __global__ void __launch_bounds__(kColumnThreads) short_columns(
     }
 }
 
-#ifndef KW_PORTABLE_ONLY
 constexpr unsigned kKeptThreads = 256;
-constexpr int64_t kKeptBytes = 72 << 10;       // of a row in a block's shared memory: three stand on an SM
-constexpr int64_t kMostKeptBytes = 224 << 10;  // of rows that so much in each block of a cluster does not hold
-constexpr int kKeptParts = 4;                  // that are looked at while the next are on their way
+constexpr int kKeptParts = 4;  // of a row, that are looked at while the next are on their way
 
 // A row in the shared memory of its team, which registers do not hold. A thread looks only at what it has copied there.
 template <typename T, int V>
@@ -240,6 +237,10 @@ __global__ void __launch_bounds__(kKeptThreads) kept_rows(
     if (end >= 0) y[end] = from_float<T>(exp_for<T>(last - level) * factor);
     Team::part();
 }
+
+#ifndef KW_PORTABLE_ONLY
+constexpr int64_t kKeptBytes = 72 << 10;       // of a row in a block's shared memory: three stand on an SM
+constexpr int64_t kMostKeptBytes = 224 << 10;  // of a row that so much in each block of a cluster does not hold
 
 // How kept_rows takes rows of so many packs.
 struct Kept {
@@ -324,7 +325,7 @@ inline cudaError_t forward(const Forward& args) {
             const auto start = [&](auto kernel) {
                 const int64_t inner = args.inner / kMany, count = args.outer * inner;
                 return launched(
-                    kernel, whole_column_blocks(count), kColumnThreads, args.stream, static_cast<const T*>(args.x),
+                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.x),
                     static_cast<T*>(args.y), args.length, inner, count);
             };
             if (args.length <= kShortColumn / 4) return start(short_columns<kShortColumn / 4, T, kMany>);

@@ -1,4 +1,4 @@
-"""Softmax of rows in shared memory, which calls reach on GPUs with clusters alone: here by teams of one block."""
+"""Softmax of rows in shared memory, which only GPUs with clusters take: here by teams of one block."""
 
 from functools import cache
 

@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_slopes(GivenBackward args
     });
 }
 
-// Of a row of which a thread has one pack (kOnce) that is asked for before the target is known.
+// Of a row of which a thread has one pack (kOnce) that is asked for before the target is known; two at a time otherwise.
 template <bool kWhole, bool kOnce, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(GivenBackward args) {
     await_earlier();
@@ -207,31 +207,40 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(GivenBackward args) {
     const int64_t target = args.target[index];
     const float given = gradient_of<T>(args, index), lse = args.lse[index];
     const T of_end = end >= 0 ? x[end] : T{};
-    Pack<T, V> once = {};
-    if (kOnce && thread < row.packs) once = from[thread];
-    const bool counts = target != args.ignored;
+    Pack<T, V> pack = {}, second;
+    if (kOnce && thread < row.packs) pack = from[thread];
+    if (target == args.ignored) {
+        if (end >= 0) dx[end] = T{};
+        for (int64_t place = thread; place < row.packs; place += threads) to[place] = Pack<T, V>{};
+        return;
+    }
     const Slope slope(args, given, lse);
     const int64_t chosen = index * args.length + target;
-    if (end >= 0) dx[end] = counts ? slope.made(of_end, end == chosen) : T{};
-    const auto put = [&](int64_t place, Pack<T, V> pack) {
-        const int64_t of_target = chosen - row.first - place * V;
-        const int there = of_target >= 0 && of_target < V ? int(of_target) : kNowhere;
-        if (counts) {
+    if (end >= 0) dx[end] = slope.made(of_end, end == chosen);
+    // One pack of all has the target: the others do without comparisons.
+    const int64_t from_first = chosen - row.first, of_target = from_first >= 0 ? from_first / V : -1;
+    const auto put = [&](int64_t place, const Pack<T, V>& given) {
+        float values[V];
+        #pragma unroll
+        for (int k = 0; k < V; ++k) values[k] = slope.template of<T>(to_float(given.v[k]), false);
+        if (place == of_target) {
             #pragma unroll
-            for (int k = 0; k < V; ++k) pack.v[k] = slope.made(pack.v[k], k == there);
-        } else {
-            pack = {};
+            for (int k = 0; k < V; ++k) values[k] -= k == int(from_first % V) ? slope.there : 0.0f;
         }
-        to[place] = pack;
+        Pack<T, V> made;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) made.v[k] = from_float<T>(values[k]);
+        to[place] = made;
     };
     if constexpr (kOnce) {
-        if (thread < row.packs) put(thread, once);
+        if (thread < row.packs) put(thread, pack);
     } else {
-        #pragma unroll 2
-        for (int64_t place = thread; place < row.packs; place += threads) {
-            Pack<T, V> pack = {};
-            if (counts) pack = from[place];
+        for (int64_t place = thread; place < row.packs; place += 2 * threads) {
+            const bool are_two = place + threads < row.packs;
+            pack = from[place];
+            if (are_two) second = from[place + threads];
             put(place, pack);
+            if (are_two) put(place + threads, second);
         }
     }
 }

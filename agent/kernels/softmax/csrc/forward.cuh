@@ -1,36 +1,12 @@
 // Softmax of [outer, length, inner] over length, forward.
 //
-// A row that the registers of a warp, a block or a cluster hold is read once; a longer one twice.
+// A row that the registers of a warp, a block or a cluster, or their shared memory, hold is read once; a longer one twice.
 #pragma once
 
-#include "../../csrc/async_copy.cuh"
-#include "../../csrc/cluster_rows.cuh"
-#include "../../csrc/short_rows.cuh"
+#include "columns.cuh"
+#include "kept.cuh"
 
 namespace kernelwright::softmax {
-
-struct Forward {
-    const void* x;
-    void* y;
-    int64_t outer, length, inner;
-    int64_t dtype;
-    cudaStream_t stream;
-    int64_t device;
-};
-
-constexpr int kHeld = 32;         // elements of a row that a thread has in registers
-constexpr int kShortPacks = 4;    // of a short row that a lane has in them
-constexpr int kShortColumn = 32;  // elements of a column that a thread has in them
-constexpr int kHeldColumn = 16;   // the same where several threads have a column
-constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
-
-template <typename Arguments>
-bool are_short_columns(const Arguments& args) {
-    return args.inner > 1 && args.length <= kShortColumn && args.outer * args.inner >= kManyColumns;
-}
-
-// NaN for a row with inf, and for one of nothing but -inf, as in torch.
-__device__ __forceinline__ float inverse(Partition all) { return isinf(all.max) ? NAN : 1.0f / all.sum; }
 
 // The packs of a tile, times `factor`, as the packs 0, step, ... below `left` from y on.
 template <typename T, int V, int N>
@@ -117,158 +93,6 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
     }
     if (end >= 0) y[end] = from_float<T>(exp_for<T>(to_float(x[end]) - level) * factor);
 }
-
-template <typename T>
-__global__ void columns(const T* x, T* __restrict__ y, int64_t length, int64_t inner) {
-    await_earlier();
-    __shared__ Partition of_warp[kColumnWarps][kWarp];
-    const Column here = column_here(length, inner);
-    const Partition all = column_partition(x, here, length, inner, of_warp);
-    if (!here.inside) return;
-    const float level = level_of(all.max);
-    const float factor = inverse(all);
-    for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
-        const int64_t at = here.base + i * inner;
-        y[at] = from_float<T>(exp_for<T>(to_float(x[at]) - level) * factor);
-    }
-}
-
-// The threads of a column have it in their registers, N elements each at most.
-template <int N, typename T>
-__global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
-    const T* x, T* __restrict__ y, int64_t length, int64_t inner) {
-    await_earlier();
-    __shared__ Partition of_warp[kColumnWarps][kWarp];
-    const Column here = column_here(length, inner);
-    const int left = here.inside ? int(length) - int(threadIdx.y) : 0, step = int(blockDim.y);
-    const int64_t first = here.base + threadIdx.y * inner, apart = step * inner;
-    float tile[N];
-    #pragma unroll
-    for (int i = 0; i < N; ++i) tile[i] = i * step < left ? to_float(x[first + i * apart]) : -INFINITY;
-    const float max = tile_max(tile);
-    const Partition all = column_merge({max, take_exponentials<T>(tile, level_of(max))}, of_warp);
-    const float factor = expf(max - level_of(all.max)) * inverse(all);
-    #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        if (i * step < left) y[first + i * apart] = from_float<T>(tile[i] * factor);
-    }
-}
-
-// A thread has V neighbouring columns of up to N elements in its registers.
-template <int N, typename T, int V>
-__global__ void __launch_bounds__(kWholeColumnThreads) short_columns(
-    const T* x, T* __restrict__ y, int64_t length, int64_t inner, int64_t count) {
-    await_earlier();
-    const WholeColumns here(length, inner);
-    if (here.number >= count) return;
-    const auto* from = reinterpret_cast<const Pack<T, V>*>(x) + here.first;
-    auto* to = reinterpret_cast<Pack<T, V>*>(y) + here.first;
-    Pack<T, V> packs[N];
-    #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        if (i < length) packs[i] = from[i * inner];
-    }
-    float tile[V][N], factor[V];
-    #pragma unroll
-    for (int k = 0; k < V; ++k) {
-        #pragma unroll
-        for (int i = 0; i < N; ++i) tile[k][i] = i < length ? to_float(packs[i].v[k]) : -INFINITY;
-        const float max = tile_max(tile[k]);
-        factor[k] = inverse({max, take_exponentials<T>(tile[k], level_of(max))});
-    }
-    #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        Pack<T, V> pack;
-        #pragma unroll
-        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(tile[k][i] * factor[k]);
-        if (i < length) to[i * inner] = pack;
-    }
-}
-
-constexpr unsigned kKeptThreads = 256;
-constexpr int kKeptParts = 4;  // of a row, that are looked at while the next are on their way
-
-// A row in the shared memory of its team, which registers do not hold. A thread looks only at what it has copied there.
-template <typename T, int V>
-__global__ void __launch_bounds__(kKeptThreads) kept_rows(
-    const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
-    await_earlier();
-    extern __shared__ __align__(kVectorBytes) unsigned char kept[];
-    __shared__ Partition of_warp[kMaxWarps];
-    const int64_t index = Team::row();
-    const int thread = Team::thread(), step = Team::threads();
-    const Row row = row_at<false, V>(index, length);
-    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first) + thread;
-    auto* to = reinterpret_cast<Pack<T, V>*>(y + row.first) + thread;
-    auto* mine = reinterpret_cast<Pack<T, V>*>(kept) + threadIdx.x;
-    const int64_t end = end_at<false, V>(row, thread);
-    const int count = (int(row.packs) - thread + step - 1) / step;
-    constexpr int kAtOnce = kTile / V;
-    const int part = (count + kKeptParts * kAtOnce - 1) / (kKeptParts * kAtOnce) * kAtOnce;
-    #pragma unroll 1
-    for (int i = 0; i < kKeptParts; ++i) {
-        for (int u = i * part; u < min((i + 1) * part, count); ++u) {
-            copy_async(mine + u * int(kKeptThreads), from + int64_t{u} * step);
-        }
-        copies_asked_for();
-    }
-    float of_end[1] = {end_value(x, end)};
-    Partition all = {-INFINITY, 0.0f};
-    #pragma unroll 1
-    for (int i = 0; i < kKeptParts; ++i) {
-        copies_wait(kKeptParts - 1 - i);
-        const int behind = min((i + 1) * part, count);
-        for (int u = i * part; u < behind; u += kAtOnce) {
-            float tile[kTile];
-            load_tile(mine + u * int(kKeptThreads), behind - u, 1, kKeptThreads, tile);
-            all = add_tile<T>(all, tile);
-        }
-    }
-    const float last = of_end[0];
-    all = Team::merged(add_tile<T>(all, of_end), of_warp);
-    const float level = level_of(all.max), factor = inverse(all);
-    #pragma unroll 2
-    for (int u = 0; u < count; ++u) {
-        Pack<T, V> pack = mine[u * int(kKeptThreads)];
-        #pragma unroll
-        for (T& value : pack.v) value = from_float<T>(exp_for<T>(to_float(value) - level) * factor);
-        to[int64_t{u} * step] = pack;
-    }
-    if (end >= 0) y[end] = from_float<T>(exp_for<T>(last - level) * factor);
-    Team::part();
-}
-
-#ifndef KW_PORTABLE_ONLY
-constexpr int64_t kKeptBytes = 72 << 10;       // of a row in a block's shared memory: three stand on an SM
-constexpr int64_t kMostKeptBytes = 224 << 10;  // of a row that so much in each block of a cluster does not hold
-
-// How kept_rows takes rows of so many packs.
-struct Kept {
-    int64_t blocks = 1, bytes;  // of a cluster, and of each of its blocks
-
-    explicit Kept(int64_t packs) {
-        while (blocks < kMaxCluster && bytes_of(packs) > kKeptBytes) blocks *= 2;
-        bytes = bytes_of(packs);
-    }
-
-private:
-    int64_t bytes_of(int64_t packs) const {
-        const int64_t threads = blocks * kKeptThreads;
-        return (packs + threads - 1) / threads * kKeptThreads * kVectorBytes;
-    }
-};
-
-template <typename T, int V>
-cudaError_t launch_kept_rows(const Forward& args, Kept shape) {
-    const auto kernel = kept_rows<T, V>;
-    const cudaError_t error = cudaFuncSetAttribute(
-        reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.bytes));
-    if (error != cudaSuccess) return error;
-    return launched_as(
-        kernel, unsigned(shape.blocks), unsigned(shape.blocks * args.outer), kKeptThreads, size_t(shape.bytes),
-        args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, args.length);
-}
-#endif
 
 // What a row's ends cost is nothing beside so many packs, so that longer rows share the instances of ragged ones.
 template <bool kWhole, typename T, int V>

@@ -26,7 +26,8 @@ DTYPES: dict[torch.dtype, int] = {getattr(torch, name): n for n, name in enumera
 _BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 OLDEST = (7, 0)
 """Compute capability from which the device code runs: warps whose lanes advance on their own."""
-
+POINTWISE = ("batch_norm", "gate_product", "gelu", "rotary")
+"""Kernels without sums: torch.compile computes them in one kernel with what stands around, and so has them."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,8 +49,6 @@ class OutsideEnvelope(RuntimeError):
 _fallbacks: Counter[tuple[str, str]] = Counter()
 _libraries: dict[tuple[str, int, torch.dtype | None], Library | str] = {}
 """For a kernel, a device and, where it has a library for each, a dtype: the library, or why there is none."""
-
-
 resets: list[Callable[[], None]] = []
 """What `reset` calls beside its own work."""
 
@@ -61,12 +60,17 @@ def takes(
 
     Raises OutsideEnvelope where AGENT_KERNELS_STRICT forbids that torch does.
     """
-    if is_disabled():
+    if is_disabled() or is_compilers(kernel, x):
         return False
     reason = obstacle(kernel, x, parameters, dtypes)
     if reason is not None:
         fall_back(kernel, reason)
     return reason is None
+
+
+def is_compilers(kernel: str, x: torch.Tensor) -> bool:
+    """Whether torch.compile computes this call itself, which the kernel takes elsewhere."""
+    return kernel in POINTWISE and x.is_cuda and torch.compiler.is_compiling() and not is_always()
 
 
 def obstacle(
@@ -160,6 +164,7 @@ def is_disabled() -> bool:
     return _settings().kernels_disable
 
 
+@_asked_while_tracing
 def is_always() -> bool:
     """Whether AGENT_KERNELS_ALWAYS is set."""
     return _settings().kernels_always

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from agent.kernels import routing
+
 SLOWER = 1.02
 """A fused call that takes longer than this many times its pair stays out: below, rounds differ as much."""
 
@@ -50,7 +52,9 @@ class Fusion:
 
     def __str__(self) -> str:
         gain = "not measured: no GPU" if self.gain is None else str(self.gain)
-        return f"one call of {self.kernel}; {gain}; error {self.error:.1e} for {self.error_before:.1e}"
+        compiled = "; under torch.compile the compiler's own" if self.kernel in routing.POINTWISE else ""
+        error = f"error {self.error:.1e} for {self.error_before:.1e}"
+        return f"one call of {self.kernel}; {gain}; {error}{compiled}"
 
 
 @dataclass(frozen=True)

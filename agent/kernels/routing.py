@@ -26,7 +26,7 @@ DTYPES: dict[torch.dtype, int] = {getattr(torch, name): n for n, name in enumera
 _BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 OLDEST = (7, 0)
 """Compute capability from which the device code runs: warps whose lanes advance on their own."""
-POINTWISE = ("batch_norm", "gate_product", "gelu", "rotary")
+POINTWISE = ("batch_norm", "gate_product", "gelu")
 """Kernels without sums: torch.compile computes them in one kernel with what stands around, and so has them."""
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -146,8 +146,7 @@ def _loaded(kernel: str, device: int, dtype: torch.dtype | None) -> Library:
     """Raises OutsideEnvelope."""
     found = _libraries.get((kernel, device, dtype))
     if found is None:
-        reason = missing(kernel, device, dtype)
-        found = reason or _libraries[kernel, device, dtype]
+        found = missing(kernel, device, dtype) or _libraries[kernel, device, dtype]
     if isinstance(found, str):
         raise OutsideEnvelope(f"{kernel}: {found}")
     return found
@@ -233,8 +232,7 @@ def refuse_forward_mode(tensors: Iterable[torch.Tensor | None]) -> None:
 
 
 def _has_level() -> bool:
-    level: int = getattr(forward_ad, "_current_level", 0)
-    return level >= 0
+    return bool(getattr(forward_ad, "_current_level", 0) >= 0)
 
 
 def widened(x: torch.Tensor) -> torch.Tensor:

@@ -71,20 +71,14 @@ class Operator:
         backward: Direction[Gradients],
         gradient: Gradient,
         values: int = 1,
-        any_layout: bool = False,
     ) -> None:
-        """`any_layout`: it computes in whatever layout x has, and its results have that one too.
-
-        torch.compile keeps convolutions channels-last, and would copy to the layout of eager mode and back.
-        """
         self.name = name
         self._forward, self._tensors, self._values = forward, forward.tensors, values
         self._no_tensors = (None,) * self._tensors
         self._gradient = gradient
-        tags = (torch.Tag.flexible_layout,) if any_layout else ()
-        self.forward = _registered(f"{name}_forward", forward, tags)
+        self.forward = _registered(f"{name}_forward", forward)
         self._backward, self._backward_tensors = backward, backward.tensors
-        self._dispatched_backward = _registered(f"{name}_backward", backward, tags)
+        self._dispatched_backward = _registered(f"{name}_backward", backward)
         torch.library.register_autograd(
             f"{NAMESPACE}::{name}_forward", self.differentiated, setup_context=self._kept, lib=_LIBRARY
         )
@@ -214,11 +208,13 @@ def _wants_gradient(tensors: Sequence[torch.Tensor | None]) -> bool:
     return False
 
 
-def _registered(name: str, direction: Direction[Any], tags: Sequence[torch.Tag]) -> Any:
-    _LIBRARY.define(f"{name}{direction.schema}", tags=tags)
+def _registered(name: str, direction: Direction[Any]) -> Any:
+    _LIBRARY.define(f"{name}{direction.schema}")
     given = _one if direction.schema.endswith("-> Tensor") else _whole
-    _LIBRARY.impl(name, given(direction.cpu), "CPU")
-    _LIBRARY.impl(name, given(direction.cuda), "CUDA")
+    # Code that torch.compile made calls it by the dispatcher, for which it is replayed as well.
+    direct = Function(lambda *arguments: _watched(direction, arguments[0])(*arguments))
+    for key in ("CPU", "CUDA"):
+        _LIBRARY.impl(name, given(lambda *arguments: direct.call(*arguments)), key)
     torch.library.register_fake(f"{NAMESPACE}::{name}", given(direction.fake), lib=_LIBRARY)
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 

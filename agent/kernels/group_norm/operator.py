@@ -209,6 +209,5 @@ _OPERATOR = Operator(
         cpu=reference.backward, cuda=_launch_backward, fake=_backward_shapes,
     ),
     Gradient(_saved, _gradients),
-    any_layout=True,
 )  # fmt: skip
 SCHEMAS = _OPERATOR.schemas

@@ -11,7 +11,7 @@ SLOWER = 1.02
 
 @dataclass(frozen=True)
 class Gain:
-    """Milliseconds of a pair and of the call in its place, eager, on the example's inputs."""
+    """Milliseconds of a pair and of the call in its place, eager, or of a compiled model, on the example."""
 
     gpu: str
     before_ms: float
@@ -69,6 +69,8 @@ class Replaced:
     """`encoder.0: norm + act` -> the call in its place."""
     difference: float | None = None
     """Largest of the example's outputs before and after, as a share of their rms; None: no example."""
+    compiled: Gain | None = None
+    """Of the whole model under torch.compile, where that was asked for and what was replaced stays."""
     undo: list[Callable[[], None]] = field(default_factory=list, repr=False, compare=False)
 
     def restore(self) -> None:
@@ -76,10 +78,17 @@ class Replaced:
         while self.undo:
             self.undo.pop()()
 
+    def undone(self, why: str) -> "Replaced":
+        """All put back, and why."""
+        self.restore()
+        return Replaced(kept={**self.kept, "the model itself": why})
+
     def __str__(self) -> str:
         lines = [f"{name}: {kind}" for name, kind in self.swapped.items()]
         lines += [f"{name}: {fusion}" for name, fusion in self.fused.items()]
         lines += [f"{name}: stays, {reason}" for name, reason in self.kept.items()]
+        if self.compiled is not None:
+            lines.append(f"under torch.compile the model takes: {self.compiled}")
         if self.difference is not None:
             lines.append(f"the example's outputs differ by at most {self.difference:.1e} of their rms")
         return "\n".join(lines) or "no module has a shipped kernel"

@@ -27,7 +27,7 @@ _BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 OLDEST = (7, 0)
 """Compute capability from which the device code runs: warps whose lanes advance on their own."""
 POINTWISE = ("batch_norm", "gate_product", "gelu")
-"""Kernels without sums: torch.compile computes them in one kernel with what stands around, and so has them."""
+"""Kernels without sums: torch.compile makes one kernel of them and what stands around, and so has them."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

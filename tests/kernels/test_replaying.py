@@ -145,7 +145,7 @@ def test_threads(calls: Calls) -> None:
 
 
 def test_what_torch_compile_made_is_replayed(calls: Calls) -> None:
-    """Forward and backward, also where a gradient is not wanted, which an operator answers as an empty one."""
+    """Forward and backward, also where a gradient is not wanted: the operator answers an empty one."""
     torch._dynamo.reset()
     x, weight = drawn(4, 8), torch.ones(8)
     wanted = step(rms_by_torch, x)

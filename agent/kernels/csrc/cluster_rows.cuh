@@ -1,51 +1,81 @@
-// Rows that the blocks of a cluster share, for GPUs of compute capability 9.
+// Rows that a block takes, or the blocks of a cluster together, which GPUs of compute capability 9 have.
 #pragma once
 
-#include "cluster_sm90.cuh"
 #include "ragged.cuh"
+
+#ifndef KW_PORTABLE_ONLY
+#include "cluster_sm90.cuh"
+#endif
 
 namespace kernelwright {
 
-constexpr int64_t kMaxClusterRows = 65535;  // of a grid in y
-constexpr int64_t kFewRows = 32;            // so few leave most SMs without a block
+constexpr int64_t kMaxClusterRows = kMaxGrid / kMaxCluster;
 
-// The threads of a row: those of a cluster's blocks, which stand side by side in x, and the rows in y.
-struct Cluster {
-    __device__ __forceinline__ static int64_t row() { return blockIdx.y; }
-    __device__ __forceinline__ static int thread() { return int(blockIdx.x * blockDim.x + threadIdx.x); }
-    __device__ __forceinline__ static int threads() { return int(gridDim.x * blockDim.x); }
+#ifndef KW_PORTABLE_ONLY
+// The threads of a row: those that lie side by side in x in all blocks of a cluster. A block that is launched without a
+// cluster is one by itself.
+struct Team {
+    __device__ __forceinline__ static int64_t row() { return row_of(number()); }
+    __device__ __forceinline__ static int64_t row_from_last() { return row_of(gridDim.x / blocks() - 1 - number()); }
+    __device__ __forceinline__ static int thread() { return int(rank() * blockDim.x + threadIdx.x); }
+    __device__ __forceinline__ static int threads() { return int(blocks() * blockDim.x); }
 
+    // Of what each has, the same in all; `of_warp` as for block_merge.
     __device__ __forceinline__ static Partition merged(Partition mine, Partition* of_warp) {
         __shared__ Partition of_block;
         const Partition here = block_merge(mine, of_warp);
+        const unsigned lane = threadIdx.x % kWarp;
+        if (blocks() == 1) return here;
         if (threadIdx.x == 0) of_block = here;
         sm90::cluster_arrive();
         sm90::cluster_wait();
-        const unsigned lane = threadIdx.x % kWarp;
-        Partition of_lane = {-INFINITY, 0.0f};
-        if (lane < gridDim.x) {
-            of_lane = {sm90::load_from_block(&of_block.max, int(lane)), sm90::load_from_block(&of_block.sum, int(lane))};
-        }
-        const Partition all = warp_merge(of_lane);
+        Partition one = {-INFINITY, 0.0f};
+        if (lane < blocks()) one = {sm90::load_from_block(&of_block.max, lane), sm90::load_from_block(&of_block.sum, lane)};
         sm90::cluster_arrive();
-        return all;
+        return warp_merge(one);
     }
 
     __device__ __forceinline__ static float summed(float mine, float* of_warp) {
         __shared__ float of_block;
         const float here = block_reduce<Sum>(mine, of_warp);
+        if (blocks() == 1) return here;
         if (threadIdx.x == 0) of_block = here;
         sm90::cluster_arrive();
         sm90::cluster_wait();
         float all = 0.0f;
-        for (int rank = 0; rank < int(gridDim.x); ++rank) all += sm90::load_from_block(&of_block, rank);
+        for (unsigned rank = 0; rank < blocks(); ++rank) all += sm90::load_from_block(&of_block, rank);
         sm90::cluster_arrive();
         return all;
     }
 
-    // Once after each of these: a block's shared memory stays until all have read it.
-    __device__ __forceinline__ static void part() { sm90::cluster_wait(); }
+    // The last that a thread does, once after each of these: a block's shared memory stays until all have read it.
+    __device__ __forceinline__ static void part() {
+        if (blocks() > 1) sm90::cluster_wait();
+    }
+
+private:
+    __device__ __forceinline__ static int64_t row_of(unsigned cluster) {
+        return int64_t{cluster} * blockDim.y + threadIdx.y;
+    }
+    __device__ __forceinline__ static unsigned number() {
+        unsigned number;
+        asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
+        return number;
+    }
+    __device__ __forceinline__ static unsigned rank() {
+        unsigned rank;
+        asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(rank));
+        return rank;
+    }
+    __device__ __forceinline__ static unsigned blocks() {
+        unsigned blocks;
+        asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(blocks));
+        return blocks;
+    }
 };
+#else
+using Team = Block;
+#endif
 
 inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }
 
@@ -65,12 +95,12 @@ inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t wi
     return blocks;
 }
 
+// For a kernel of teams, `blocks` in a cluster for each row.
 template <typename... Parameters, typename... Given>
-cudaError_t start_clusters(
-    void (*kernel)(Parameters...), int64_t blocks, int64_t rows, unsigned threads, cudaStream_t stream,
-    Given... given) {
-    const dim3 grid = dim3(unsigned(blocks), unsigned(rows));
-    return launched_in_clusters(kernel, unsigned(blocks), grid, threads, stream, given...);
+cudaError_t start_teams(
+    void (*kernel)(Parameters...), int64_t blocks, int64_t rows, dim3 block, cudaStream_t stream, Given... given) {
+    return launched_in_clusters(
+        kernel, unsigned(blocks), unsigned(blocks) * rows_grid(rows, block), block, stream, given...);
 }
 
 }  // namespace kernelwright

@@ -38,9 +38,14 @@ _DIRECTIONS = {"forward": "Forward", "backward": "Backward", "table_backward": "
 def library(dtype: str, kernels: tuple[str, ...] = PLAIN) -> Device:
     """With the one storage type: the three together take a minute to compile."""
     path = build_runtime().parent / f"{kernels[0]}_{dtype}.cu"
-    selected = f"#define KW_PORTABLE_ONLY\n#define KW_DTYPES {1 << NUMBERS[dtype]}\n"
-    path.write_text(selected + _one_text(kernels) + "".join(map(_face, kernels)))
+    path.write_text(code_of(kernels, dtype) + "".join(map(_face, kernels)))
     return Device(path, checked=True)
+
+
+def code_of(kernels: tuple[str, ...], dtype: str) -> str:
+    """The kernels' portable device code as one text, with the one storage type."""
+    selected = f"#define KW_PORTABLE_ONLY\n#define KW_DTYPES {1 << NUMBERS[dtype]}\n"
+    return selected + _one_text(kernels)
 
 
 def _face(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Builds many libraries at once, the largest first: on enough processors it takes as long as the slowest."""
+"""Builds many libraries at once, the longest first: on enough processors it takes as long as the slowest."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -22,9 +22,9 @@ def wanted(names: Sequence[str], dtypes: Sequence[str] | None = None) -> tuple[W
 
 
 _LONG = (
-    "group_norm", "cumsum", "matmul_fp32x3", "matmul_half", "logsumexp", "add_layer_norm", "add_rms_norm",
-    "layer_norm", "cross_entropy", "embedding_norm", "rms_norm", "batch_norm", "softmax", "masked_softmax",
-    "reduction", "conv_fp32x3", "linear_group_norm_min_bias",
+    "group_norm", "matmul_fp32x3", "cumsum", "logsumexp", "cross_entropy", "batch_norm", "conv_fp32x3",
+    "reduction", "add_layer_norm", "matmul_half", "embedding_norm", "layer_norm", "add_rms_norm",
+    "masked_softmax", "linear_group_norm_min_bias", "softmax", "rms_norm", "rotary",
 )  # fmt: skip
 """Kernels whose libraries take long to build, the longest first, as measured; all others follow them."""
 

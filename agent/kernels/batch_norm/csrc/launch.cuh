@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kMapThreads) planes(Forward args, Planes<Index
     taken.store(args, pack, maps);
 }
 
-// A thread goes down the rows of its own channels; a block is `width` packs of channels wide.
+// A thread takes kRows rows of its own channels; a block is `width` packs of channels wide.
 template <typename Taken>
 __global__ void __launch_bounds__(kMapThreads) side_by_side(
     Forward args, int64_t rows, int64_t packs, int width) {
@@ -51,20 +51,17 @@ __global__ void __launch_bounds__(kMapThreads) side_by_side(
     const unsigned groups = unsigned((packs + width - 1) / width);
     const int64_t column = blockIdx.x % groups * int64_t{width} + threadIdx.x % width;
     const int height = kMapThreads / width;
-    const int64_t begin = blockIdx.x / groups * int64_t{kRows * height} + int(threadIdx.x) / width;
-    const int64_t end = min(rows, begin + kRows * height);
-    if (column >= packs || begin >= rows) return;
+    const int64_t row = blockIdx.x / groups * int64_t{kRows * height} + int(threadIdx.x) / width;
+    if (column >= packs || row >= rows) return;
     Map maps[V];
     map_of<typename Taken::Stored>(maps, args, column);
-    for (int64_t row = begin; row < end; row += kRowPacks * height) {
-        Taken taken[kRowPacks];
-        #pragma unroll
-        for (int u = 0; u < kRowPacks; ++u) taken[u].load(args, min(row + u * height, rows - 1) * packs + column);
-        #pragma unroll
-        for (int u = 0; u < kRowPacks; ++u) {
-            const int64_t at = row + u * height;
-            if (at < end) taken[u].store(args, at * packs + column, maps);
-        }
+    Taken taken[kRows];
+    #pragma unroll
+    for (int u = 0; u < kRows; ++u) taken[u].load(args, min(row + u * height, rows - 1) * packs + column);
+    #pragma unroll
+    for (int u = 0; u < kRows; ++u) {
+        const int64_t at = row + u * height;
+        if (at < rows) taken[u].store(args, at * packs + column, maps);
     }
 }
 

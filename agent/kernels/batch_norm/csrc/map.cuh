@@ -28,8 +28,7 @@ struct Forward {
 };
 
 constexpr int kMapThreads = 128;  // where nothing is summed; in planes a pack of each tensor for one of them
-constexpr int kRows = 8;          // with channels side by side, of one thread
-constexpr int kRowPacks = 2;      // of them under way
+constexpr int kRows = 2;          // with channels side by side, of one thread
 
 // What x is multiplied by, and what is added.
 struct Map {

@@ -32,7 +32,7 @@ __device__ __forceinline__ void take_cluster(const Part& mine, int parts, int co
 #endif
 
 // Of up to the block's threads times kRowPacks packs of a row, those of a warp side by side.
-template <typename T, int V>
+template <bool kCluster, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
     const Pack<T, V>* x, Pack<T, V>* y, int64_t packs, int64_t part, int parts, bool reverse) {
     await_earlier();
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
     [[maybe_unused]] const float sums = scanned(above, 1, kWarp);
     float carry = __shfl_sync(0xffffffff, above, warp);
 #ifndef KW_PORTABLE_ONLY
-    if (parts > 1) {
+    if constexpr (kCluster) {
         __shared__ float of_block, of_others;
         if (threadIdx.x == kWarp - 1) of_block = sums;
         take_cluster(mine, parts, 1, &of_block, &of_others);
@@ -92,12 +92,12 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
         if (u * kWarp < left) y[at + u * step] = pack;
     }
 #ifndef KW_PORTABLE_ONLY
-    if (parts > 1) sm90::cluster_wait();
+    if constexpr (kCluster) sm90::cluster_wait();
 #endif
 }
 
 // Of columns, `width` packs side by side, a power of two up to the warp; a thread takes kColumnPacks rows below each other.
-template <typename T, int V>
+template <bool kCluster, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
     const Pack<T, V>* x, Pack<T, V>* y, int64_t length, int64_t packs, int64_t part, int parts, int width, bool reverse) {
     await_earlier();
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
     }
     __syncthreads();
 #ifndef KW_PORTABLE_ONLY
-    if (parts > 1) {
+    if constexpr (kCluster) {
         __shared__ float of_block[kWarp][V], of_others[kWarp][V];
         for (int i = threadIdx.x; i < width * V; i += kReduceThreads) {
             float all = 0.0f;
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
         if (u < left) y[mine.at(first + u) * packs] = pack;
     }
 #ifndef KW_PORTABLE_ONLY
-    if (parts > 1) sm90::cluster_wait();
+    if constexpr (kCluster) sm90::cluster_wait();
 #endif
 }
 

@@ -261,7 +261,14 @@ cudaError_t launch_held(const Forward& args, const Held& held) {
             kernel, unsigned(held.parts), unsigned(blocks), kReduceThreads, args.stream, x, y, args.length, packs,
             held.part, held.parts, held.width, args.reverse != 0);
     };
-    return args.inner == 1 ? rows(held_rows<T, V>) : columns(held_columns<T, V>);
+#ifndef KW_PORTABLE_ONLY
+    if constexpr (V > 1) {
+        if (held.parts > 1) {
+            return args.inner == 1 ? rows(held_rows<true, T, V>) : columns(held_columns<true, T, V>);
+        }
+    }
+#endif
+    return args.inner == 1 ? rows(held_rows<false, T, V>) : columns(held_columns<false, T, V>);
 }
 
 inline int64_t forward_workspace(const Forward& args) {

@@ -21,7 +21,7 @@ FLAGS = (
     "-O1", "-std=c++17", "--shared", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-Xptxas", "-v",
     "-allow-unsupported-compiler", "-cudart", "none",
 )  # fmt: skip
-"""-O1 is for the host's code alone, which only chooses and launches; ptxas optimises as it does by default."""
+"""-O1 is for the host's code alone, which chooses and launches: ptxas optimises as it does by default."""
 
 
 class BuildFault(EnvironmentFault):

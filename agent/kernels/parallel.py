@@ -21,9 +21,16 @@ def wanted(names: Sequence[str], dtypes: Sequence[str] | None = None) -> tuple[W
     return tuple(one for one in found if not dtypes or one.part in (*dtypes, sources.ALL))
 
 
-def _rank(one: Wanted) -> tuple[bool, int]:
-    """Those that were too long for one library come first, then the others by the length of their text."""
-    return one.part == sources.ALL, -sum(map(len, sources.device_code(one.name).values()))
+_LONG = (
+    "group_norm", "cumsum", "matmul_fp32x3", "matmul_half", "logsumexp", "add_layer_norm", "add_rms_norm",
+    "layer_norm", "cross_entropy", "embedding_norm", "rms_norm", "batch_norm", "softmax", "masked_softmax",
+    "reduction", "conv_fp32x3", "linear_group_norm_min_bias",
+)  # fmt: skip
+"""Kernels whose libraries take long to build, the longest first, as measured; all others follow them."""
+
+
+def _rank(one: Wanted) -> int:
+    return _LONG.index(one.name) if one.name in _LONG else len(_LONG)
 
 
 def libraries(wanted: Sequence[Wanted], arch: str, jobs: int) -> Iterator[Path]:

@@ -104,7 +104,7 @@ def test_many_are_built_at_once_and_each_dtype_apart(
     assert sorted(built.report(path).part for path in paths) == ["all", "bfloat16", "float32"]
     calls = log.read_text().splitlines()
     assert len(calls) == 3
-    assert "group_norm" in calls[0], "the largest is first"
+    assert "group_norm" in calls[0], "what takes longest is first"
     assert sorted(word for call in calls for word in call.split() if "KW_DTYPES" in word) == [
         "-DKW_DTYPES=1", "-DKW_DTYPES=4",
     ]  # fmt: skip

@@ -248,7 +248,10 @@ CASES = {
     "rotary": Case(_rotary, both(launch("rotary"))),
     "softmax": Case(
         _softmax,
-        {way: (KERNELS / f"softmax/csrc/{way.lower()}.cuh", way) for way in ("Forward", "Backward")},
+        {
+            way: (KERNELS / "softmax/csrc" / file, way)
+            for way, file in (("Forward", "call.cuh"), ("Backward", "backward.cuh"))
+        },
     ),
     "logsumexp": Case(_logsumexp, both(launch("logsumexp"))),
     "layer_norm": Case(_layer_norm, ROWS),

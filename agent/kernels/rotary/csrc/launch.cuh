@@ -73,13 +73,15 @@ __global__ void __launch_bounds__(kThreads) turned(
     int64_t first, float way) {
     constexpr int kHeld = kPacks<kApart, V>;
     static_assert(2 * N == kHeld * V);
-    await_earlier();
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
-    if (at >= rows.total) return;
     const Index row = rows.items.of(at), item = at - row * rows.items.by;
     const bool stays = item >= rows.rotated, apart = kApart && !stays;
     const Index one = apart ? item : kHeld * item, other = one + (apart ? rows.rotated : 1);  // in the row
     const Index from = rows.start_of(row), to = row * rows.packs;
+    // For what stays the first angle: a branch in front of these loads would wait for x.
+    const Index position = rows.position_of(row), place = stays ? 0 : kTables ? position * rows.rotated + item : item;
+    await_earlier();
+    if (at >= rows.total) return;
     Pack<T, V> held[kHeld];
     held[0] = x[from + one];
     if constexpr (kHeld == 2) held[1] = x[from + other];
@@ -87,8 +89,6 @@ __global__ void __launch_bounds__(kThreads) turned(
         y[to + one] = held[0];
         if constexpr (kHeld == 2) y[to + other] = held[1];
     };
-    // For what stays the first angle: a branch in front of these loads would wait for x.
-    const Index position = rows.position_of(row), place = stays ? 0 : kTables ? position * rows.rotated + item : item;
     Angles<P, N> cosines = table[place], sines;
     if constexpr (kTables) sines = sin[place];
     if (stays) return store();

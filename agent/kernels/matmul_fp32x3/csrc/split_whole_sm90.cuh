@@ -147,13 +147,18 @@ __global__ void __launch_bounds__(kWholeThreads, 1) matmul_split_whole(const __g
         for (int i = warp; i < min(warp + static_cast<int>(of.stages), kWholeWarps); ++i) mine = max(mine, largest[i][lane]);
         exponents[at.in_block][lane] = exponent_for(mine);
         const bool is_one = at.in_block < kWholeWarps / of.stages && at.group * kPieceRows < of.all_rows();
-        if (is_one) of.exponents[at.group * kPieceRows + lane] = exponent_for(mine);
+        if (is_one) of.words[at.group * kPieceRows + lane] = linear::word_of(exponent_for(mine), 0);
     }
     __syncthreads();
     if (!at.is_there) return;
     const int64_t tile = at.group / (kTile / kPieceRows);
     unsigned char* packed = of.packed + (tile * of.stages + at.stage) * kOperandBytes;
     const int row = static_cast<int>(at.group % (kTile / kPieceRows)) * kPieceRows;
+    #pragma unroll
+    for (int i = 0; i < kOfLane; i += 8) {
+        const int of_group = of.by_rows ? lane : i / 2 + lane / 8;
+        count_small(of.words + at.group * kPieceRows + of_group, v + i, exponents[at.in_block][of_group]);
+    }
     if (of.by_rows) {
         store_row<DRAWN>(of, at, v, exponents[at.in_block][lane], packed, row, staged + warp * kStagedBytes);
     } else {

@@ -134,7 +134,7 @@ __device__ __forceinline__ void load_at_once(const Product& p, const Ring& ring)
 // The sums of every other stage, beginning with the one of this warpgroup's number: while one warpgroup adds up what is left,
 // the other one has the tensor cores.
 template <bool ALL>
-__device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& share, int group, float (&sum)[64], Losses& losses) {
+__device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& share, int group, float (&sum)[64], Halves& halves) {
     float first[64], second[64];
     #pragma unroll
     for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
@@ -146,7 +146,7 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
         const float* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + row;
         matrix::barrier_wait(ring.full + turn.stage, turn.parity);
         float rows[2][2] = {{factors[0], factors[8]}, {factors[kBlockRows], factors[kBlockRows + 8]}};
-        losses.note(rows);
+        halves.note(rows);
         matrix::matrix_begin();
         multiply_half<ALL, kBlockOfA / 2>(first, stage, stage + kBlockOfA);
         multiply_half<ALL, kBlockOfA / 2>(second, stage + 64, stage + kBlockOfA + 64);
@@ -163,7 +163,7 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
 __device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
 
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth; what may be lost is that of both.
-__device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32], Losses& losses) {
+__device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32], Halves& halves) {
     auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
     consumers_meet();  // nobody reads the stages any more
     #pragma unroll
@@ -177,11 +177,11 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
         }
         of_group[(group * 8 + i) * 128] = {four[0], four[1], four[2], four[3]};
     }
-    of_group[(16 + group) * 128] = {losses.halves[0], losses.halves[1], losses.largest[0], losses.largest[1]};
+    of_group[(16 + group) * 128] = {__int_as_float(halves.small[0]), __int_as_float(halves.small[1]), halves.largest[0], halves.largest[1]};
     consumers_meet();
     const float4 other = of_group[(17 - group) * 128];
-    losses.halves[0] += other.x, losses.halves[1] += other.y;
-    losses.largest[0] = fmaxf(losses.largest[0], other.z), losses.largest[1] = fmaxf(losses.largest[1], other.w);
+    halves.small[0] += __float_as_int(other.x), halves.small[1] += __float_as_int(other.y);
+    halves.largest[0] = fmaxf(halves.largest[0], other.z), halves.largest[1] = fmaxf(halves.largest[1], other.w);
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const float4 four = of_group[((1 - group) * 8 + i) * 128];
@@ -193,12 +193,12 @@ template <bool ALL>
 __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group) {
     const Share share(p);
     float sum[64], both[32];
-    Losses losses;
-    multiply_at_once<ALL>(ring, share, group, sum, losses);
-    exchange(ring.stages, sum, group, both, losses);
+    Halves halves;
+    multiply_at_once<ALL>(ring, share, group, sum, halves);
+    exchange(ring.stages, sum, group, both, halves);
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
-    unscale<ALL>(p, both, losses, share.unit, share.batch, at);
+    finish_sums<ALL>(p, both, halves, share.unit, at);
     finish_unit(p, both, share.batch, at);
     store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
 }

@@ -102,62 +102,102 @@ __device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
     }
 }
 
-// What this thread's two rows may have lost by a's small values, and by b's: halves of a stage that have small ones, and the
-// largest of all halves, both by their factors.
-struct Losses {
-    float halves[2] = {}, largest[2] = {};
+// Of a's halves of a stage that this thread's two rows have met: those with small values, and the largest factor.
+struct Halves {
+    int small[2] = {};
+    float largest[2] = {};
 
     // Takes the marks off the factors.
     __device__ __forceinline__ void note(float (&rows)[2][2]) {
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const float marked = rows[i / 2][i % 2], factor = fabsf(marked);
-            halves[i % 2] += factor - marked;
+            const float factor = fabsf(rows[i / 2][i % 2]);
+            small[i % 2] += __float_as_uint(rows[i / 2][i % 2]) >> 31;
             largest[i % 2] = fmaxf(largest[i % 2], factor);
             rows[i / 2][i % 2] = factor;
         }
     }
-    // Of the sums as they are added up. 32 values of a half lose 2^-25 each, or 8 of an eight 2^-24, times 2^14; a half counts
-    // twice in `halves`, and a row without values has nothing to lose.
-    template <int N>
-    __device__ __forceinline__ bool show(const float (&sum)[N], const int2 (&words)[N / 4]) const {
+    __device__ __forceinline__ linear::Small losses() const {
         const float none = factor_of(linear::kNoValue);
-        const float own[2] = {halves[0] * 0x1p-7f, halves[1] * 0x1p-7f};
-        const float other[2] = {largest[0] > none ? largest[0] * 0x1p-7f : 0.0f, largest[1] > none ? largest[1] * 0x1p-7f : 0.0f};
-        return linear::is_lost(sum, words, own, other);
+        linear::Small made;
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            made.reach[i] = largest[i] > none ? largest[i] * linear::kReach : 0.0f;
+            made.values[i] = static_cast<float>(small[i] * kHalf);
+        }
+        return made;
     }
 };
 
-// A row or column of an operand, as far as it is multiplied in this unit.
-__device__ __forceinline__ linear::Line line_of(const Operand& of, int64_t batch, int64_t row, const Unit& unit) {
-    if (row >= of.rows) return {of.values, 0, 0, 0};
-    return {of.values + batch * of.batch_step + row * of.row_step, of.depth_step,
-            max(int64_t{unit.begin} * kDepth, of.begin_of(row)), min(int64_t{unit.end} * kDepth, of.end_of(row))};
+// An operand's rows from `first` on, as far as they are multiplied in a unit.
+struct Lines {
+    const Operand* of;
+    const float* matrix;
+    int64_t first;
+    bool by_rows;
+
+    __device__ __forceinline__ float operator()(int i, int64_t depth) const {
+        const int64_t row = first + i;
+        const bool is_there = row < of->rows && depth >= of->begin_of(row) && depth < of->end_of(row);
+        return is_there ? __ldg(matrix + row * of->row_step + depth * of->depth_step) : 0.0f;
+    }
+};
+
+__device__ __forceinline__ Lines lines_of(const Operand& of, int64_t batch, int64_t first) {
+    return {&of, of.values + batch * of.batch_step, first, of.by_rows};
 }
 
-// Makes of a unit's sums what they are without scales: by b's exponents and the margin, or anew. All words are loaded before
-// anything is stored.
-template <bool ALL, int N>
-__device__ __forceinline__ void unscale(const Product& p, float (&sum)[N], const Losses& losses, const Unit& unit, int batch,
-                                        const linear::Place& at) {
-    const int* of_b = p.words + batch * p.b_rows + at.column;
-    int2 words[N / 4];
-    #pragma unroll
-    for (int j = 0; j < N / 4; ++j) words[j] = __ldcg(reinterpret_cast<const int2*>(of_b + 8 * j));
-    bool anew = losses.show(sum, words);
-    float infinite = 0.0f;  // or NaN, where a sum is not finite
+// 2^-exponent * sum, of b's exponent and the margin, rounded once.
+template <int N>
+__device__ __forceinline__ void unscale(float (&sum)[N], const int2 (&words)[N / 4]) {
     #pragma unroll
     for (int i = 0; i < N; ++i) {
         const int word = i % 2 == 0 ? words[i / 4].x : words[i / 4].y;
         sum[i] = linear::unscaled(sum[i], linear::exponent_in(word) - kMargin);
-        if (ALL) infinite = fmaf(sum[i], 0.0f, infinite);
     }
+}
+
+// A warp's sums of a unit in the places of `sum`, which are those of the tensor cores, without scales; computed anew where too much
+// may be lost, or what is not finite.
+template <bool ALL, int N>
+__device__ __noinline__ void hold(const Product& p, float (&sum)[N], const int2 (&words)[N / 4], const linear::Small& small,
+                                  const Unit& unit, const linear::Place& at) {
+    bool anew = linear::is_lost(sum, words, small);
+    unscale(sum, words);
+    float infinite = 0.0f;  // or NaN, where a sum is not finite
+    #pragma unroll
+    for (int i = 0; ALL && i < N; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
     if (ALL) anew = anew || __any_sync(0xffffffffu, infinite != 0.0f);
     if (!anew) return;
-    const Operand &a = p.plain.a, &b = p.plain.b;
-    const linear::Line rows[2] = {line_of(a, batch, at.row, unit), line_of(a, batch, at.row + 8, unit)};
-    const auto column_at = [&](int i) { return line_of(b, batch, at.column + i, unit); };
-    linear::multiply_anew(sum, rows, column_at, int64_t{unit.begin} * kDepth, min(int64_t{unit.end} * kDepth, a.depth));
+    const int lane = threadIdx.x % 32, batch = p.batch_of(unit.tile);
+    const Lines rows = lines_of(p.plain.a, batch, at.row - lane / 4), columns = lines_of(p.plain.b, batch, at.column - lane % 4 * 2);
+    linear::multiply_anew(sum, rows, columns, int64_t{unit.begin} * kDepth, min(int64_t{unit.end} * kDepth, p.plain.a.depth));
+}
+
+// Makes of a unit's sums what they are without scales.
+template <bool ALL, int N>
+__device__ __forceinline__ void finish_sums(const Product& p, float (&sum)[N], const Halves& halves, const Unit& unit,
+                                            const linear::Place& at) {
+    const int* of_b = p.words + p.batch_of(unit.tile) * p.b_rows + at.column;
+    int2 words[N / 4];
+    #pragma unroll
+    for (int j = 0; j < N / 4; ++j) words[j] = __ldcg(reinterpret_cast<const int2*>(of_b + 8 * j));
+    const linear::Small small = halves.losses();
+    bool open = linear::may_be_lost(sum, words, small);
+    float infinite = 0.0f;
+    #pragma unroll
+    for (int i = 0; ALL && i < N; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
+    if (ALL) open = open || infinite != 0.0f;
+    if (!__any_sync(0xffffffffu, open)) {
+        unscale(sum, words);
+        return;
+    }
+    float held[N];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) held[i] = sum[i];
+    hold<ALL>(p, held, words, small, unit, at);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] = held[i];
 }
 
 // Makes of the sums what is stored, in place.
@@ -209,12 +249,12 @@ __device__ __forceinline__ void store_sums(const Product& p, const float (&sum)[
 }
 
 template <bool ALL>
-__device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], const Losses& losses, const Unit& unit, int group) {
+__device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], const Halves& halves, const Unit& unit, int group) {
     const bool is_part = p.cut.parts > 1;
     const int batch = p.batch_of(unit.tile);
     const linear::Tile tile = p.place_of(unit.tile);
     const linear::Place at = linear::place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
-    unscale<ALL>(p, sum, losses, unit, batch, at);
+    finish_sums<ALL>(p, sum, halves, unit, at);
     if (!joined(p.cut, sum, unit, p.partial, p.ended)) return;
     if (!is_part) finish_unit(p, sum, batch, at);
     const int64_t matrix = is_part ? static_cast<int64_t>(unit.part) * p.batch + batch : batch;
@@ -256,14 +296,14 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
         float sum[64], first[64], second[64];
         #pragma unroll
         for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
-        Losses losses;
+        Halves halves;
         const linear::Tile tile = p.place_of(unit.tile);
         for (int i = p.past_of(unit, tile) - p.first_of(unit, tile); i > 0; --i, turn.next(kStages)) {
             const unsigned char* stage = ring.stages + turn.stage * kStageBytes;
             const float* factors = reinterpret_cast<const float*>(stage + kOperandBytes) + linear::place_of(group * 64, 0).row;
             matrix::barrier_wait(ring.full + turn.stage, turn.parity);
             float rows[2][2] = {{factors[0], factors[8]}, {factors[kTile], factors[kTile + 8]}};
-            losses.note(rows);
+            halves.note(rows);
             matrix::matrix_begin();
             const unsigned char* a = stage + group * 64 * matrix::kRowBytes;
             multiply_half<ALL, kHalfBytes>(first, a, stage + kPackedBytes);
@@ -275,7 +315,7 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
             matrix::barrier_arrive(ring.free + turn.stage);
             add(sum, second, rows[1]);
         }
-        store_unit<ALL>(p, sum, losses, unit, group);
+        store_unit<ALL>(p, sum, halves, unit, group);
     }
 }
 

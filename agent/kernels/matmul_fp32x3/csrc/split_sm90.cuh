@@ -151,10 +151,11 @@ struct Packed {
 
 // Eight values of a row of the tile, in their places.
 template <bool DRAWN>
-__device__ __forceinline__ void put(Packed& tile, int row, int64_t first_row, int piece, int64_t stage, const float* v, int exponent) {
+__device__ __forceinline__ void put(Packed& tile, int row, int64_t first_row, int piece, int64_t stage, const float* v, int exponent,
+                                    bool small) {
     const auto row_number = static_cast<uint32_t>(first_row + row), depth = static_cast<uint32_t>(stage * kDepth + piece * 8);
     linear::Halves hi, lo;
-    linear::split_eight<DRAWN>(v, scale_of(exponent), row_number, depth, hi, lo);
+    linear::split_eight<DRAWN>(v, scale_of(exponent), small, row_number, depth, hi, lo);
     unsigned char* to = tile.bytes + matrix::swizzled(row, piece);
     *reinterpret_cast<linear::Halves*>(to) = hi;
     *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
@@ -276,19 +277,25 @@ __device__ __forceinline__ void pack_a(Packed& tile, const Operand& of, const Po
     float largest[kCount], small[kCount];
     find_largest<THREADS>(largest, v, of.by_rows);
     #pragma unroll
-    for (int i = 0; i < kCount; ++i) small[i] = linear::has_small<8>(v + i * 8, exponent_for(largest[i])) ? 1.0f : 0.0f;
+    for (int i = 0; i < kCount; ++i) {
+        const int exponent = exponent_for(largest[i]);
+        const bool is_small = linear::has_small<8>(v + i * 8, exponent);
+        put<false>(tile, eights.row(i), at.first_row, eights.piece(i), at.stage, v + i * 8, exponent, is_small);
+        small[i] = is_small ? 1.0f : 0.0f;
+    }
     join_eights<THREADS>(small, of.by_rows);
     #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-        const int row = eights.row(i), piece = eights.piece(i), exponent = exponent_for(largest[i]);
-        put<false>(tile, row, at.first_row, piece, at.stage, v + i * 8, exponent);
-        if (piece % 4 == 0) tile.factors[piece / 4][row] = factor_of(exponent, small[i] > 0.0f);
+        const int row = eights.row(i), piece = eights.piece(i);
+        if (piece % 4 == 0) tile.factors[piece / 4][row] = factor_of(exponent_for(largest[i]), small[i] > 0.0f);
     }
 }
 
-// What the small values of one eight add to its column's word.
-__device__ __forceinline__ void count_small(int* word, const float* v, int exponent) {
-    if (linear::has_small<8>(v, exponent)) atomicAdd(word, 1 << linear::kExponentBits);
+// Whether an eight has small values, which its column's word counts.
+__device__ __forceinline__ bool count_small(int* word, const float* v, int exponent) {
+    const bool is_small = linear::has_small<8>(v, exponent);
+    if (is_small) atomicAdd(word, 1 << linear::kExponentBits);
+    return is_small;
 }
 
 template <int THREADS, bool DRAWN>
@@ -297,8 +304,8 @@ __device__ __forceinline__ void pack_b(Packed& tile, const Operand& of, const Po
     #pragma unroll
     for (int i = 0; i < Eights<THREADS>::kCount; ++i) {
         const int row = eights.row(i), exponent = tile.exponents[row];
-        put<DRAWN>(tile, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
-        count_small(of.words + at.number * kTile + row, v + i * 8, exponent);
+        const bool is_small = count_small(of.words + at.number * kTile + row, v + i * 8, exponent);
+        put<DRAWN>(tile, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent, is_small);
     }
 }
 

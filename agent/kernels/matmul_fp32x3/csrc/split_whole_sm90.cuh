@@ -85,12 +85,15 @@ template <bool DRAWN>
 __device__ __forceinline__ void store_row(const Operand& of, const OfWarp& at, const float (&v)[kOfLane], int exponent,
                                           unsigned char* tile, int row, unsigned char* staged) {
     const int lane = threadIdx.x % 32;
+    int* word = of.words + at.group * kPieceRows + lane;
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
         #pragma unroll
         for (int i = 0; i < kHalf / 8; ++i) {
             linear::Halves hi, lo;
-            linear::split_eight<DRAWN>(v + half * kHalf + i * 8, scale_of(exponent), static_cast<uint32_t>(at.first_row + lane),
+            const float* eight = v + half * kHalf + i * 8;
+            linear::split_eight<DRAWN>(eight, scale_of(exponent), count_small(word, eight, exponent),
+                                       static_cast<uint32_t>(at.first_row + lane),
                                        static_cast<uint32_t>(at.depth + half * kHalf + i * 8), hi, lo);
             unsigned char* to = staged + lane * 64 + (i ^ lane / 2 % 4) * 16;  // pieces change places: a column meets all banks
             *reinterpret_cast<linear::Halves*>(to) = hi;
@@ -117,7 +120,8 @@ __device__ __forceinline__ void store_eights(const Operand& of, const OfWarp& at
     for (int i = 0; i < kOfLane; i += 8) {
         const int of_group = i / 2 + lane / 8;
         linear::Halves hi, lo;
-        linear::split_eight<DRAWN>(v + i, scale_of(exponents[of_group]), static_cast<uint32_t>(at.first_row + of_group),
+        const bool small = count_small(of.words + at.group * kPieceRows + of_group, v + i, exponents[of_group]);
+        linear::split_eight<DRAWN>(v + i, scale_of(exponents[of_group]), small, static_cast<uint32_t>(at.first_row + of_group),
                                    static_cast<uint32_t>(at.depth + lane % 8 * 8), hi, lo);
         unsigned char* to = tile + matrix::swizzled(row + of_group, lane % 8);
         *reinterpret_cast<linear::Halves*>(to) = hi;
@@ -154,11 +158,6 @@ __global__ void __launch_bounds__(kWholeThreads, 1) matmul_split_whole(const __g
     const int64_t tile = at.group / (kTile / kPieceRows);
     unsigned char* packed = of.packed + (tile * of.stages + at.stage) * kOperandBytes;
     const int row = static_cast<int>(at.group % (kTile / kPieceRows)) * kPieceRows;
-    #pragma unroll
-    for (int i = 0; i < kOfLane; i += 8) {
-        const int of_group = of.by_rows ? lane : i / 2 + lane / 8;
-        count_small(of.words + at.group * kPieceRows + of_group, v + i, exponents[at.in_block][of_group]);
-    }
     if (of.by_rows) {
         store_row<DRAWN>(of, at, v, exponents[at.in_block][lane], packed, row, staged + warp * kStagedBytes);
     } else {

@@ -54,7 +54,7 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     Conv p = {};
     p.shape = s;
     p.x = args.x, p.plain = args.weight, p.bias = args.bias, p.y = args.y;
-    p.weight = weight.packed, p.words = weight.words;
+    p.weight = weight.packed, p.exponents = weight.exponents;
     p.taps = taps;
     p.cut = plan.cut.schedule(plan.tiles, weight.stages);
     p.partial = reinterpret_cast<float*>(workspace + plan.partial_at);

@@ -3,8 +3,8 @@
 // Two warpgroups gather the pixels' windows from x, split them (matmul_fp32x3/csrc/split_sm90.cuh) and store them to
 // shared memory as the tensor cores read them; nothing of the unfolded input reaches memory. Two others multiply, 64
 // pixels each. The weight is split beforehand, as matmul_fp32x3's b, and comes by bulk copies. The sums and their
-// accuracy are those of matmul_fp32x3/csrc/product_sm90.cuh, and so is what is computed anew. Where the depth is small,
-// lo * lo is not left out.
+// accuracy are those of matmul_fp32x3/csrc/product_sm90.cuh. Where the depth is small, lo * lo is not left out, and
+// what is not finite is computed anew.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct Conv {
     const float* x;
     const float* plain;           // the weight, groups matrices of [features, depth]
     const unsigned char* weight;  // packed
-    const int* words;             // of the weight's rows
+    const int* exponents;         // of the weight's rows
     const float* bias;
     float* y;
     const Tap* taps;              // a multiple of kDepth
@@ -101,18 +101,17 @@ __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& 
             }
             const int exponent = matmul::exponent_for(matmul::largest_of<kOfThread>(v));
             const float scale = matmul::scale_of(exponent);
-            const bool small = linear::has_small<kOfThread>(v, exponent);
             matrix::barrier_wait(ring.free + turn.stage, turn.parity);
             if (thread == 0) load_weight<FEATURES>(p, place, i, to + kOperandBytes, ring.full + turn.stage);
             #pragma unroll
             for (int j = 0; j < kOfThread; j += 8) {
                 linear::Halves hi, lo;
-                linear::split_eight<false>(v + j, scale, small, pixel_number, i * kDepth + first + j, hi, lo);
+                linear::split_eight<false>(v + j, scale, pixel_number, i * kDepth + first + j, hi, lo);
                 unsigned char* at = to + matrix::swizzled(row, (first + j) / 8);
                 *reinterpret_cast<linear::Halves*>(at) = hi;
                 *reinterpret_cast<linear::Halves*>(at + kHalfBytes) = lo;
             }
-            reinterpret_cast<float*>(to + Layout<FEATURES>::kFactorsAt)[thread] = matmul::factor_of(exponent, small);
+            reinterpret_cast<float*>(to + Layout<FEATURES>::kFactorsAt)[thread] = matmul::factor_of(exponent);
             matrix::stores_made();
             __syncwarp();
             matrix::barrier_arrive(ring.full + turn.stage);
@@ -154,78 +153,44 @@ __device__ __forceinline__ Row row_at(const Conv& p, const Place& place, int num
     return {p.y + place_in_y(s, number) + first * s.plane, number};
 }
 
-// The windows of a warp's pixels and a group's features, by depth.
-struct Windows {
-    const Conv* p;
-    int first, group;
-
-    __device__ __forceinline__ float operator()(int i, int64_t depth) const {
-        if (first + i >= p->shape.pixels()) return 0.0f;
-        const Pixel pixel = pixel_at(p->shape, first + i);
-        const Tap tap = p->taps[depth];
-        const float* window = p->x + pixel.first + group * p->shape.group_values();
-        return (pixel.mask & tap.needed) == tap.needed ? __ldg(window + tap.offset) : 0.0f;
+// One element in float arithmetic; a feature past the last is 0.
+__device__ __noinline__ float in_float(const Conv& p, int group, int number, int feature) {
+    if (feature >= p.shape.features) return 0.0f;
+    const Pixel pixel = pixel_at(p.shape, number);
+    const int depth = p.shape.depth();
+    const float* window = p.x + pixel.first + group * p.shape.group_values();
+    const float* weight = p.plain + (static_cast<int64_t>(group) * p.shape.features + feature) * depth;
+    float sum = 0.0f;
+    for (int i = 0; i < depth; ++i) {
+        const Tap tap = tap_at(p.shape, i);
+        sum = fmaf((pixel.mask & tap.needed) == tap.needed ? __ldg(window + tap.offset) : 0.0f, __ldg(weight + i), sum);
     }
-};
+    return sum;
+}
 
-struct Features {
-    const Conv* p;
-    int first, group;
-    static constexpr bool by_rows = false;
-
-    __device__ __forceinline__ float operator()(int i, int64_t depth) const {
-        const int64_t feature = static_cast<int64_t>(group) * p->shape.features + first + i;
-        return first + i < p->shape.features ? __ldg(p->plain + feature * p->shape.depth() + depth) : 0.0f;
-    }
-};
-
-// As matmul::hold.
+// Makes of the sums what is stored, in place and without a branch between them.
 template <int FEATURES, bool ALL>
-__device__ __noinline__ void hold(const Conv& p, float (&sum)[FEATURES / 2], const int2 (&words)[FEATURES / 8],
-                                  const linear::Small& small, const matmul::Unit& unit, int first) {
-    bool anew = linear::is_lost(sum, words, small);
-    matmul::unscale(sum, words);
+__device__ __forceinline__ void finish_tile(const Conv& p, float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
+    const int column = place.features * FEATURES + threadIdx.x % 4 * 2;
+    const int* exponents = p.exponents + static_cast<int64_t>(place.group) * p.of_group() * kTile + column;
+    #pragma unroll
+    for (int j = 0; j < FEATURES / 8; ++j) {
+        const int2 two = __ldg(reinterpret_cast<const int2*>(exponents + 8 * j));
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            sum[4 * j + i] = linear::unscaled(sum[4 * j + i], (i % 2 == 0 ? two.x : two.y) - matmul::kMargin);
+        }
+    }
     float infinite = 0.0f;  // or NaN, where a sum is not finite
     #pragma unroll
     for (int i = 0; ALL && i < FEATURES / 2; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
-    if (ALL) anew = anew || __any_sync(0xffffffffu, infinite != 0.0f);
-    if (!anew) return;
-    const Place place = place_at<FEATURES>(p, unit.tile);
-    const Windows windows = {&p, first, place.group};
-    const Features features = {&p, place.features * FEATURES, place.group};
-    linear::multiply_anew(sum, windows, features, int64_t{unit.begin} * kDepth, min(unit.end * kDepth, p.shape.depth()));
-}
-
-// Makes of a unit's sums what they are without scales; this thread's first pixel is `pixel`.
-template <int FEATURES, bool ALL>
-__device__ __forceinline__ void finish_sums(const Conv& p, float (&sum)[FEATURES / 2], const matmul::Halves& halves,
-                                            const matmul::Unit& unit, const Place& place, int pixel) {
-    const int column = place.features * FEATURES + threadIdx.x % 4 * 2;
-    const int* of_group = p.words + static_cast<int64_t>(place.group) * p.of_group() * kTile + column;
-    int2 words[FEATURES / 8];
-    #pragma unroll
-    for (int j = 0; j < FEATURES / 8; ++j) words[j] = __ldg(reinterpret_cast<const int2*>(of_group + 8 * j));
-    const linear::Small small = halves.losses();
-    bool open = linear::may_be_lost(sum, words, small);
-    float infinite = 0.0f;
-    #pragma unroll
-    for (int i = 0; ALL && i < FEATURES / 2; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
-    if (ALL) open = open || infinite != 0.0f;
-    if (!__any_sync(0xffffffffu, open)) {
-        matmul::unscale(sum, words);
-        return;
+    if (ALL && infinite != 0.0f) {
+        #pragma unroll
+        for (int i = 0; i < FEATURES / 2; ++i) {
+            if (isfinite(sum[i]) || rows[i / 2 % 2].to == nullptr) continue;
+            sum[i] = in_float(p, place.group, rows[i / 2 % 2].number, column + i / 4 * 8 + i % 2);
+        }
     }
-    float held[FEATURES / 2];
-    #pragma unroll
-    for (int i = 0; i < FEATURES / 2; ++i) held[i] = sum[i];
-    hold<FEATURES, ALL>(p, held, words, small, unit, pixel - threadIdx.x % 32 / 4);
-    #pragma unroll
-    for (int i = 0; i < FEATURES / 2; ++i) sum[i] = held[i];
-}
-
-template <int FEATURES>
-__device__ __forceinline__ void add_bias(const Conv& p, float (&sum)[FEATURES / 2], const Place& place) {
-    const int column = place.features * FEATURES + threadIdx.x % 4 * 2;
     if (p.bias == nullptr) return;
     #pragma unroll
     for (int j = 0; j < FEATURES / 8; ++j) {
@@ -239,9 +204,9 @@ __device__ __forceinline__ void add_bias(const Conv& p, float (&sum)[FEATURES / 
     }
 }
 
-template <int FEATURES>
+template <int FEATURES, bool ALL>
 __device__ __forceinline__ void store_tile(const Conv& p, float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
-    add_bias<FEATURES>(p, sum, place);
+    finish_tile<FEATURES, ALL>(p, sum, place, rows);
     const int features = p.shape.features - place.features * FEATURES - threadIdx.x % 4 * 2;  // from this thread's first on
     const bool whole = (place.features + 1) * FEATURES <= p.shape.features;
     const int64_t plane = p.shape.plane;
@@ -278,14 +243,12 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
         float partial[FEATURES / 2];
         #pragma unroll
         for (int i = 0; i < FEATURES / 2; ++i) sum[i] = partial[i] = 0.0f;
-        matmul::Halves halves;
         for (int i = unit.begin; i < unit.end; ++i, turn.next(kStages)) {
             const unsigned char* stage = ring.stages + turn.stage * Layout<FEATURES>::kStageBytes;
             const float* factors = reinterpret_cast<const float*>(stage + Layout<FEATURES>::kFactorsAt) +
                                    linear::place_of(group * 64, 0).row;
             matrix::barrier_wait(ring.full + turn.stage, turn.parity);
-            float rows_of[2][2] = {{factors[0], factors[8]}, {factors[kTile], factors[kTile + 8]}};
-            halves.note(rows_of);
+            const float rows_of[2][2] = {{factors[0], factors[8]}, {factors[kTile], factors[kTile + 8]}};
             #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 matrix::matrix_begin();
@@ -296,8 +259,7 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
                 matmul::add(sum, partial, rows_of[half]);
             }
         }
-        finish_sums<FEATURES, ALL>(p, sum, halves, unit, place, pixel);
-        if (matmul::joined(p.cut, sum, unit, p.partial, p.ended)) store_tile<FEATURES>(p, sum, place, rows);
+        if (matmul::joined(p.cut, sum, unit, p.partial, p.ended)) store_tile<FEATURES, ALL>(p, sum, place, rows);
     }
 }
 

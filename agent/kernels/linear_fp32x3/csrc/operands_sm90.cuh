@@ -45,7 +45,7 @@ cudaError_t with_operands(const Forward& args, const Finish& finish) {
     }
     if (error != cudaSuccess) return error;
     const Product p = {x, weight, args.bias, static_cast<int>(args.m), static_cast<int>(args.n),
-                       static_cast<int>(stages), args.x, args.weight, args.k};
+                       static_cast<int>(stages)};
     return multiply<kPromote>(p, finish, attribute(cudaDevAttrMultiProcessorCount, args.device), args.stream);
 }
 

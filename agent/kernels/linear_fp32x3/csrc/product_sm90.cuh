@@ -23,18 +23,15 @@ constexpr int kStages = 3;
 constexpr int kConsumers = 2;  // warpgroups of 64 rows; another one loads
 constexpr int kThreads = 128 * (kConsumers + 1);
 constexpr int kBand = 8;       // tiles of rows that the blocks go through together
-constexpr int kSlots = kStages + 1;  // of words: as many tiles as can be under way
-constexpr int kWordBytes = kTile * static_cast<int>(sizeof(int));  // of one operand
-constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 8 + kSlots * 2 * kWordBytes;
+constexpr int kSlots = kStages + 1;  // of exponents: as many tiles as can be under way
+constexpr int kExponentBytes = kTile * static_cast<int>(sizeof(int));  // of one operand
+constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 8 + kSlots * 2 * kExponentBytes;
 
 struct Product {
     Packed x, weight;
     const float* bias;  // [n], or null
     int m, n;           // of y
     int stages;         // of K; a multiple of PROMOTE
-    const float* plain_x;  // what was split, [m, k] and [n, k]
-    const float* plain_weight;
-    int64_t k;
 
     __host__ __device__ int m_tiles() const { return (m + kTile - 1) / kTile; }
     __host__ __device__ int n_tiles() const { return (n + kTile - 1) / kTile; }
@@ -55,14 +52,14 @@ __device__ __forceinline__ Tile tile_at(const Product& p, int number) {
     return {band * kBand + within % rows, within / rows};
 }
 
-// A tile's words come with its first stage: loaded when the sums are done, they would be waited for.
+// A tile's exponents come with its first stage: loaded when the sums are done, they would be waited for.
 struct Ring {
     unsigned char* stages;  // a multiple of 1024 bytes
     uint64_t* full;
     uint64_t* free;
-    int* words;             // [kSlots][x's 128, weight's 128]
+    int* exponents;         // [kSlots][x's 128, weight's 128]
 
-    __device__ __forceinline__ int* words_of(int tile) const { return words + tile % kSlots * 2 * kTile; }
+    __device__ __forceinline__ int* exponents_of(int tile) const { return exponents + tile % kSlots * 2 * kTile; }
 };
 
 __device__ __forceinline__ Ring ring_in(unsigned char* shared) {
@@ -71,16 +68,16 @@ __device__ __forceinline__ Ring ring_in(unsigned char* shared) {
     ring.stages = shared + (past == 0 ? 0 : kAtomBytes - past);
     ring.full = reinterpret_cast<uint64_t*>(ring.stages + kStages * kStageBytes);
     ring.free = ring.full + kStages;
-    ring.words = reinterpret_cast<int*>(ring.free + kStages);
+    ring.exponents = reinterpret_cast<int*>(ring.free + kStages);
     return ring;
 }
 
-// The words of 128 rows of x and of the weight, before their first stage.
-__device__ __forceinline__ void load_words(const Ring& ring, int tile, const int* of_x, const int* of_weight,
+// The exponents of 128 rows of x and of the weight, before their first stage.
+__device__ __forceinline__ void load_exponents(const Ring& ring, int tile, const int* of_x, const int* of_weight,
                                                uint64_t* full) {
-    int* to = ring.words_of(tile);
-    bulk_load(to, of_x, kWordBytes, full);
-    bulk_load(to + kTile, of_weight, kWordBytes, full);
+    int* to = ring.exponents_of(tile);
+    bulk_load(to, of_x, kExponentBytes, full);
+    bulk_load(to + kTile, of_weight, kExponentBytes, full);
 }
 
 // One thread keeps the ring filled.
@@ -97,9 +94,9 @@ __device__ __forceinline__ void load_tiles(const Product& p, const Ring& ring) {
             unsigned char* to = ring.stages + stage * kStageBytes;
             const int64_t from = static_cast<int64_t>(i) * kOperandBytes;
             barrier_wait(ring.free + stage, parity);
-            barrier_expect(ring.full + stage, kStageBytes + (i == 0 ? 2 * kWordBytes : 0));
+            barrier_expect(ring.full + stage, kStageBytes + (i == 0 ? 2 * kExponentBytes : 0));
             if (i == 0) {
-                load_words(ring, taken, p.x.words + tile.of_x * kTile, p.weight.words + tile.of_weight * kTile,
+                load_exponents(ring, taken, p.x.exponents + tile.of_x * kTile, p.weight.exponents + tile.of_weight * kTile,
                                ring.full + stage);
             }
             bulk_load(to, x + from, kOperandBytes, ring.full + stage, policy);
@@ -136,12 +133,12 @@ struct Place {
 };
 
 // Of this thread's rows and columns in a tile, which begin at its `place` there.
-struct Words {
+struct Exponents {
     const int* rows;
     const int* columns;
 };
 
-__device__ __forceinline__ Words words_at(const int* of_tile, const Place& place) {
+__device__ __forceinline__ Exponents exponents_at(const int* of_tile, const Place& place) {
     return {of_tile + place.row, of_tile + kTile + place.column};
 }
 
@@ -157,53 +154,11 @@ __device__ __forceinline__ Place place_of(int first_row, int first_column) {
     return {first_row + thread / 32 * 16 + thread % 32 / 4, first_column + thread % 4 * 2};
 }
 
-// The rows of a matrix [rows, k] from `first` on.
-struct Lines {
-    const float* values;
-    int64_t rows, k, first;
-    static constexpr bool by_rows = false;
-
-    __device__ __forceinline__ float operator()(int i, int64_t depth) const {
-        return first + i < rows ? __ldg(values + (first + i) * k + depth) : 0.0f;
-    }
-};
-
-// A warp's sums, computed anew where too much of them may be lost, and scaled as they were.
-__device__ __noinline__ inline void hold(const Product& p, float (&sum)[64], const int2 (&words)[16], const Small& small,
-                                         const int2& of_rows, const Place& at) {
-    if (!is_lost(sum, words, small)) return;
-    const int lane = threadIdx.x % 32;
-    const Lines rows = {p.plain_x, p.m, p.k, at.row - lane / 4}, columns = {p.plain_weight, p.n, p.k, at.column - lane % 4 * 2};
-    multiply_anew(sum, rows, columns, 0, p.k);
-    #pragma unroll
-    for (int i = 0; i < 64; ++i) {
-        const int word = i % 2 == 0 ? words[i / 4].x : words[i / 4].y, of_row = i / 2 % 2 == 0 ? of_rows.x : of_rows.y;
-        sum[i] = ldexpf(sum[i], exponent_in(of_row) + exponent_in(word));
-    }
-}
-
-// Sums of which small values may have lost too much are computed anew. A row of zeros has nothing to lose.
-__device__ __forceinline__ void finish_sums(const Product& p, float (&sum)[64], const Place& at, const Words& of_tile) {
-    int2 words[16];
-    #pragma unroll
-    for (int j = 0; j < 16; ++j) words[j] = *reinterpret_cast<const int2*>(of_tile.columns + 8 * j);
-    const int2 of_rows = {of_tile.rows[0], of_tile.rows[8]};
-    const Small small = {{exponent_in(of_rows.x) == kNoValue ? 0.0f : kReach, exponent_in(of_rows.y) == kNoValue ? 0.0f : kReach},
-                         {8.0f * eights_in(of_rows.x), 8.0f * eights_in(of_rows.y)}};
-    if (!__any_sync(0xffffffffu, may_be_lost(sum, words, small))) return;
-    float held[64];
-    #pragma unroll
-    for (int i = 0; i < 64; ++i) held[i] = sum[i];
-    hold(p, held, words, small, of_rows, at);
-    #pragma unroll
-    for (int i = 0; i < 64; ++i) sum[i] = held[i];
-}
-
 // y[row, column] and its right neighbour of the two sums; past the edges of y nothing that counts.
-__device__ __forceinline__ float2 values_of(const Product& p, const float* sums, int row_word, const int* of_columns, int column) {
-    const int2 words = *reinterpret_cast<const int2*>(of_columns);
-    const int exponent = exponent_in(row_word);
-    float2 values = {unscaled(sums[0], exponent + exponent_in(words.x)), unscaled(sums[1], exponent + exponent_in(words.y))};
+__device__ __forceinline__ float2 values_of(const Product& p, const float* sums, int row_exponent, const int* of_columns,
+                                            int column) {
+    const int2 exponents = *reinterpret_cast<const int2*>(of_columns);
+    float2 values = {unscaled(sums[0], row_exponent + exponents.x), unscaled(sums[1], row_exponent + exponents.y)};
     if (p.bias != nullptr) {
         if (column < p.n) values.x += p.bias[column];
         if (column + 1 < p.n) values.y += p.bias[column + 1];
@@ -215,19 +170,19 @@ __device__ __forceinline__ float2 values_of(const Product& p, const float* sums,
 struct StoreTile {
     float* y;  // [m, n]
 
-    __device__ __forceinline__ void operator()(const Product& p, float (&sum)[64], const Place& at, const Words& words,
+    __device__ __forceinline__ void operator()(const Product& p, float (&sum)[64], const Place& at, const Exponents& exponents,
                                                int) const {
         const bool pairs = p.n % 2 == 0;
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int row = at.row + 8 * half;
             if (row >= p.m) continue;
-            const int row_word = words.rows[8 * half];
+            const int row_exponent = exponents.rows[8 * half];
             float* to = y + static_cast<int64_t>(row) * p.n;
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
                 const int column = at.column + 8 * j;
-                const float2 values = values_of(p, &sum[4 * j + 2 * half], row_word, words.columns + 8 * j, column);
+                const float2 values = values_of(p, &sum[4 * j + 2 * half], row_exponent, exponents.columns + 8 * j, column);
                 if (pairs && column < p.n) {
                     *reinterpret_cast<float2*>(to + column) = values;
                 } else {
@@ -265,10 +220,8 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
             for (int j = 0; j < 64; ++j) sum[j] += partial[j];
         }
         const Tile tile = tile_at(p, number);
-        const Words words = words_at(ring.words_of(taken), place_of(group * 64, 0));
-        const Place at = place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
-        finish_sums(p, sum, at, words);
-        finish(p, sum, at, words, tile.of_weight);
+        const Exponents exponents = exponents_at(ring.exponents_of(taken), place_of(group * 64, 0));
+        finish(p, sum, place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile), exponents, tile.of_weight);
     }
 }
 

@@ -14,13 +14,12 @@
 //
 // Packed is as the products want it: [tile of 128 rows][64 of K][hi, lo] of 16 KB each, swizzled, 0 past the rows and
 // past K. One bulk copy of 32 KB then brings a tile, and no tensor map is needed. Behind the tiles stands each row's
-// word: packed values are 2^exponent times the row's, and some eights of them have small ones (lost_sm90.cuh).
+// exponent: packed values are 2^exponent times the row's.
 #pragma once
 
 #include <cuda_fp16.h>
 
 #include "../../csrc/matrix_sm90.cuh"
-#include "lost_sm90.cuh"
 #include "sizes.cuh"
 
 namespace kernelwright::linear {
@@ -36,7 +35,7 @@ constexpr int kSplitValues = 8;                // of a thread at a time: 16 byte
 
 struct Packed {
     unsigned char* tiles;
-    int* words;  // word_of each row
+    int* exponents;
 };
 
 inline int64_t padded_rows(int64_t rows) { return ceil_div(rows, kTile) * kTile; }
@@ -62,16 +61,6 @@ __device__ __forceinline__ float block_largest(float mine) {
     __syncthreads();
     for (int warp = 0; warp < kSplitThreads / 32; ++warp) mine = fmaxf(mine, of_warp[warp]);
     return mine;
-}
-
-// In the first thread.
-__device__ __forceinline__ int block_sum(int mine) {
-    __shared__ int of_block;
-    if (threadIdx.x == 0) of_block = 0;
-    __syncthreads();
-    if (mine > 0) atomicAdd(&of_block, mine);
-    __syncthreads();
-    return of_block;
 }
 
 __device__ __forceinline__ float finite_size(float v) { return isfinite(v) ? fabsf(v) : 0.0f; }
@@ -127,16 +116,9 @@ __device__ __forceinline__ void put_infinite(float v, __half& hi, __half& lo) {
     lo = __ushort_as_half(static_cast<unsigned short>((bits & 0x7fffff) == 0 ? sign | 0x7c00 : 0x7fff));
 }
 
-// What hi leaves of a small value, on the grid of fp16's smallest: up or down as drawn.
-__device__ __forceinline__ __half drawn_on_grid(float left, uint32_t drawn) {
-    constexpr float kGrid = 1.0f / (1 << 24);
-    return __float2half_rn(floorf(fmaf(left, 1.0f / kGrid, static_cast<float>(drawn >> 8) * kGrid)) * kGrid);
-}
-
-// Eight neighbours in depth, of which the first is `depth`; all at once where every one is finite and none is `small`
-// (lost_sm90.cuh).
+// Eight neighbours in depth, of which the first is `depth`; all at once where every one is finite.
 template <bool DRAWN, class Scaling>
-__device__ __forceinline__ void split_eight(const float* v, const Scaling& scale, bool small, uint32_t row, uint32_t depth, Halves& hi,
+__device__ __forceinline__ void split_eight(const float* v, const Scaling& scale, uint32_t row, uint32_t depth, Halves& hi,
                                             Halves& lo) {
     __half2 seen = __float2half2_rn(0.0f);
     uint32_t drawn = drawn_for(row, depth);
@@ -167,11 +149,6 @@ __device__ __forceinline__ void split_eight(const float* v, const Scaling& scale
         hi.v[i] = __low2half(high), hi.v[i + 1] = __high2half(high);
         lo.v[i] = __low2half(low), lo.v[i + 1] = __high2half(low);
     }
-    for (int i = 0; small && i < 8; ++i) {
-        const float scaled = scaled_by(v[i], scale);
-        if (!(fabsf(scaled) < 0.25f)) continue;
-        lo.v[i] = drawn_on_grid(scaled - __half2float(hi.v[i]), drawn_for(row, depth + i) * 0x9e3779b1u);
-    }
     if (is_finite(seen, v, DRAWN)) return;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -191,9 +168,9 @@ __global__ void __launch_bounds__(kSplitThreads) split_rows(const float* values,
                                        fmaxf(finite_size(v.z), finite_size(v.w))));
     }
     largest = block_largest(largest);
-    const int exponent = largest > 0.0f ? 13 - ilogbf(largest) : kNoValue;
+    const int exponent = largest > 0.0f ? 13 - ilogbf(largest) : 0;
     const Scale scale = {ldexpf(1.0f, exponent / 2), ldexpf(1.0f, exponent - exponent / 2)};
-    int small = 0;  // eights
+    if (threadIdx.x == 0) packed.exponents[row] = exponent;
 
     unsigned char* tile = packed.tiles + row / kTile * stages * kOperandBytes;
     for (int64_t i = threadIdx.x * kSplitValues; i < int64_t{stages} * kDepth; i += kSplitThreads * kSplitValues) {
@@ -201,16 +178,12 @@ __global__ void __launch_bounds__(kSplitThreads) split_rows(const float* values,
         const float4 second = four_of(values, rows, k, row, i + 4, by_fours);
         const float v[kSplitValues] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
         Halves hi, lo;
-        const bool is_small = has_small<kSplitValues>(v, exponent);
-        small += is_small ? 1 : 0;
-        split_eight<DRAWN>(v, scale, is_small, static_cast<uint32_t>(row), static_cast<uint32_t>(i), hi, lo);
+        split_eight<DRAWN>(v, scale, static_cast<uint32_t>(row), static_cast<uint32_t>(i), hi, lo);
         unsigned char* to = tile + i / kDepth * kOperandBytes +
                             swizzled(static_cast<int>(row % kTile), static_cast<int>(i % kDepth) / kSplitValues);
         *reinterpret_cast<Halves*>(to) = hi;
         *reinterpret_cast<Halves*>(to + kHalfBytes) = lo;
     }
-    const int of_row = block_sum(small);
-    if (threadIdx.x == 0) packed.words[row] = word_of(exponent, of_row);
 }
 
 // `DRAWN`: of the operand whose values all go up or down as drawn, the weight.

@@ -21,16 +21,16 @@ struct LeastOfGroups {
     float* smallest;  // [tiles of 128 columns, m]
 
     __device__ __forceinline__ void operator()(const linear::Product& p, float (&sum)[64], const linear::Place& at,
-                                               const linear::Words& words, int tile) const {
+                                               const linear::Exponents& exponents, int tile) const {
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int row = at.row + 8 * half;
-            const int row_word = words.rows[8 * half];
+            const int row_exponent = exponents.rows[8 * half];  // 0 past m
             float lowest = INFINITY;
             #pragma unroll
             for (int first = 0; first < 16; first += WIDTH / 8) {
-                const int* of_columns = words.columns + 8 * first;
-                lowest = least(of_group(p, &sum[4 * first + 2 * half], row_word, of_columns, at.column + 8 * first), lowest);
+                const int* of_columns = exponents.columns + 8 * first;
+                lowest = least(of_group(p, &sum[4 * first + 2 * half], row_exponent, of_columns, at.column + 8 * first), lowest);
             }
             lowest = least(__shfl_xor_sync(0xffffffffu, lowest, 1), lowest);
             lowest = least(__shfl_xor_sync(0xffffffffu, lowest, 2), lowest);
@@ -39,13 +39,13 @@ struct LeastOfGroups {
     }
 
     // The smallest of this lane's values of a group, whose pairs lie 4 apart in `sums` and 8 apart in columns.
-    __device__ __forceinline__ float of_group(const linear::Product& p, float* sums, int row_word,
+    __device__ __forceinline__ float of_group(const linear::Product& p, float* sums, int row_exponent,
                                               const int* of_columns, int column) const {
         constexpr int kPairs = WIDTH / 8;
         float total = 0.0f;
         #pragma unroll
         for (int j = 0; j < kPairs; ++j) {
-            const float2 values = linear::values_of(p, sums + 4 * j, row_word, of_columns + 8 * j, column + 8 * j);
+            const float2 values = linear::values_of(p, sums + 4 * j, row_exponent, of_columns + 8 * j, column + 8 * j);
             sums[4 * j] = values.x;
             sums[4 * j + 1] = values.y;
             total += values.x + values.y;

@@ -53,7 +53,7 @@ __device__ __forceinline__ void split_share_of_a(const Operand& a, Packed& tile,
             load<kOnceThreads>(v, a, at);
             __syncthreads();  // the one before has been stored
         }
-        pack_a<kOnceThreads>(tile, a, at, v);
+        pack_as<kOnceThreads, false>(tile, a, at, v);
         __syncthreads();
         store<kOnceThreads>(tile, a, block);
     }
@@ -80,10 +80,10 @@ __device__ __forceinline__ void split_shares(const Product& p, Packed* tiles) {
         if (threadIdx.x < kTile) {
             const int64_t column = at.number * kTile + threadIdx.x;
             tile.exponents[threadIdx.x] = exponent_for(__ldcg(b.largest + column));
-            if (at.stage == 0) atomicAdd(b.words + column, linear::word_of(tile.exponents[threadIdx.x], 0));
+            if (at.stage == 0) b.exponents[column] = tile.exponents[threadIdx.x];
         }
         __syncthreads();
-        pack_b<kOnceThreads, !ALL>(tile, b, at, v);
+        pack_as<kOnceThreads, !ALL>(tile, b, at, v);
         __syncthreads();
         store<kOnceThreads>(tile, b, blockIdx.x);
     }
@@ -134,7 +134,7 @@ __device__ __forceinline__ void load_at_once(const Product& p, const Ring& ring)
 // The sums of every other stage, beginning with the one of this warpgroup's number: while one warpgroup adds up what is left,
 // the other one has the tensor cores.
 template <bool ALL>
-__device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& share, int group, float (&sum)[64], Halves& halves) {
+__device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& share, int group, float (&sum)[64]) {
     float first[64], second[64];
     #pragma unroll
     for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
@@ -145,8 +145,7 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
         const unsigned char* stage = ring.stages + turn.stage * kOnceStageBytes;
         const float* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + row;
         matrix::barrier_wait(ring.full + turn.stage, turn.parity);
-        float rows[2][2] = {{factors[0], factors[8]}, {factors[kBlockRows], factors[kBlockRows + 8]}};
-        halves.note(rows);
+        const float rows[2][2] = {{factors[0], factors[8]}, {factors[kBlockRows], factors[kBlockRows + 8]}};
         matrix::matrix_begin();
         multiply_half<ALL, kBlockOfA / 2>(first, stage, stage + kBlockOfA);
         multiply_half<ALL, kBlockOfA / 2>(second, stage + 64, stage + kBlockOfA + 64);
@@ -162,8 +161,8 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
 
 __device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
 
-// Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth; what may be lost is that of both.
-__device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32], Halves& halves) {
+// Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
+__device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
     auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
     consumers_meet();  // nobody reads the stages any more
     #pragma unroll
@@ -177,11 +176,7 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
         }
         of_group[(group * 8 + i) * 128] = {four[0], four[1], four[2], four[3]};
     }
-    of_group[(16 + group) * 128] = {__int_as_float(halves.small[0]), __int_as_float(halves.small[1]), halves.largest[0], halves.largest[1]};
     consumers_meet();
-    const float4 other = of_group[(17 - group) * 128];
-    halves.small[0] += __float_as_int(other.x), halves.small[1] += __float_as_int(other.y);
-    halves.largest[0] = fmaxf(halves.largest[0], other.z), halves.largest[1] = fmaxf(halves.largest[1], other.w);
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const float4 four = of_group[((1 - group) * 8 + i) * 128];
@@ -193,13 +188,12 @@ template <bool ALL>
 __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group) {
     const Share share(p);
     float sum[64], both[32];
-    Halves halves;
-    multiply_at_once<ALL>(ring, share, group, sum, halves);
-    exchange(ring.stages, sum, group, both, halves);
+    multiply_at_once<ALL>(ring, share, group, sum);
+    exchange(ring.stages, sum, group, both);
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
-    finish_sums<ALL>(p, both, halves, share.unit, at);
-    finish_unit(p, both, share.batch, at);
+    unscale(p, both, share.batch, at.column);
+    finish_unit<ALL>(p, both, share.batch, at);
     store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
 }
 
@@ -272,9 +266,9 @@ cudaError_t launch_at_once(const Product& p, int64_t sms, cudaStream_t stream) {
 }
 
 inline cudaError_t at_once(const Product& p, int64_t sms, cudaStream_t stream) {
-    // The columns' words and largest values and, behind them, the counters.
-    const auto bytes = reinterpret_cast<const char*>(p.ended + kMeetings) - reinterpret_cast<const char*>(p.plain.b.words);
-    const cudaError_t error = cudaMemsetAsync(p.plain.b.words, 0, static_cast<size_t>(bytes), stream);
+    // The columns' largest values and, behind them, the counters.
+    const auto bytes = reinterpret_cast<const char*>(p.ended + kMeetings) - reinterpret_cast<const char*>(p.plain.b.largest);
+    const cudaError_t error = cudaMemsetAsync(p.plain.b.largest, 0, static_cast<size_t>(bytes), stream);
     if (error != cudaSuccess) return error;
     return p.all ? launch_at_once<true>(p, sms, stream) : launch_at_once<false>(p, sms, stream);
 }

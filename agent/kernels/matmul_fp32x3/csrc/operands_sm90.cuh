@@ -83,7 +83,7 @@ inline Product product_of(const Forward& args, Plan& plan) {
     p.a = a.packed, p.b = b.packed;
     p.a_bytes = a.batch == 1 ? 0 : a.tiles() * a.tile_bytes();
     p.b_bytes = b.batch == 1 ? 0 : b.tiles() * b.tile_bytes();
-    p.words = b.words;
+    p.exponents = b.exponents;
     p.b_rows = b.batch == 1 ? 0 : b.tiles() * kTile;
     p.batch = static_cast<int>(args.batch);
     p.cut = plan.cut.schedule(plan.tiles, a.stages);

@@ -3,9 +3,8 @@
 //
 // The sums of each 32 of depth are taken out of the tensor cores, scaled back and added up in float arithmetic, which rounds
 // where the tensor cores cut off. Two sets of sums take turns, so that the tensor cores multiply into one while the other is
-// added. What small values may have lost too much of is computed anew in float arithmetic (linear_fp32x3/csrc/lost_sm90.cuh). With
-// ALL, lo * lo is not left out; an infinity, which is in lo, then meets lo's of either sign, and what is not finite is computed
-// anew too.
+// added. With ALL, lo * lo is not left out; an infinity, which is in lo, then meets lo's of either sign, and what is not
+// finite is computed anew in float arithmetic.
 #pragma once
 
 #include "../../csrc/warpgroups_sm90.cuh"
@@ -29,7 +28,7 @@ struct Product {
     const unsigned char* a;    // packed
     const unsigned char* b;
     int64_t a_bytes, b_bytes;  // from one matrix to the next; 0 where all share one
-    const int* words;          // of b's columns
+    const int* exponents;      // of b's columns
     int64_t b_rows;            // from one matrix to the next
     int batch;
     Schedule cut;
@@ -102,108 +101,38 @@ __device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
     }
 }
 
-// Of a's halves of a stage that this thread's two rows have met: those with small values, and the largest factor.
-struct Halves {
-    int small[2] = {};
-    float largest[2] = {};
-
-    // Takes the marks off the factors.
-    __device__ __forceinline__ void note(float (&rows)[2][2]) {
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const float factor = fabsf(rows[i / 2][i % 2]);
-            small[i % 2] += __float_as_uint(rows[i / 2][i % 2]) >> 31;
-            largest[i % 2] = fmaxf(largest[i % 2], factor);
-            rows[i / 2][i % 2] = factor;
-        }
-    }
-    __device__ __forceinline__ linear::Small losses() const {
-        const float none = factor_of(linear::kNoValue);
-        linear::Small made;
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            made.reach[i] = largest[i] > none ? largest[i] * linear::kReach : 0.0f;
-            made.values[i] = static_cast<float>(small[i] * kHalf);
-        }
-        return made;
-    }
-};
-
-// An operand's rows from `first` on, as far as they are multiplied in a unit.
-struct Lines {
-    const Operand* of;
-    const float* matrix;
-    int64_t first;
-    bool by_rows;
-
-    __device__ __forceinline__ float operator()(int i, int64_t depth) const {
-        const int64_t row = first + i;
-        const bool is_there = row < of->rows && depth >= of->begin_of(row) && depth < of->end_of(row);
-        return is_there ? __ldg(matrix + row * of->row_step + depth * of->depth_step) : 0.0f;
-    }
-};
-
-__device__ __forceinline__ Lines lines_of(const Operand& of, int64_t batch, int64_t first) {
-    return {&of, of.values + batch * of.batch_step, first, of.by_rows};
+// One element in float arithmetic.
+__device__ __noinline__ float in_float(const Product& p, int64_t batch, int64_t row, int64_t column) {
+    const Operand &of_a = p.plain.a, &of_b = p.plain.b;
+    const float* a = of_a.values + batch * of_a.batch_step + row * of_a.row_step;
+    const float* b = of_b.values + batch * of_b.batch_step + column * of_b.row_step;
+    const int64_t begin = max(of_a.begin_of(row), of_b.begin_of(column)), end = min(of_a.end_of(row), of_b.end_of(column));
+    float sum = 0.0f;
+    #pragma unroll 4
+    for (int64_t i = begin; i < end; ++i) sum = fmaf(__ldg(a + i * of_a.depth_step), __ldg(b + i * of_b.depth_step), sum);
+    return sum;
 }
 
-// 2^-exponent * sum, of b's exponent and the margin, rounded once.
+// Back to where the values are: by b's exponents and the margin. All are loaded before anything is stored.
 template <int N>
-__device__ __forceinline__ void unscale(float (&sum)[N], const int2 (&words)[N / 4]) {
+__device__ __forceinline__ void unscale(const Product& p, float (&sum)[N], int batch, int column) {
+    const int* of_b = p.exponents + batch * p.b_rows + column;
     #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        const int word = i % 2 == 0 ? words[i / 4].x : words[i / 4].y;
-        sum[i] = linear::unscaled(sum[i], linear::exponent_in(word) - kMargin);
+    for (int j = 0; j < N / 4; ++j) {
+        const int2 two = __ldcg(reinterpret_cast<const int2*>(of_b + 8 * j));
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) sum[4 * j + i] = linear::unscaled(sum[4 * j + i], (i % 2 == 0 ? two.x : two.y) - kMargin);
     }
-}
-
-// A warp's sums of a unit in the places of `sum`, which are those of the tensor cores, without scales; computed anew where too much
-// may be lost, or what is not finite.
-template <bool ALL, int N>
-__device__ __noinline__ void hold(const Product& p, float (&sum)[N], const int2 (&words)[N / 4], const linear::Small& small,
-                                  const Unit& unit, const linear::Place& at) {
-    bool anew = linear::is_lost(sum, words, small);
-    unscale(sum, words);
-    float infinite = 0.0f;  // or NaN, where a sum is not finite
-    #pragma unroll
-    for (int i = 0; ALL && i < N; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
-    if (ALL) anew = anew || __any_sync(0xffffffffu, infinite != 0.0f);
-    if (!anew) return;
-    const int lane = threadIdx.x % 32, batch = p.batch_of(unit.tile);
-    const Lines rows = lines_of(p.plain.a, batch, at.row - lane / 4), columns = lines_of(p.plain.b, batch, at.column - lane % 4 * 2);
-    linear::multiply_anew(sum, rows, columns, int64_t{unit.begin} * kDepth, min(int64_t{unit.end} * kDepth, p.plain.a.depth));
-}
-
-// Makes of a unit's sums what they are without scales.
-template <bool ALL, int N>
-__device__ __forceinline__ void finish_sums(const Product& p, float (&sum)[N], const Halves& halves, const Unit& unit,
-                                            const linear::Place& at) {
-    const int* of_b = p.words + p.batch_of(unit.tile) * p.b_rows + at.column;
-    int2 words[N / 4];
-    #pragma unroll
-    for (int j = 0; j < N / 4; ++j) words[j] = __ldcg(reinterpret_cast<const int2*>(of_b + 8 * j));
-    const linear::Small small = halves.losses();
-    bool open = linear::may_be_lost(sum, words, small);
-    float infinite = 0.0f;
-    #pragma unroll
-    for (int i = 0; ALL && i < N; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
-    if (ALL) open = open || infinite != 0.0f;
-    if (!__any_sync(0xffffffffu, open)) {
-        unscale(sum, words);
-        return;
-    }
-    float held[N];
-    #pragma unroll
-    for (int i = 0; i < N; ++i) held[i] = sum[i];
-    hold<ALL>(p, held, words, small, unit, at);
-    #pragma unroll
-    for (int i = 0; i < N; ++i) sum[i] = held[i];
 }
 
 // Makes of the sums what is stored, in place.
-template <int N>
+template <bool ALL, int N>
 __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[N], int batch, const linear::Place& at) {
-    if (p.out.c == nullptr && p.y_part == kWhole) {
+    float infinite = 0.0f;  // or NaN, where a sum is not finite
+    #pragma unroll
+    for (int i = 0; ALL && i < N; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
+    const bool anew = ALL && infinite != 0.0f;
+    if (!anew && p.out.c == nullptr && p.y_part == kWhole) {
         #pragma unroll
         for (int i = 0; i < N; ++i) sum[i] *= p.out.alpha;
         return;
@@ -212,6 +141,7 @@ __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[N], i
     for (int i = 0; i < N; ++i) {
         const int row = at.row + i / 2 % 2 * 8, column = at.column + i / 4 * 8 + i % 2;
         if (row >= p.tiles.m || column >= p.tiles.n) continue;
+        if (anew && !isfinite(sum[i])) sum[i] = in_float(p, batch, row, column);
         sum[i] = is_there(p.y_part, row, column) ? finished(p.out, sum[i], batch, row, column) : 0.0f;
     }
 }
@@ -249,14 +179,14 @@ __device__ __forceinline__ void store_sums(const Product& p, const float (&sum)[
 }
 
 template <bool ALL>
-__device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], const Halves& halves, const Unit& unit, int group) {
+__device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], const Unit& unit, int group) {
     const bool is_part = p.cut.parts > 1;
+    if (!joined(p.cut, sum, unit, p.partial, p.ended)) return;
     const int batch = p.batch_of(unit.tile);
     const linear::Tile tile = p.place_of(unit.tile);
     const linear::Place at = linear::place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
-    finish_sums<ALL>(p, sum, halves, unit, at);
-    if (!joined(p.cut, sum, unit, p.partial, p.ended)) return;
-    if (!is_part) finish_unit(p, sum, batch, at);
+    unscale(p, sum, batch, at.column);
+    if (!is_part) finish_unit<ALL>(p, sum, batch, at);
     const int64_t matrix = is_part ? static_cast<int64_t>(unit.part) * p.batch + batch : batch;
     store_sums(p, sum, matrix, at, (tile.of_weight + 1) * kTile <= p.tiles.n, is_part ? p.partial : p.out.y);
 }
@@ -296,14 +226,12 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
         float sum[64], first[64], second[64];
         #pragma unroll
         for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
-        Halves halves;
         const linear::Tile tile = p.place_of(unit.tile);
         for (int i = p.past_of(unit, tile) - p.first_of(unit, tile); i > 0; --i, turn.next(kStages)) {
             const unsigned char* stage = ring.stages + turn.stage * kStageBytes;
             const float* factors = reinterpret_cast<const float*>(stage + kOperandBytes) + linear::place_of(group * 64, 0).row;
             matrix::barrier_wait(ring.full + turn.stage, turn.parity);
-            float rows[2][2] = {{factors[0], factors[8]}, {factors[kTile], factors[kTile + 8]}};
-            halves.note(rows);
+            const float rows[2][2] = {{factors[0], factors[8]}, {factors[kTile], factors[kTile + 8]}};
             matrix::matrix_begin();
             const unsigned char* a = stage + group * 64 * matrix::kRowBytes;
             multiply_half<ALL, kHalfBytes>(first, a, stage + kPackedBytes);
@@ -315,7 +243,7 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
             matrix::barrier_arrive(ring.free + turn.stage);
             add(sum, second, rows[1]);
         }
-        store_unit<ALL>(p, sum, halves, unit, group);
+        store_unit<ALL>(p, sum, unit, group);
     }
 }
 
@@ -367,6 +295,7 @@ __global__ void __launch_bounds__(kJoinThreads) matmul_join(const __grid_constan
     for (int i = 0; i < kJoined; ++i) {
         const int64_t at = first + i * kJoinThreads;
         if (at >= count) continue;
+        if (p.all && !isfinite(sum[i])) sum[i] = in_float(p, at / (m * n), at / n % m, at % n);
         p.out.y[at] = p.out.c == nullptr ? p.out.alpha * sum[i] : finished(p.out, sum[i], at / (m * n), at / n % m, at % n);
     }
 }

@@ -18,7 +18,6 @@
 #include <algorithm>
 
 #include "../../csrc/launched.cuh"
-#include "../../linear_fp32x3/csrc/lost_sm90.cuh"
 #include "../../linear_fp32x3/csrc/split_sm90.cuh"
 #include "sizes.cuh"
 
@@ -50,7 +49,7 @@ struct Operand {
     int64_t part;                // kLower: those whose depth is at most their row; kUpper: at least
     int64_t stages;
     unsigned char* packed;
-    int* words;                  // of b, [batch, padded rows]: linear::word_of; 0 before it is split
+    int* exponents;              // of b, [batch, padded rows]
     int* largest;                // of b, [pieces, batch, padded rows]: the bits of the largest finite size
     int64_t piece, pieces;       // of depth
 
@@ -100,8 +99,8 @@ inline Operand b_of(Operand made, bool drawn) {
 inline void place(Operand& operand, unsigned char* memory) {
     operand.packed = memory;
     if (!operand.is_b) return;
-    operand.words = reinterpret_cast<int*>(memory + operand.batch * operand.tiles() * operand.tile_bytes());
-    operand.largest = operand.words + operand.all_rows();
+    operand.exponents = reinterpret_cast<int*>(memory + operand.batch * operand.tiles() * operand.tile_bytes());
+    operand.largest = operand.exponents + operand.all_rows();
 }
 
 // Values that are not there are 0.
@@ -120,14 +119,13 @@ struct Operands {
 };
 
 // The power of two that brings values up to `largest`, of these bits, to where they are split; a float, whatever that is.
-__device__ __forceinline__ int exponent_for(int largest) { return min(13 + 127 - (largest >> 23), linear::kNoValue); }
+__device__ __forceinline__ int exponent_for(int largest) { return largest > 0 ? min(13 + 127 - (largest >> 23), 120) : 0; }
 __device__ __forceinline__ int exponent_for(float largest) { return exponent_for(__float_as_int(largest)); }
 
 __device__ __forceinline__ float scale_of(int exponent) { return __int_as_float((127 + exponent) << 23); }
 
-// What a half's sums are multiplied by; may be denormal. Below 0 where it has small values.
+// What a half's sums are multiplied by; may be denormal.
 __device__ __forceinline__ float factor_of(int exponent) { return ldexpf(1.0f, -kMargin - exponent); }
-__device__ __forceinline__ float factor_of(int exponent, bool small) { return small ? -factor_of(exponent) : factor_of(exponent); }
 
 // The largest finite size.
 template <int COUNT>
@@ -151,14 +149,15 @@ struct Packed {
 
 // Eight values of a row of the tile, in their places.
 template <bool DRAWN>
-__device__ __forceinline__ void put(Packed& tile, int row, int64_t first_row, int piece, int64_t stage, const float* v, int exponent,
-                                    bool small) {
+__device__ __forceinline__ void put(Packed& tile, const Operand& of, int row, int64_t first_row, int piece, int64_t stage,
+                                    const float* v, int exponent) {
     const auto row_number = static_cast<uint32_t>(first_row + row), depth = static_cast<uint32_t>(stage * kDepth + piece * 8);
     linear::Halves hi, lo;
-    linear::split_eight<DRAWN>(v, scale_of(exponent), small, row_number, depth, hi, lo);
+    linear::split_eight<DRAWN>(v, scale_of(exponent), row_number, depth, hi, lo);
     unsigned char* to = tile.bytes + matrix::swizzled(row, piece);
     *reinterpret_cast<linear::Halves*>(to) = hi;
     *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
+    if (piece % 4 == 0) tile.factors[piece / 4][row] = factor_of(exponent);
 }
 
 // One tile of one stage: which values they are, and where they lie.
@@ -242,10 +241,13 @@ __device__ __forceinline__ void load(float (&v)[Eights<THREADS>::kValues], const
     }
 }
 
-// The largest of the 32 in depth that each of a thread's eights belongs to, of one for each.
+// The largest of the 32 in depth that each of a thread's eights belongs to.
 template <int THREADS>
-__device__ __forceinline__ void join_eights(float (&largest)[Eights<THREADS>::kCount], bool by_rows) {
+__device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::kCount], const float (&v)[Eights<THREADS>::kValues],
+                                             bool by_rows) {
     constexpr int kCount = Eights<THREADS>::kCount;
+    #pragma unroll
+    for (int i = 0; i < kCount; ++i) largest[i] = largest_of<8>(v + i * 8);
     if (by_rows) {
         float of_all = largest_of<kCount>(largest);
         for (int lanes = Eights<THREADS>::kLanes; lanes < 32; lanes *= 2) {
@@ -262,50 +264,17 @@ __device__ __forceinline__ void join_eights(float (&largest)[Eights<THREADS>::kC
     }
 }
 
-template <int THREADS>
-__device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::kCount], const float (&v)[Eights<THREADS>::kValues],
-                                             bool by_rows) {
-    #pragma unroll
-    for (int i = 0; i < Eights<THREADS>::kCount; ++i) largest[i] = largest_of<8>(v + i * 8);
-    join_eights<THREADS>(largest, by_rows);
-}
-
-template <int THREADS>
-__device__ __forceinline__ void pack_a(Packed& tile, const Operand& of, const Portion& at, const float (&v)[Eights<THREADS>::kValues]) {
-    constexpr int kCount = Eights<THREADS>::kCount;
-    const Eights<THREADS> eights = {of.by_rows};
-    float largest[kCount], small[kCount];
-    find_largest<THREADS>(largest, v, of.by_rows);
-    #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-        const int exponent = exponent_for(largest[i]);
-        const bool is_small = linear::has_small<8>(v + i * 8, exponent);
-        put<false>(tile, eights.row(i), at.first_row, eights.piece(i), at.stage, v + i * 8, exponent, is_small);
-        small[i] = is_small ? 1.0f : 0.0f;
-    }
-    join_eights<THREADS>(small, of.by_rows);
-    #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-        const int row = eights.row(i), piece = eights.piece(i);
-        if (piece % 4 == 0) tile.factors[piece / 4][row] = factor_of(exponent_for(largest[i]), small[i] > 0.0f);
-    }
-}
-
-// Whether an eight has small values, which its column's word counts.
-__device__ __forceinline__ bool count_small(int* word, const float* v, int exponent) {
-    const bool is_small = linear::has_small<8>(v, exponent);
-    if (is_small) atomicAdd(word, 1 << linear::kExponentBits);
-    return is_small;
-}
-
 template <int THREADS, bool DRAWN>
-__device__ __forceinline__ void pack_b(Packed& tile, const Operand& of, const Portion& at, const float (&v)[Eights<THREADS>::kValues]) {
+__device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const Portion& at,
+                                        const float (&v)[Eights<THREADS>::kValues]) {
     const Eights<THREADS> eights = {of.by_rows};
+    float largest[Eights<THREADS>::kCount];
+    if (!of.is_b) find_largest<THREADS>(largest, v, of.by_rows);
     #pragma unroll
     for (int i = 0; i < Eights<THREADS>::kCount; ++i) {
-        const int row = eights.row(i), exponent = tile.exponents[row];
-        const bool is_small = count_small(of.words + at.number * kTile + row, v + i * 8, exponent);
-        put<DRAWN>(tile, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent, is_small);
+        const int row = eights.row(i);
+        const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest[i]);
+        put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
     }
 }
 
@@ -317,7 +286,7 @@ __device__ __forceinline__ void store(const Packed& tile, const Operand& of, int
 }
 
 // A block makes one tile of one stage.
-__global__ void __launch_bounds__(kSplitThreads, 3) matmul_split(const __grid_constant__ Operands both) {
+__global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_constant__ Operands both) {
     await_earlier();
     const int64_t thread = static_cast<int64_t>(blockIdx.x) * kSplitThreads + threadIdx.x;
     for (int64_t i = thread; i < both.zeros; i += static_cast<int64_t>(gridDim.x) * kSplitThreads) both.zeroed[i] = 0;
@@ -335,18 +304,16 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split(const __grid_co
             int largest = 0;
             for (int64_t i = 0; i < of.pieces; ++i) largest = max(largest, of.largest[i * of.all_rows() + row]);
             tile.exponents[threadIdx.x] = exponent_for(largest);
-            if (at.stage == 0) atomicAdd(of.words + row, linear::word_of(tile.exponents[threadIdx.x], 0));
+            if (at.stage == 0) of.exponents[row] = tile.exponents[threadIdx.x];
         }
         __syncthreads();
     }
     float v[Eights<kSplitThreads>::kValues];
     load<kSplitThreads>(v, of, at);
-    if (is_a) {
-        pack_a<kSplitThreads>(tile, of, at, v);
-    } else if (of.drawn) {
-        pack_b<kSplitThreads, true>(tile, of, at, v);
+    if (of.drawn) {
+        pack_as<kSplitThreads, true>(tile, of, at, v);
     } else {
-        pack_b<kSplitThreads, false>(tile, of, at, v);
+        pack_as<kSplitThreads, false>(tile, of, at, v);
     }
     __syncthreads();
     store<kSplitThreads>(tile, of, block);
@@ -398,7 +365,6 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_consta
     const int64_t first = group % of_batch * kPieceRows, begin = piece * of.piece;
     const int64_t end = min(begin + of.piece, of.depth);
     int* largest = of.largest + piece * of.all_rows() + group * kPieceRows;
-    if (piece == 0 && threadIdx.x < kPieceRows) of.words[group * kPieceRows + threadIdx.x] = 0;
     if (of.by_rows) {
         look_by_rows(of, matrix, first, begin, end, largest);
     } else {

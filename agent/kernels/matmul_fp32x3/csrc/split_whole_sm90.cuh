@@ -85,15 +85,12 @@ template <bool DRAWN>
 __device__ __forceinline__ void store_row(const Operand& of, const OfWarp& at, const float (&v)[kOfLane], int exponent,
                                           unsigned char* tile, int row, unsigned char* staged) {
     const int lane = threadIdx.x % 32;
-    int* word = of.words + at.group * kPieceRows + lane;
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
         #pragma unroll
         for (int i = 0; i < kHalf / 8; ++i) {
             linear::Halves hi, lo;
-            const float* eight = v + half * kHalf + i * 8;
-            linear::split_eight<DRAWN>(eight, scale_of(exponent), count_small(word, eight, exponent),
-                                       static_cast<uint32_t>(at.first_row + lane),
+            linear::split_eight<DRAWN>(v + half * kHalf + i * 8, scale_of(exponent), static_cast<uint32_t>(at.first_row + lane),
                                        static_cast<uint32_t>(at.depth + half * kHalf + i * 8), hi, lo);
             unsigned char* to = staged + lane * 64 + (i ^ lane / 2 % 4) * 16;  // pieces change places: a column meets all banks
             *reinterpret_cast<linear::Halves*>(to) = hi;
@@ -120,8 +117,7 @@ __device__ __forceinline__ void store_eights(const Operand& of, const OfWarp& at
     for (int i = 0; i < kOfLane; i += 8) {
         const int of_group = i / 2 + lane / 8;
         linear::Halves hi, lo;
-        const bool small = count_small(of.words + at.group * kPieceRows + of_group, v + i, exponents[of_group]);
-        linear::split_eight<DRAWN>(v + i, scale_of(exponents[of_group]), small, static_cast<uint32_t>(at.first_row + of_group),
+        linear::split_eight<DRAWN>(v + i, scale_of(exponents[of_group]), static_cast<uint32_t>(at.first_row + of_group),
                                    static_cast<uint32_t>(at.depth + lane % 8 * 8), hi, lo);
         unsigned char* to = tile + matrix::swizzled(row + of_group, lane % 8);
         *reinterpret_cast<linear::Halves*>(to) = hi;
@@ -151,7 +147,7 @@ __global__ void __launch_bounds__(kWholeThreads, 1) matmul_split_whole(const __g
         for (int i = warp; i < min(warp + static_cast<int>(of.stages), kWholeWarps); ++i) mine = max(mine, largest[i][lane]);
         exponents[at.in_block][lane] = exponent_for(mine);
         const bool is_one = at.in_block < kWholeWarps / of.stages && at.group * kPieceRows < of.all_rows();
-        if (is_one) of.words[at.group * kPieceRows + lane] = linear::word_of(exponent_for(mine), 0);
+        if (is_one) of.exponents[at.group * kPieceRows + lane] = exponent_for(mine);
     }
     __syncthreads();
     if (!at.is_there) return;

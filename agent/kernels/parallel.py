@@ -21,12 +21,17 @@ def wanted(names: Sequence[str], dtypes: Sequence[str] | None = None) -> tuple[W
     return tuple(one for one in found if not dtypes or one.part in (*dtypes, sources.ALL))
 
 
+def _rank(one: Wanted) -> tuple[bool, int]:
+    """Those that were too long for one library come first, then the others by the length of their text."""
+    return one.part == sources.ALL, -sum(map(len, sources.device_code(one.name).values()))
+
+
 def libraries(wanted: Sequence[Wanted], arch: str, jobs: int) -> Iterator[Path]:
     """The path of each library, as they get ready, `jobs` compilers at a time.
 
     Raises BuildFault for the first that fails; what is being compiled then is still finished, and kept.
     """
-    first = sorted(wanted, key=lambda one: -sum(map(len, sources.device_code(one.name).values())))
+    first = sorted(wanted, key=_rank)
     pool = ThreadPoolExecutor(jobs)
     try:
         begun = [pool.submit(building.library, one.name, arch, one.part) for one in first]

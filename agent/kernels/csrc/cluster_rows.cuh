@@ -1,51 +1,91 @@
-// Rows that the blocks of a cluster share, for GPUs of compute capability 9.
+// Rows that a block takes, or the blocks of a cluster together, which GPUs of compute capability 9 have.
 #pragma once
-
-#include <cooperative_groups.h>
 
 #include "ragged.cuh"
 
 namespace kernelwright {
 
-constexpr int64_t kMaxClusterRows = 65535;  // of a grid in y
-constexpr int64_t kFewRows = 32;            // so few leave most SMs without a block
+constexpr int64_t kMaxClusterRows = kMaxGrid / kMaxCluster;
 
-// The threads of a row: those of a cluster's blocks, which stand side by side in x, and the rows in y.
-struct Cluster {
-    __device__ __forceinline__ static int64_t row() { return blockIdx.y; }
-    __device__ __forceinline__ static int thread() { return int(blockIdx.x * blockDim.x + threadIdx.x); }
-    __device__ __forceinline__ static int threads() { return int(gridDim.x * blockDim.x); }
+#ifndef KW_PORTABLE_ONLY
+// The threads of a row: those that lie side by side in x in all blocks of a cluster. A block that is launched without a
+// cluster is one by itself.
+struct Team {
+    __device__ __forceinline__ static int64_t row() { return row_of(number()); }
+    __device__ __forceinline__ static int64_t row_from_last() { return row_of(gridDim.x / blocks() - 1 - number()); }
+    __device__ __forceinline__ static int thread() { return int(rank() * blockDim.x + threadIdx.x); }
+    __device__ __forceinline__ static int threads() { return int(blocks() * blockDim.x); }
 
+    // Of what each has, the same in all; `of_warp` as for block_merge.
     __device__ __forceinline__ static Partition merged(Partition mine, Partition* of_warp) {
         __shared__ Partition of_block;
-        const auto cluster = cooperative_groups::this_cluster();
         const Partition here = block_merge(mine, of_warp);
-        if (threadIdx.x == 0) of_block = here;
-        cluster.sync();
         const unsigned lane = threadIdx.x % kWarp;
-        const Partition all = warp_merge(
-            lane < cluster.num_blocks() ? *cluster.map_shared_rank(&of_block, lane) : Partition{-INFINITY, 0.0f});
-        cluster.barrier_arrive();
-        return all;
+        if (blocks() == 1) return here;
+        if (threadIdx.x == 0) of_block = here;
+        meet();
+        Partition one = {-INFINITY, 0.0f};
+        if (lane < blocks()) one = {of_rank(&of_block.max, lane), of_rank(&of_block.sum, lane)};
+        arrive();
+        return warp_merge(one);
     }
 
     __device__ __forceinline__ static float summed(float mine, float* of_warp) {
         __shared__ float of_block;
-        const auto cluster = cooperative_groups::this_cluster();
         const float here = block_reduce<Sum>(mine, of_warp);
+        if (blocks() == 1) return here;
         if (threadIdx.x == 0) of_block = here;
-        cluster.sync();
+        meet();
         float all = 0.0f;
-        for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) {
-            all += *cluster.map_shared_rank(&of_block, rank);
-        }
-        cluster.barrier_arrive();
+        for (unsigned rank = 0; rank < blocks(); ++rank) all += of_rank(&of_block, rank);
+        arrive();
         return all;
     }
 
-    // Once after each of these: a block's shared memory stays until all have read it.
-    __device__ __forceinline__ static void part() { cooperative_groups::this_cluster().barrier_wait(); }
+    // The last that a thread does, once after each of these: a block's shared memory stays until all have read it.
+    __device__ __forceinline__ static void part() {
+        if (blocks() > 1) wait();
+    }
+
+private:
+    __device__ __forceinline__ static int64_t row_of(unsigned cluster) {
+        return int64_t{cluster} * blockDim.y + threadIdx.y;
+    }
+    __device__ __forceinline__ static unsigned number() {
+        unsigned number;
+        asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
+        return number;
+    }
+    __device__ __forceinline__ static unsigned rank() {
+        unsigned rank;
+        asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(rank));
+        return rank;
+    }
+    __device__ __forceinline__ static unsigned blocks() {
+        unsigned blocks;
+        asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(blocks));
+        return blocks;
+    }
+    __device__ __forceinline__ static void arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
+    __device__ __forceinline__ static void wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+    __device__ __forceinline__ static void meet() {
+        arrive();
+        wait();
+    }
+    // What block `rank` of the cluster has in its shared memory.
+    __device__ __forceinline__ static float of_rank(const float* value, unsigned rank) {
+        uint32_t address;
+        float found;
+        asm("mapa.shared::cluster.u32 %0, %1, %2;"
+            : "=r"(address)
+            : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(value))), "r"(rank));
+        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(found) : "r"(address) : "memory");
+        return found;
+    }
 };
+#else
+using Team = Block;
+#endif
 
 inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }
 
@@ -65,12 +105,12 @@ inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t wi
     return blocks;
 }
 
+// For a kernel of teams, `blocks` in a cluster for each row.
 template <typename... Parameters, typename... Given>
-cudaError_t start_clusters(
-    void (*kernel)(Parameters...), int64_t blocks, int64_t rows, unsigned threads, cudaStream_t stream,
-    Given... given) {
-    const dim3 grid = dim3(unsigned(blocks), unsigned(rows));
-    return launched_in_clusters(kernel, unsigned(blocks), grid, threads, stream, given...);
+cudaError_t start_teams(
+    void (*kernel)(Parameters...), int64_t blocks, int64_t rows, dim3 block, cudaStream_t stream, Given... given) {
+    return launched_in_clusters(
+        kernel, unsigned(blocks), unsigned(blocks) * rows_grid(rows, block), block, stream, given...);
 }
 
 }  // namespace kernelwright

@@ -125,17 +125,38 @@ __device__ __forceinline__ Partition partition(
     return total;
 }
 
+// A backward pass takes its blocks from the last on: what the forward pass read or wrote last may still lie in L2.
+__device__ __forceinline__ unsigned block_from_last() { return gridDim.x - 1 - blockIdx.x; }
+
 // Where this thread of a column kernel works; blocks of x are [outer][groups of 32 columns].
 struct Column {
     int64_t base;  // of its first element
     bool inside;
 };
 
-__device__ __forceinline__ Column column_here(int64_t length, int64_t inner) {
+__device__ __forceinline__ Column column_here(int64_t length, int64_t inner, unsigned block = blockIdx.x) {
     const int64_t groups = (inner + kWarp - 1) / kWarp;
-    const int64_t column = blockIdx.x % groups * kWarp + threadIdx.x;
-    return {blockIdx.x / groups * length * inner + column, column < inner};
+    const int64_t column = block % groups * kWarp + threadIdx.x;
+    return {block / groups * length * inner + column, column < inner};
 }
+
+// Neighbouring columns that a thread takes where it takes them whole: 4 bytes of each row, or loads are too small.
+template <typename T>
+constexpr int kBeside = int(sizeof(float) / sizeof(T));
+
+constexpr int kWholeColumnThreads = 256;  // of a block whose threads have whole columns
+
+// Where a thread finds its V columns of [outer, length, inner] in packs of V, `inner` of them in a row.
+struct WholeColumns {
+    int64_t number, first;
+
+    __device__ __forceinline__ WholeColumns(int64_t length, int64_t inner, unsigned block = blockIdx.x) {
+        number = int64_t{block} * kWholeColumnThreads + threadIdx.x;
+        first = number / inner * length * inner + number % inner;
+    }
+};
+
+inline unsigned whole_column_blocks(int64_t count) { return unsigned((count + kWholeColumnThreads - 1) / kWholeColumnThreads); }
 
 // Of what the threads of a column have, in every one of them.
 __device__ __forceinline__ Partition column_merge(Partition mine, Partition (*of_warp)[kWarp]) {

@@ -42,6 +42,9 @@ constexpr int kEnds = kWhole ? 0 : 1;  // that a thread takes
 // The threads of a row: those of a block that lie side by side in x, at least a warp.
 struct Block {
     __device__ __forceinline__ static int64_t row() { return row_here(); }
+    __device__ __forceinline__ static int64_t row_from_last() {
+        return int64_t{block_from_last()} * blockDim.y + threadIdx.y;
+    }
     __device__ __forceinline__ static int thread() { return int(threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blockDim.x); }
 
@@ -60,9 +63,26 @@ struct Block {
 
 constexpr int64_t kBlockPacks = kWarp * kMaxWarps;  // of a row, where each thread of the largest block has one
 
+constexpr int64_t kFewRows = 32;  // so few leave most SMs without a block
+constexpr int64_t kSharing = 1024;  // blocks that stand on a GPU's SMs at once, of kSharingThreads
+constexpr unsigned kSharingThreads = 256;
+
 // Whether a GPU runs threads enough at once for each to have a pack or two: then more of them a thread only leave SMs
 // with less to do.
 inline bool are_few(int64_t rows, int64_t packs) { return rows * packs <= 1 << 18; }
+
+struct SharedRows {
+    dim3 grid, block;
+};
+
+// Of a kernel whose threads need nothing of each other, so that blocks may share a row: they stand above each other in
+// y. Up to `each` packs a thread where there are enough.
+inline SharedRows shared_rows(int64_t rows, int64_t packs, int64_t each) {
+    const int64_t blocks = std::min(kSharing / rows, (packs + kSharingThreads - 1) / kSharingThreads);
+    if (rows <= kFewRows && blocks > 1) return {dim3(unsigned(rows), unsigned(blocks)), kSharingThreads};
+    const dim3 block = rows_block(block_for(packs, are_few(rows, packs) ? 1 : each));
+    return {rows_grid(rows, block), block};
+}
 
 // Packs that a thread takes at once, up to `most`.
 inline int64_t packs_at_once(int64_t rows, int64_t packs, int64_t most) {

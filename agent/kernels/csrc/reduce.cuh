@@ -51,9 +51,9 @@ struct Reduced {
             static_cast<int64_t*>(values)[at] = state.place;
         } else {
             const float value = Op::result(state) * factor;
-            if (dtype == kFloat32) static_cast<float*>(values)[at] = value;
-            if (dtype == kFloat16) static_cast<__half*>(values)[at] = from_float<__half>(value);
-            if (dtype == kBFloat16) static_cast<__nv_bfloat16*>(values)[at] = from_float<__nv_bfloat16>(value);
+            if (is_compiled(kFloat32) && dtype == kFloat32) static_cast<float*>(values)[at] = value;
+            if (is_compiled(kFloat16) && dtype == kFloat16) static_cast<__half*>(values)[at] = from_float<__half>(value);
+            if (is_compiled(kBFloat16) && dtype == kBFloat16) static_cast<__nv_bfloat16*>(values)[at] = from_float<__nv_bfloat16>(value);
             const auto kept = Op::beside(state, is_placed);
             if (beside != nullptr) static_cast<std::remove_const_t<decltype(kept)>*>(beside)[at] = kept;
         }
@@ -89,27 +89,21 @@ __device__ __forceinline__ void take_packs(
     bool across) {
     constexpr int kMost = 64 / int(sizeof(Pack<In, V>));  // 16 registers
     constexpr int kPacks = kReducePacks<V> < kMost ? kReducePacks<V> : kMost;
-    const auto take = [&](const Pack<In, V>& pack, int i) {
-        #pragma unroll
-        for (int k = 0; k < V; ++k) take_one<Op>(mine[k], pack.v[k], origin + (across ? i : i * V + k));
-    };
     const int64_t hop = step * stride;
     x += first * stride;
-    Pack<In, V> packs[kPacks];  // all are asked for before any is looked at
-    // As long as there are packs for all threads: which of two loops they are in may not differ within a warp.
-    for (; end >= kPacks * step; end -= kPacks * step, origin += kPacks * step * (across ? 1 : V)) {
+    for (int begin = 0; begin < end; begin += kPacks * step) {  // as often for all threads of a part
+        Pack<In, V> packs[kPacks];  // all are asked for before any is looked at
         #pragma unroll
-        for (int u = 0; u < kPacks; ++u, x += hop) packs[u] = *x;
+        for (int u = 0; u < kPacks; ++u, x += hop) {
+            if (begin + first + u * step < end) packs[u] = *x;
+        }
         #pragma unroll
-        for (int u = 0; u < kPacks; ++u) take(packs[u], first + u * step);
-    }
-    #pragma unroll
-    for (int u = 0; u < kPacks; ++u, x += hop) {
-        if (first + u * step < end) packs[u] = *x;
-    }
-    #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-        if (first + u * step < end) take(packs[u], first + u * step);
+        for (int u = 0; u < kPacks; ++u) {
+            const int i = begin + first + u * step;
+            if (i >= end) continue;
+            #pragma unroll
+            for (int k = 0; k < V; ++k) take_one<Op>(mine[k], packs[u].v[k], origin + (across ? i : i * V + k));
+        }
     }
 }
 

@@ -23,7 +23,15 @@ struct SquaresOf : SumOf {
 };
 
 // NaN is larger than all. Nothing here branches: which of two values is larger differs from thread to thread.
+#ifndef KW_PORTABLE_ONLY
+__device__ __forceinline__ float larger_of(float a, float b) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+}
+#else
 __device__ __forceinline__ float larger_of(float a, float b) { return (a > b) | isnan(a) ? a : b; }
+#endif
 
 struct LargestOf {
     using State = float;

@@ -26,9 +26,9 @@ struct ShortShare {
     int end[2];  // from `first` on
     bool has_end[2];
 
-    __device__ __forceinline__ ShortShare(int64_t rows, int length) {
+    __device__ __forceinline__ ShortShare(int64_t rows, int length, unsigned block = blockIdx.x) {
         const int lane = int(threadIdx.x) % L;
-        row = int64_t{blockIdx.x} * (blockDim.x / L) + int(threadIdx.x) / L;
+        row = int64_t{block} * (blockDim.x / L) + int(threadIdx.x) / L;
         is_there = row < rows;
         leads = is_there && lane == 0;
         const int64_t start = row * length;
@@ -63,20 +63,39 @@ struct ShortShare {
         return i < kPacked ? i / V * L * V + i % V : end[i - kPacked];
     }
 
+    // The share as it is stored.
     template <typename T>
-    __device__ __forceinline__ void load(const T* x, float outside, float (&tile)[kSize]) const {
-        const T* from = x + first;
+    struct Stored {
         Words<T, V> packs[P];
         T ends[2];
+
+        __device__ __forceinline__ float at(int i) const {
+            return to_float(i < kPacked ? packs[i / V].at(i % V) : ends[i - kPacked]);
+        }
+    };
+
+    // Asks for all of it; `outside` is what the row does not have.
+    template <typename T>
+    __device__ __forceinline__ Stored<T> asked(const T* x, float outside) const {
+        const T* from = x + first;
+        Stored<T> stored;
         #pragma unroll
         for (int u = 0; u < P; ++u) {
-            packs[u] = Words<T, V>(from_float<T>(outside));
-            if (u * L < left) packs[u] = reinterpret_cast<const Words<T, V>*>(from)[u * L];
+            stored.packs[u] = Words<T, V>(from_float<T>(outside));
+            if (u * L < left) stored.packs[u] = reinterpret_cast<const Words<T, V>*>(from)[u * L];
         }
         #pragma unroll
-        for (int i = kPacked; i < kSize; ++i) ends[i - kPacked] = has(i) ? from[place(i)] : from_float<T>(outside);
+        for (int i = kPacked; i < kSize; ++i) {
+            stored.ends[i - kPacked] = has(i) ? from[place(i)] : from_float<T>(outside);
+        }
+        return stored;
+    }
+
+    template <typename T>
+    __device__ __forceinline__ void load(const T* x, float outside, float (&tile)[kSize]) const {
+        const Stored<T> stored = asked(x, outside);
         #pragma unroll
-        for (int i = 0; i < kSize; ++i) tile[i] = to_float(i < kPacked ? packs[i / V].at(i % V) : ends[i - kPacked]);
+        for (int i = 0; i < kSize; ++i) tile[i] = stored.at(i);
     }
 
     // value(i) for each element that the row has.
@@ -126,7 +145,8 @@ struct ShortShape {
 
 // start(shape) for rows of up to kLongest packs, of which a lane holds up to kMost; otherwise() for longer ones, and
 // where vectors cannot be loaded.
-// kFine: with shapes of three packs too, each of which takes as long to build as one of four.
+// kFine: with shapes of three packs too, each of which takes as long to build as one of four. Rows that are not whole
+// packs have fewer: what a lane would save is little beside its ends.
 template <bool kWhole, int V, int kMost, int kLongest = 64, bool kFine = true, typename Start, typename Otherwise>
 cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
     if constexpr (V > 1) {
@@ -146,13 +166,15 @@ cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
             if (packs <= 64) return start(ShortShape<16, 4>{});
         }
         if constexpr (kLongest >= 128) {
-            if constexpr (kFine) {
+            if constexpr (kFine && kWhole) {
                 if (packs <= 96) return start(ShortShape<32, 3>{});
             }
             if (packs <= 128) return start(ShortShape<32, 4>{});
         }
         if constexpr (kLongest >= 256) {
-            if (packs <= 192) return start(ShortShape<32, 6>{});
+            if constexpr (kWhole) {
+                if (packs <= 192) return start(ShortShape<32, 6>{});
+            }
             if (packs <= 256) return start(ShortShape<32, 8>{});
         }
     }

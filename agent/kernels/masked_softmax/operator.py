@@ -159,10 +159,14 @@ def _gradients(
     scale, causal, start = settings[2:]
     if mask is None or not needed[1]:
         return (*_OPERATOR.backward(grad, y, scale, causal, start), None, None, None, None)
-    # The gradient of what is added to the scores, before the scale.
-    scores = _OPERATOR.backward(grad, y, 1.0, causal, start)[0]
+    # The gradient of what is added is that of the scores before the scale: the sum is taken of the scaled
+    # ones, which x needs too, and divided.
+    factor = scale if needed[0] and scale != 0 else 1.0
+    scores = _OPERATOR.backward(grad, y, factor, causal, start)[0]
     assert scores is not None
-    return (scores * scale if needed[0] else None, scores.sum_to_size(mask.shape), None, None, None)
+    total = scores.sum_to_size(mask.shape)
+    of_x = None if not needed[0] else scores if factor == scale else scores * scale
+    return (of_x, total if factor == 1 else total / factor, None, None, None)
 
 
 _OPERATOR = Operator(

@@ -37,6 +37,18 @@ struct Backward {
     int64_t device;
 };
 
+// What a kernel is given: the host's numbers, and floats that it would have to make of them.
+template <typename Arguments>
+struct Given : Arguments {
+    float own_weight, smoothing_weight, class_weight, z_weight;  // class_weight is 1 / length
+
+    explicit Given(const Arguments& args)
+        : Arguments(args), own_weight(float(1.0 - args.smoothing)), smoothing_weight(float(args.smoothing)),
+          class_weight(float(1.0 / double(args.length))), z_weight(float(args.z_loss)) {}
+};
+using GivenForward = Given<Forward>;
+using GivenBackward = Given<Backward>;
+
 constexpr int kShortPacks = 4;      // of a short row in a lane's registers, forward
 constexpr int kBackwardShort = 16;  // elements of one in them, backward
 constexpr int kPacks = 4;           // of a row, under way in one thread
@@ -50,7 +62,7 @@ constexpr unsigned kThreads = 256;
 // Of a row's threads the first alone asks for it, once they have asked for the row, so that none waits for a target
 // before it has loads under way.
 template <typename T>
-__device__ __forceinline__ float logit_of(const Forward& args, int64_t row, int64_t target) {
+__device__ __forceinline__ float logit_of(const GivenForward& args, int64_t row, int64_t target) {
     const bool known = target >= 0 && target < args.length;
     return known ? to_float(static_cast<const T*>(args.x)[row * args.length + target]) : NAN;
 }
@@ -58,14 +70,13 @@ __device__ __forceinline__ float logit_of(const Forward& args, int64_t row, int6
 // What becomes of a row, by one of its threads.
 template <typename T>
 __device__ __forceinline__ void store_loss(
-    const Forward& args, int64_t row, int64_t target, float own, Partition all, float sum) {
+    const GivenForward& args, int64_t row, int64_t target, float own, Partition all, float sum) {
     const float lse = level_of(all.max) + logf(all.sum);
     if (args.lse != nullptr) args.lse[row] = lse;
-    const float share = float(args.smoothing);
     // Of differences, so that a large common offset costs no digits.
-    float loss = (1.0f - share) * (lse - own);
-    if (share != 0.0f) loss += share * (lse - sum / float(args.length));
-    loss = target == args.ignored ? 0.0f : loss + float(args.z_loss) * lse * lse;
+    float loss = args.own_weight * (lse - own);
+    if (args.smoothing_weight != 0.0f) loss += args.smoothing_weight * (lse - sum * args.class_weight);
+    loss = target == args.ignored ? 0.0f : loss + args.z_weight * lse * lse;
     if (args.narrow) {
         static_cast<T*>(args.loss)[row] = from_float<T>(loss);
     } else {
@@ -74,14 +85,14 @@ __device__ __forceinline__ void store_loss(
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads) short_losses(Forward args) {
+__global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args) {
     await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     const int64_t target = share.leads ? args.target[share.row] : 0;
     float tile[share.kSize], sum = 0.0f;
     share.load(static_cast<const T*>(args.x), -INFINITY, tile);
     const float own = share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
-    if (args.smoothing != 0.0) {
+    if (args.smoothing_weight != 0.0f) {
         #pragma unroll
         for (int i = 0; i < share.kSize; ++i) {
             if (share.has(i)) sum += tile[i];
@@ -93,7 +104,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_losses(Forward args) {
 }
 
 template <bool kWhole, int P, typename T, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
+__global__ void __launch_bounds__(kWarp* kMaxWarps) losses(GivenForward args) {
     await_earlier();
     constexpr int N = P * V;
     __shared__ Partition of_warp[kMaxWarps];
@@ -114,7 +125,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
         float tile[N];
         load_tile(from + first, row.packs - first, step, 1, tile);
         const int here = int(min(row.packs - first, int64_t{P} * step));
-        if (args.smoothing != 0.0) {
+        if (args.smoothing_weight != 0.0f) {
             #pragma unroll
             for (int i = 0; i < N; ++i) {
                 if (i / V * step < here) sum += tile[i];
@@ -125,7 +136,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
     const float own = leads ? logit_of<T>(args, index, target) : 0.0f;
     if (!kWhole) all = add_tile<T>(all, of_end);
     all = Block::merged(all, of_warp);
-    if (args.smoothing != 0.0) sum = Block::summed(sum, of_sum);
+    if (args.smoothing_weight != 0.0f) sum = Block::summed(sum, of_sum);
     if (leads) store_loss<T>(args, index, target, own, all, sum);
 }
 
@@ -134,10 +145,10 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
 struct Slope {
     float lse, factor, everywhere, there;
 
-    __device__ __forceinline__ Slope(const Backward& args, float given, float lse) : lse(lse) {
-        factor = given * (1.0f + 2.0f * float(args.z_loss) * lse);
-        everywhere = given * float(args.smoothing) / float(args.length);
-        there = given * (1.0f - float(args.smoothing));
+    __device__ __forceinline__ Slope(const GivenBackward& args, float given, float lse) : lse(lse) {
+        factor = given * (1.0f + 2.0f * args.z_weight * lse);
+        everywhere = given * args.smoothing_weight * args.class_weight;
+        there = given * args.own_weight;
     }
 
     template <typename T>
@@ -152,7 +163,7 @@ struct Slope {
 };
 
 template <typename T>
-__device__ __forceinline__ float gradient_of(const Backward& args, int64_t row) {
+__device__ __forceinline__ float gradient_of(const GivenBackward& args, int64_t row) {
     return args.narrow ? to_float(static_cast<const T*>(args.dloss)[row]) : static_cast<const float*>(args.dloss)[row];
 }
 
@@ -164,9 +175,9 @@ __device__ __forceinline__ int place_of(int64_t target, int64_t length) {
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads) short_slopes(Backward args) {
+__global__ void __launch_bounds__(kLanesThreads) short_slopes(GivenBackward args) {
     await_earlier();
-    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length), block_from_last());
     if (!share.is_there) return;
     const int64_t target = args.target[share.row];
     const float given = gradient_of<T>(args, share.row), lse = args.lse[share.row];
@@ -180,46 +191,56 @@ __global__ void __launch_bounds__(kLanesThreads) short_slopes(Backward args) {
     });
 }
 
-// Of a row of which a thread has one pack (kOnce) that is asked for before the target is known.
+// Of a row of which a thread has one pack (kOnce) that is asked for before the target is known; two at a time otherwise.
 template <bool kWhole, bool kOnce, typename T, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
+__global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(GivenBackward args) {
     await_earlier();
-    const int64_t index = row_here();
+    const int64_t index = Block::row_from_last();
     if (index >= args.rows) return;
     const Row row = row_at<kWhole, V>(index, args.length);
     const auto* x = static_cast<const T*>(args.x);
     auto* dx = static_cast<T*>(args.dx);
     const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
     auto* to = reinterpret_cast<Pack<T, V>*>(dx + row.first);
-    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    const int thread = int(blockIdx.y * blockDim.x + threadIdx.x), threads = int(gridDim.y * blockDim.x);
+    const int64_t end = end_at<kWhole, V>(row, thread);
     const int64_t target = args.target[index];
     const float given = gradient_of<T>(args, index), lse = args.lse[index];
     const T of_end = end >= 0 ? x[end] : T{};
-    Pack<T, V> once = {};
-    if (kOnce && threadIdx.x < row.packs) once = from[threadIdx.x];
-    const bool counts = target != args.ignored;
+    Pack<T, V> pack = {}, second;
+    if (kOnce && thread < row.packs) pack = from[thread];
+    if (target == args.ignored) {
+        if (end >= 0) dx[end] = T{};
+        for (int64_t place = thread; place < row.packs; place += threads) to[place] = Pack<T, V>{};
+        return;
+    }
     const Slope slope(args, given, lse);
     const int64_t chosen = index * args.length + target;
-    if (end >= 0) dx[end] = counts ? slope.made(of_end, end == chosen) : T{};
-    const auto put = [&](int64_t place, Pack<T, V> pack) {
-        const int64_t of_target = chosen - row.first - place * V;
-        const int there = of_target >= 0 && of_target < V ? int(of_target) : kNowhere;
-        if (counts) {
+    if (end >= 0) dx[end] = slope.made(of_end, end == chosen);
+    // One pack of all has the target: the others do without comparisons.
+    const int64_t from_first = chosen - row.first, of_target = from_first >= 0 ? from_first / V : -1;
+    const auto put = [&](int64_t place, const Pack<T, V>& given) {
+        float values[V];
+        #pragma unroll
+        for (int k = 0; k < V; ++k) values[k] = slope.template of<T>(to_float(given.v[k]), false);
+        if (place == of_target) {
             #pragma unroll
-            for (int k = 0; k < V; ++k) pack.v[k] = slope.made(pack.v[k], k == there);
-        } else {
-            pack = {};
+            for (int k = 0; k < V; ++k) values[k] -= k == int(from_first % V) ? slope.there : 0.0f;
         }
-        to[place] = pack;
+        Pack<T, V> made;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) made.v[k] = from_float<T>(values[k]);
+        to[place] = made;
     };
     if constexpr (kOnce) {
-        if (threadIdx.x < row.packs) put(threadIdx.x, once);
+        if (thread < row.packs) put(thread, pack);
     } else {
-        #pragma unroll 2
-        for (int64_t place = threadIdx.x; place < row.packs; place += blockDim.x) {
-            Pack<T, V> pack = {};
-            if (counts) pack = from[place];
+        for (int64_t place = thread; place < row.packs; place += 2 * threads) {
+            const bool are_two = place + threads < row.packs;
+            pack = from[place];
+            if (are_two) second = from[place + threads];
             put(place, pack);
+            if (are_two) put(place + threads, second);
         }
     }
 }
@@ -228,42 +249,45 @@ template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     const auto start = [&](auto kernel, unsigned grid, dim3 block) {
-        return launched(kernel, grid, block, args.stream, args);
+        return launched(kernel, grid, block, args.stream, GivenForward(args));
     };
     return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp>(
         packs,
         [&](auto shape) {
             const auto kernel = short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>;
-            return launched_by_lanes(shape, kernel, args.rows, args.stream, args);
+            return launched_by_lanes(shape, kernel, args.rows, args.stream, GivenForward(args));
         },
         [&] {
             const int64_t each = packs_at_once(args.rows, packs, kPacks);
             const unsigned threads = block_for(packs, each == 1 ? 1 : kPacks);
             const dim3 block = rows_block(args.rows < kManyRows ? threads : std::min(threads, kThreads));
             const unsigned grid = rows_grid(args.rows, block);
-            if (each == 1) return start(losses<kWhole, 1, T, V>, grid, block);
-            return start(losses<kWhole, kPacks, T, V>, grid, block);
+            if constexpr (V > 1) {
+                if (each == 1) return start(losses<kWhole, 1, T, V>, grid, block);
+            }
+            return start(losses<V == 1, kPacks, T, V>, grid, block);
         });
 }
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
-        return launched(kernel, grid, block, args.stream, args);
-    };
     return by_lanes<kWhole, V, kBackwardShort / V>(
         packs,
         [&](auto shape) {
             const auto kernel = short_slopes<kWhole, shape.kLanes, shape.kPacks, T, V>;
-            return launched_by_lanes(shape, kernel, args.rows, args.stream, args);
+            return launched_by_lanes(shape, kernel, args.rows, args.stream, GivenBackward(args));
         },
         [&] {
-            const bool few = are_few(args.rows, packs);
-            const dim3 block = rows_block(block_for(packs, few ? 1 : kPacks));
-            const unsigned grid = rows_grid(args.rows, block);
-            if (few && packs <= kBlockPacks) return start(slopes<kWhole, true, T, V>, grid, block);
-            return start(slopes<kWhole, false, T, V>, grid, block);
+            const SharedRows shape = shared_rows(args.rows, packs, kPacks);
+            const bool once = packs <= int64_t{shape.block.x} * shape.grid.y;
+            const auto start = [&](auto kernel) {
+                return launched(kernel, shape.grid, shape.block, args.stream, GivenBackward(args));
+            };
+            if constexpr (V > 1) {
+                if (once) return start(slopes<kWhole, true, T, V>);
+            }
+            return start(slopes<V == 1, false, T, V>);
         });
 }
 

@@ -1,13 +1,8 @@
 // log(sum(exp(x))) of [outer, length, inner] over length, forward and backward; one read of x.
 #pragma once
 
-#include <type_traits>
-
-#include "../../csrc/short_rows.cuh"
-
-#ifndef KW_PORTABLE_ONLY
 #include "../../csrc/cluster_rows.cuh"
-#endif
+#include "../../csrc/short_rows.cuh"
 
 namespace kernelwright::logsumexp {
 
@@ -33,26 +28,20 @@ struct Backward {
     int64_t device;
 };
 
-constexpr int kThreads = 256;  // of a block that takes a row, at most
-constexpr int kBlocks = 4;     // on an SM, of those that take most registers
-
-template <typename Team>
-constexpr int kThreadsOf = std::is_same_v<Team, Block> ? kThreads : kWarp * kMaxWarps;
-template <typename Team>
-constexpr int kBlocksOf = std::is_same_v<Team, Block> ? kBlocks : 1;
+constexpr int kThreads = 256;  // of a block that takes a row by itself, at most
 
 // Elements that a thread has under way.
 template <int V>
 constexpr int kUnderWay = V == 1 ? kTile : 2 * kTile;
 
-// Packs of 16-bit elements that a lane takes of a row, so many at once, where a warp takes the row: of rows that short
-// a block for each would take longer to launch than to read.
+// Packs of 16-bit elements that a lane takes of a row where a warp takes the row: of rows that short a block for each
+// would take longer to launch than to read.
 constexpr int kLanePacks = 8;
-constexpr int kLaneTile = 4;
 
 // So many columns keep the SMs busy with a thread each, which takes up to so many elements.
 constexpr int64_t kManyColumns = 65536;
 constexpr int64_t kManyLength = 256;
+constexpr int kColumnRows = 8;  // that it has under way
 
 constexpr int kShortHeld = 32;      // elements of a short row in a lane's registers
 constexpr int kBackwardShort = 16;  // the same backward
@@ -76,8 +65,8 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
     if (exact != nullptr) exact[share.row] = result;
 }
 
-template <bool kWhole, typename Team, int P, typename T, int V>
-__global__ void __launch_bounds__(kThreadsOf<Team>, kBlocksOf<Team>) rows(
+template <bool kWhole, int P, typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) rows(
     const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length) {
     await_earlier();
     __shared__ Partition of_warp[kMaxWarps];
@@ -112,18 +101,37 @@ __global__ void columns(
     if (exact != nullptr) exact[at] = result_of(all);
 }
 
-// A thread takes a whole column.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) many_columns(
-    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner,
-    int64_t count) {
+// A thread takes V neighbouring columns, kColumnRows of their elements at once.
+template <typename T, int V>
+__global__ void __launch_bounds__(kWholeColumnThreads) many_columns(
+    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
-    const int64_t column = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-    if (column >= count) return;
-    const auto* top = reinterpret_cast<const Pack<T, 1>*>(x) + column / inner * length * inner + column % inner;
-    const Partition all = partition<kTile>(top, 0, length, 1, inner);
-    y[column] = from_float<T>(result_of(all));
-    if (exact != nullptr) exact[column] = result_of(all);
+    const WholeColumns here(length, inner);
+    if (here.number >= count) return;
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x) + here.first;
+    Partition all[V];
+    #pragma unroll
+    for (Partition& one : all) one = {-INFINITY, 0.0f};
+    for (int left = int(length); left > 0; left -= kColumnRows, from += kColumnRows * inner) {
+        Pack<T, V> packs[kColumnRows];
+        #pragma unroll
+        for (int i = 0; i < kColumnRows; ++i) {
+            if (i < left) packs[i] = from[i * inner];
+        }
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            float tile[kColumnRows];
+            #pragma unroll
+            for (int i = 0; i < kColumnRows; ++i) tile[i] = i < left ? to_float(packs[i].v[k]) : -INFINITY;
+            all[k] = add_tile<T>(all[k], tile);
+        }
+    }
+    Pack<T, V> results;
+    Pack<float, V> unrounded;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) results.v[k] = from_float<T>(unrounded.v[k] = result_of(all[k]));
+    reinterpret_cast<Pack<T, V>*>(y)[here.number] = results;
+    if (exact != nullptr) reinterpret_cast<Pack<float, V>*>(exact)[here.number] = unrounded;
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
@@ -131,7 +139,7 @@ __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
     const T* dy, const T* x, const float* exact, T* __restrict__ dx,
     int64_t count, int64_t length) {
     await_earlier();
-    const ShortShare<kWhole, L, P, V> share(count, int(length));
+    const ShortShare<kWhole, L, P, V> share(count, int(length), block_from_last());
     if (!share.is_there) return;
     const float scale = to_float(dy[share.row]), result = exact[share.row];
     float tile[share.kSize];
@@ -144,17 +152,18 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const T* dy, const T* x, const float* exact, T* __restrict__ dx,
     int64_t count, int64_t length) {
     await_earlier();
-    const int64_t index = row_here();
+    const int64_t index = Block::row_from_last();
     if (index >= count) return;
+    const int thread = int(blockIdx.y * blockDim.x + threadIdx.x), threads = int(gridDim.y * blockDim.x);
     const float scale = to_float(dy[index]);
     const float result = exact[index];
     const Row row = row_at<kWhole, V>(index, length);
     const auto slope = [&](T value) { return from_float<T>(scale * exp_for<T>(to_float(value) - result)); };
-    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    const int64_t end = end_at<kWhole, V>(row, thread);
     if (end >= 0) dx[end] = slope(x[end]);
     const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
     auto* to = reinterpret_cast<Pack<T, V>*>(dx + row.first);
-    for (int64_t at = threadIdx.x; at < row.packs; at += blockDim.x) {
+    for (int64_t at = thread; at < row.packs; at += threads) {
         Pack<T, V> pack = from[at];
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = slope(pack.v[k]);
@@ -167,10 +176,11 @@ __global__ void backward_columns(
     const T* dy, const T* x, const float* exact, T* __restrict__ dx,
     int64_t length, int64_t inner) {
     await_earlier();
-    const Column here = column_here(length, inner);
+    const unsigned block = block_from_last();
+    const Column here = column_here(length, inner, block);
     if (!here.inside) return;
     const int64_t groups = (inner + kWarp - 1) / kWarp;
-    const int64_t of_column = blockIdx.x / groups * inner + blockIdx.x % groups * kWarp + threadIdx.x;
+    const int64_t of_column = block / groups * inner + block % groups * kWarp + threadIdx.x;
     const float scale = to_float(dy[of_column]);
     const float result = exact[of_column];
     for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
@@ -179,19 +189,32 @@ __global__ void backward_columns(
     }
 }
 
-// A thread takes a whole column.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) backward_many_columns(
+// A thread takes V neighbouring columns.
+template <typename T, int V>
+__global__ void __launch_bounds__(kWholeColumnThreads) backward_many_columns(
     const T* dy, const T* x, const float* exact, T* __restrict__ dx, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
-    const int64_t column = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-    if (column >= count) return;
-    const float scale = to_float(dy[column]), result = exact[column];
-    const int64_t first = column / inner * length * inner + column % inner;
-    #pragma unroll 8
-    for (int i = 0; i < int(length); ++i) {
-        const int64_t at = first + i * inner;
-        dx[at] = from_float<T>(scale * exp_for<T>(to_float(x[at]) - result));
+    const WholeColumns here(length, inner, block_from_last());
+    if (here.number >= count) return;
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x) + here.first;
+    auto* to = reinterpret_cast<Pack<T, V>*>(dx) + here.first;
+    const auto scale = reinterpret_cast<const Pack<T, V>*>(dy)[here.number];
+    const auto result = reinterpret_cast<const Pack<float, V>*>(exact)[here.number];
+    for (int left = int(length); left > 0; left -= kColumnRows, from += kColumnRows * inner, to += kColumnRows * inner) {
+        Pack<T, V> packs[kColumnRows];
+        #pragma unroll
+        for (int i = 0; i < kColumnRows; ++i) {
+            if (i < left) packs[i] = from[i * inner];
+        }
+        #pragma unroll
+        for (int i = 0; i < kColumnRows; ++i) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                const float slope = to_float(scale.v[k]) * exp_for<T>(to_float(packs[i].v[k]) - result.v[k]);
+                packs[i].v[k] = from_float<T>(slope);
+            }
+            if (i < left) to[i * inner] = packs[i];
+        }
     }
 }
 
@@ -202,35 +225,34 @@ bool are_many_columns(const Arguments& args) {
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
-    const int64_t packs = args.length / V;
-    const auto* x = static_cast<const T*>(args.x);
-    auto* y = static_cast<T*>(args.y);
-#ifndef KW_PORTABLE_ONLY
-    if (lack_blocks(args.outer, packs) && has_clusters(args.device)) {
-        const unsigned threads = block_for(packs_of_block(packs, kMaxCluster), 2);
-        return start_clusters(
-            rows<kWhole, Cluster, 2, T, V>, kMaxCluster, args.outer, threads, args.stream, x, y, args.exact, args.outer,
-            args.length);
-    }
-#endif
-    const auto start = [&](auto kernel, unsigned threads) {
-        const dim3 block = rows_block(std::min<unsigned>(threads, kThreads));
-        return launched(
-            kernel, rows_grid(args.outer, block), block, args.stream, x, y, args.exact, args.outer, args.length);
-    };
     constexpr int kMost = kUnderWay<V> / V;
-    const int64_t each = packs_at_once(args.outer, packs, kMost);
-    if (each == 1) return start(rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
-    if (each == 2) return start(rows<kWhole, Block, 2, T, V>, block_for(packs, 2));
-    if (V > kVector<float> && packs <= kLanePacks * kWarp) return start(rows<kWhole, Block, kLaneTile, T, V>, kWarp);
-    return start(rows<kWhole, Block, kMost, T, V>, block_for(packs, kMost));
+    const int64_t packs = args.length / V;
+    const auto start = [&](auto kernel, unsigned threads, int64_t blocks = 1) {
+        return start_teams(
+            kernel, blocks, args.outer, rows_block(threads), args.stream, static_cast<const T*>(args.x),
+            static_cast<T*>(args.y), args.exact, args.outer, args.length);
+    };
+    if constexpr (V > 1) {
+        if (lack_blocks(args.outer, packs) && has_clusters(args.device)) {
+            const unsigned threads = block_for(packs_of_block(packs, kMaxCluster), 2);
+            return start(rows<kWhole, 2, T, V>, threads, kMaxCluster);
+        }
+        const int64_t each = packs_at_once(args.outer, packs, kMost);
+        if (each <= 2) {
+            const unsigned threads = std::min<unsigned>(block_for(packs, each), kThreads);
+            return each == 1 ? start(rows<kWhole, 1, T, V>, threads) : start(rows<kWhole, 2, T, V>, threads);
+        }
+    }
+    const bool are_short = V > kVector<float> && packs <= kLanePacks * kWarp;
+    const unsigned threads = are_short ? kWarp : std::min<unsigned>(block_for(packs, kMost), kThreads);
+    return start(rows<V == 1, kMost, T, V>, threads);
 }
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     constexpr int kMost = kShortHeld / V;
     const int64_t packs = args.length / V;
-    if (packs > 4 * kWarp && are_few(args.outer, packs)) return launch_long_rows<kWhole, T, V>(args);
+    if (V == 1 || (packs > 4 * kWarp && are_few(args.outer, packs))) return launch_long_rows<kWhole, T, V>(args);
     return by_lanes<kWhole, V, kMost, kMost * kWarp>(
         packs,
         [&](auto shape) {
@@ -246,10 +268,15 @@ inline cudaError_t forward(const Forward& args) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
         if (are_many_columns(args)) {
-            const int64_t count = args.outer * args.inner;
-            return launched(
-                many_columns<T>, unsigned((count + kThreads - 1) / kThreads), kThreads, args.stream,
-                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.length, args.inner, count);
+            const auto start = [&](auto kernel, int beside) {
+                const int64_t inner = args.inner / beside, count = args.outer * inner;
+                return launched(
+                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.x),
+                    static_cast<T*>(args.y), args.exact, args.length, inner, count);
+            };
+            constexpr int kMany = kBeside<T>;
+            const bool fit = args.inner % kMany == 0 && aligned(args.x) && aligned(args.y) && aligned(args.exact);
+            return fit ? start(many_columns<T, kMany>, kMany) : start(many_columns<T, 1>, 1);
         }
         if (args.inner > 1) {
             return launched(
@@ -276,10 +303,10 @@ cudaError_t launch_backward_rows(const Backward& args) {
                 shape, kernel, args.outer, args.stream, dy, x, args.exact, dx, args.outer, args.length);
         },
         [&] {
-            const dim3 block = rows_block(block_for(packs, are_few(args.outer, packs) ? 1 : kBackwardPacks));
+            const SharedRows shape = shared_rows(args.outer, packs, kBackwardPacks);
             return launched(
-                backward_rows<kWhole, T, V>, rows_grid(args.outer, block), block, args.stream, dy, x, args.exact, dx,
-                args.outer, args.length);
+                backward_rows<V == 1, T, V>, shape.grid, shape.block, args.stream, dy, x, args.exact, dx, args.outer,
+                args.length);
         });
 }
 
@@ -288,11 +315,16 @@ inline cudaError_t backward(const Backward& args) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
         if (are_many_columns(args)) {
-            const int64_t count = args.outer * args.inner;
-            return launched(
-                backward_many_columns<T>, unsigned((count + kThreads - 1) / kThreads), kThreads, args.stream,
-                static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
-                args.length, args.inner, count);
+            const auto start = [&](auto kernel, int beside) {
+                const int64_t inner = args.inner / beside, count = args.outer * inner;
+                return launched(
+                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.dy),
+                    static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx), args.length, inner, count);
+            };
+            constexpr int kMany = kBeside<T>;
+            const bool fit = args.inner % kMany == 0 && aligned(args.dy) && aligned(args.x) && aligned(args.exact) &&
+                             aligned(args.dx);
+            return fit ? start(backward_many_columns<T, kMany>, kMany) : start(backward_many_columns<T, 1>, 1);
         }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));

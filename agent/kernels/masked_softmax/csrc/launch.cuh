@@ -182,28 +182,25 @@ __device__ __forceinline__ void store_probabilities(
     }
 }
 
-// The scores of a share of a short row, apply(score, element of the mask) of each; the row's mask begins at `mask`.
-template <typename T, bool kWhole, int L, int P, int V, typename Element, int N, typename Apply>
-__device__ __forceinline__ void load_masked(
-    const GivenForward& args, const ShortShare<kWhole, L, P, V>& share, const Element* mask, float (&tile)[N],
-    Apply apply) {
+// The mask of a share of a short row, whose first element is at `mask`: apply(i, element) for each that the row has.
+// Where rows are not whole packs, those of the mask begin elsewhere and are read by elements.
+template <bool kWhole, int L, int P, int V, typename Element, typename Apply>
+__device__ __forceinline__ void with_mask(
+    const ShortShare<kWhole, L, P, V>& share, const Element* mask, Apply apply) {
     const Element* from = mask + share.at;
-    const auto* x = static_cast<const T*>(args.x);
-    const float scale = float(args.scale);
+    constexpr int N = share.kSize;
     if constexpr (kWhole) {
         Words<Element, V> read[P];
         #pragma unroll
         for (int u = 0; u < P; ++u) {
             if (u * L < share.left) read[u] = reinterpret_cast<const Words<Element, V>*>(from)[u * L];
         }
-        share.load(x, 0.0f, tile);
         #pragma unroll
-        for (int i = 0; i < N; ++i) tile[i] = apply(scale * tile[i], read[i / V].at(i % V));
+        for (int i = 0; i < N; ++i) apply(i, read[i / V].at(i % V));
     } else {
-        share.load(x, 0.0f, tile);
         #pragma unroll
         for (int i = 0; i < N; ++i) {
-            if (share.has(i)) tile[i] = apply(scale * tile[i], from[share.place(i)]);
+            if (share.has(i)) apply(i, from[share.place(i)]);
         }
     }
 }
@@ -216,18 +213,20 @@ __global__ void __launch_bounds__(kLanesThreads, 4) short_rows(GivenForward args
     const int keys = share.is_there ? visible_keys(args, share.row) : 0;
     const auto seen = share.up_to(keys);
     const int64_t masked = share.is_there ? masked_at(args, share.row) : 0;
+    const auto scores = seen.asked(static_cast<const T*>(args.x), 0.0f);
+    const float scale = float(args.scale);
     float tile[N];
     if (args.kind == kNamed) {
-        const auto apply = [](float score, unsigned char named) { return named ? score : -INFINITY; };
-        load_masked<T>(args, seen, static_cast<const unsigned char*>(args.mask) + masked, tile, apply);
+        with_mask(seen, static_cast<const unsigned char*>(args.mask) + masked, [&](int i, unsigned char named) {
+            tile[i] = named ? scale * scores.at(i) : -INFINITY;
+        });
     } else if (args.kind == kAdded) {
-        const auto apply = [](float score, T added) { return score + to_float(added); };
-        load_masked<T>(args, seen, static_cast<const T*>(args.mask) + masked, tile, apply);
+        with_mask(seen, static_cast<const T*>(args.mask) + masked, [&](int i, T added) {
+            tile[i] = scale * scores.at(i) + to_float(added);
+        });
     } else {
-        const float scale = float(args.scale);
-        seen.load(static_cast<const T*>(args.x), 0.0f, tile);
         #pragma unroll
-        for (int i = 0; i < N; ++i) tile[i] *= scale;
+        for (int i = 0; i < N; ++i) tile[i] = scale * scores.at(i);
     }
     // Of most rows every lane has all of its packs.
     if (!kWhole || seen.left <= (P - 1) * L || seen.at + ((P - 1) * L + 1) * V > keys) {
@@ -244,8 +243,7 @@ template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kThreads) resident_rows(GivenForward args) {
     await_earlier();
     __shared__ Partition of_warp[kMaxWarps];
-    if (row_here() >= args.rows) return;
-    const Scores scores = scores_at<kWhole, V>(args, row_here());
+    const Scores scores = scores_at<kWhole, V>(args, blockIdx.x);
     const int64_t end = end_at<kWhole, V>(scores.row, threadIdx.x);
     float tile[P * V], of_end[1] = {score_at<T>(args, scores, end)};
     load_scores<kWhole, T, V>(args, scores, threadIdx.x, tile);
@@ -296,7 +294,7 @@ __device__ __forceinline__ float product(const Pack<T, V>& a, const Pack<T, V>& 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(GivenBackward args) {
     await_earlier();
-    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length), block_from_last());
     const auto seen = share.up_to(share.is_there ? visible_keys(args, share.row) : 0);
     float of_dy[share.kSize], of_y[share.kSize];
     seen.load(static_cast<const T*>(args.dy), 0.0f, of_dy);
@@ -314,7 +312,7 @@ template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(GivenBackward args) {
     await_earlier();
     __shared__ float of_warp[kMaxWarps];
-    const int64_t index = row_here();
+    const int64_t index = Block::row_from_last();
     if (index >= args.rows) return;
     const Row row = row_at<kWhole, V>(index, args.length);
     const int keys = visible_keys(args, index), packs = int(row.packs);
@@ -379,12 +377,12 @@ cudaError_t launch_rows(const Forward& args) {
             return launched_by_lanes(shape, kernel, args.rows, args.stream, given(args));
         },
         [&] {
-            constexpr int kShort = kTile / V, kMost = kHeld / V;
-            const dim3 block = packs <= kWarp * kShort ? rows_block(kWarp) : rows_block(block_for(packs, kMost));
-            const unsigned grid = rows_grid(args.rows, block);
-            if (packs <= kWarp * kShort) return start(resident_rows<kWhole, kShort, T, V>, grid, block);
-            if (packs <= kThreads * kMost) return start(resident_rows<kWhole, kMost, T, V>, grid, block);
-            return start(streamed_rows<kWhole, T, V>, unsigned(args.rows), kThreads);
+            if constexpr (V > 1) {
+                constexpr int kMost = kHeld / V;
+                const dim3 block = block_for(packs, kMost);
+                if (packs <= kThreads * kMost) return start(resident_rows<kWhole, kMost, T, V>, args.rows, block);
+            }
+            return start(streamed_rows<kWhole, T, V>, args.rows, std::min<unsigned>(block_for(packs, kTile / V), kThreads));
         });
 }
 
@@ -403,7 +401,7 @@ cudaError_t launch_rows(const Backward& args) {
         },
         [&] {
             const dim3 block = rows_block(block_for(packs, kMost));
-            return start(backward_rows<kWhole, kMost, T, V>, rows_grid(args.rows, block), block);
+            return start(backward_rows<V == 1, kMost, T, V>, rows_grid(args.rows, block), block);
         });
 }
 

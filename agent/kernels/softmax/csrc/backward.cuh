@@ -40,7 +40,7 @@ template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
     const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int length) {
     await_earlier();
-    const ShortShare<kWhole, L, P, V> share(rows, length);
+    const ShortShare<kWhole, L, P, V> share(rows, length, block_from_last());
     float of_dy[share.kSize], of_y[share.kSize];
     share.load(dy, 0.0f, of_dy);
     share.load(y, 0.0f, of_y);
@@ -52,12 +52,12 @@ __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
 }
 
 // The first P packs of each thread stay in registers; what is behind them in a row (kRest) is read again.
-template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
+template <bool kWhole, bool kRest, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int64_t length) {
     await_earlier();
     __shared__ float of_warp[kMaxWarps];
-    const int64_t index = Team::row();
+    const int64_t index = Team::row_from_last();
     if (index >= rows) return;
     const int thread = Team::thread(), step = Team::threads();
     const Row row = row_at<kWhole, V>(index, length);
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
     const T* dy, const T* y, T* __restrict__ dx, int64_t length, int64_t inner) {
     await_earlier();
     __shared__ float of_warp[kColumnWarps][kWarp];
-    const Column here = column_here(length, inner);
+    const Column here = column_here(length, inner, block_from_last());
     const int64_t left = here.inside ? length - threadIdx.y : 0, first = here.base + threadIdx.y * inner;
     const int step = int(blockDim.y);
     const int64_t apart = step * inner;
@@ -137,57 +137,62 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
     }
 }
 
-// A thread has a whole column of each in its registers.
-template <int N, typename T>
-__global__ void __launch_bounds__(kColumnThreads) backward_short_columns(
+// A thread has V neighbouring columns of each in its registers.
+template <int N, typename T, int V>
+__global__ void __launch_bounds__(kWholeColumnThreads) backward_short_columns(
     const T* dy, const T* y, T* __restrict__ dx, int64_t length, int64_t inner, int64_t count) {
     await_earlier();
-    const int64_t column = int64_t{blockIdx.x} * kColumnThreads + threadIdx.x;
-    if (column >= count) return;
-    const int64_t first = column / inner * length * inner + column % inner;
-    float of_dy[N], of_y[N], sum = 0.0f;
+    const WholeColumns here(length, inner, block_from_last());
+    if (here.number >= count) return;
+    const auto* of_dy = reinterpret_cast<const Pack<T, V>*>(dy) + here.first;
+    const auto* of_y = reinterpret_cast<const Pack<T, V>*>(y) + here.first;
+    auto* of_dx = reinterpret_cast<Pack<T, V>*>(dx) + here.first;
+    Pack<T, V> dy_tile[N], y_tile[N];
     #pragma unroll
     for (int i = 0; i < N; ++i) {
-        of_dy[i] = i < length ? to_float(dy[first + i * inner]) : 0.0f;
-        of_y[i] = i < length ? to_float(y[first + i * inner]) : 0.0f;
+        dy_tile[i] = y_tile[i] = Pack<T, V>{};
+        if (i < length) {
+            dy_tile[i] = of_dy[i * inner];
+            y_tile[i] = of_y[i * inner];
+        }
     }
-    #pragma unroll
-    for (int i = 0; i < N; ++i) sum += of_dy[i] * of_y[i];
+    float sum[V] = {};
     #pragma unroll
     for (int i = 0; i < N; ++i) {
-        if (i < length) dx[first + i * inner] = from_float<T>((of_dy[i] - sum) * of_y[i]);
+        #pragma unroll
+        for (int k = 0; k < V; ++k) sum[k] += to_float(dy_tile[i].v[k]) * to_float(y_tile[i].v[k]);
+    }
+    keep_stored(dy_tile);
+    keep_stored(y_tile);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        Pack<T, V> pack;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            pack.v[k] = from_float<T>((to_float(dy_tile[i].v[k]) - sum[k]) * to_float(y_tile[i].v[k]));
+        }
+        if (i < length) of_dx[i * inner] = pack;
     }
 }
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_long_rows(const Backward& args) {
     constexpr int kMost = kBackwardPacks;
-    const int64_t packs = args.length / V;
     const auto* dy = static_cast<const T*>(args.dy);
     const auto* y = static_cast<const T*>(args.y);
     auto* dx = static_cast<T*>(args.dx);
-#ifndef KW_PORTABLE_ONLY
-    if constexpr (V > 1) {
-        const int64_t blocks = cluster_for(args.outer, packs, kMost, kMaxCluster, args.device);
-        if (blocks > 1) {
-            const int64_t of_block = packs_of_block(packs, blocks);
-            const unsigned threads = block_for(of_block, of_block <= kBlockPacks ? 1 : kMost);
-            return start_clusters(
-                backward_rows<kWhole, Cluster, false, kMost, T, V>, blocks, args.outer, threads, args.stream, dy, y,
-                dx, args.outer, args.length);
-        }
-    }
-#endif
-    const auto start = [&](auto kernel, dim3 block) {
-        return launched(kernel, rows_grid(args.outer, block), block, args.stream, dy, y, dx, args.outer, args.length);
-    };
-    const int64_t each = packs_at_once(args.outer, packs, kMost);
+    const int64_t blocks = V == 1 ? 1 : cluster_for(args.outer, args.length / V, kMost, kMaxCluster, args.device);
+    const int64_t packs = packs_of_block(args.length / V, blocks);
+    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : packs <= kBlockPacks ? 1 : kMost;
     const dim3 block = rows_block(block_for(packs, each));
+    const auto start = [&](auto kernel) {
+        return start_teams(kernel, blocks, args.outer, block, args.stream, dy, y, dx, args.outer, args.length);
+    };
     if constexpr (V > 1) {
-        if (each == 1) return start(backward_rows<kWhole, Block, false, 1, T, V>, block);
-        if (packs <= kMost * kBlockPacks) return start(backward_rows<kWhole, Block, false, kMost, T, V>, block);
+        if (each == 1) return start(backward_rows<kWhole, false, 1, T, V>);
+        if (packs <= kMost * kBlockPacks) return start(backward_rows<false, false, kMost, T, V>);
     }
-    return start(backward_rows<kWhole, Block, true, kMost, T, V>, block);
+    return start(backward_rows<V == 1, true, kMost / 2, T, V>);
 }
 
 template <bool kWhole, typename T, int V>
@@ -207,16 +212,17 @@ inline cudaError_t backward(const Backward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        if (are_short_columns(args)) {
-            const int64_t count = args.outer * args.inner;
+        constexpr int kMany = kBeside<T>;
+        const bool are_aligned = aligned(args.dy) && aligned(args.y) && aligned(args.dx);
+        if (are_short_columns(args) && args.inner % kMany == 0 && are_aligned) {
             const auto start = [&](auto kernel) {
+                const int64_t inner = args.inner / kMany, count = args.outer * inner;
                 return launched(
-                    kernel, unsigned((count + kColumnThreads - 1) / kColumnThreads), kColumnThreads, args.stream,
-                    static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx),
-                    args.length, args.inner, count);
+                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.dy),
+                    static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length, inner, count);
             };
-            if (args.length <= kShortColumn / 4) return start(backward_short_columns<kShortColumn / 4, T>);
-            return start(backward_short_columns<kShortColumn, T>);
+            if (args.length <= kShortColumn / 4) return start(backward_short_columns<kShortColumn / 4, T, kMany>);
+            return start(backward_short_columns<kShortColumn, T, kMany>);
         }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
@@ -225,7 +231,7 @@ inline cudaError_t backward(const Backward& args) {
                 static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length,
                 args.inner);
         }
-        if (!aligned(args.dy) || !aligned(args.y) || !aligned(args.dx)) return launch_backward_rows<true, T, 1>(args);
+        if (!are_aligned) return launch_backward_rows<true, T, 1>(args);
         if (args.length % kVector<T> == 0) return launch_backward_rows<true, T, kVector<T>>(args);
         return launch_backward_rows<false, T, kVector<T>>(args);
     });

@@ -1,39 +1,12 @@
 // Softmax of [outer, length, inner] over length, forward.
 //
-// A row that the registers of a warp, a block or a cluster hold is read once; a longer one twice.
+// A row that the registers of a warp, a block or a cluster, or their shared memory, hold is read once; a longer one twice.
 #pragma once
 
-#include "../../csrc/short_rows.cuh"
-
-#ifndef KW_PORTABLE_ONLY
-#include "../../csrc/cluster_rows.cuh"
-#endif
+#include "columns.cuh"
+#include "kept.cuh"
 
 namespace kernelwright::softmax {
-
-struct Forward {
-    const void* x;
-    void* y;
-    int64_t outer, length, inner;
-    int64_t dtype;
-    cudaStream_t stream;
-    int64_t device;
-};
-
-constexpr int kHeld = 32;         // elements of a row that a thread has in registers
-constexpr int kShortPacks = 4;    // of a short row that a lane has in them
-constexpr int kShortColumn = 32;  // elements of a column that a thread has in them
-constexpr int kHeldColumn = 16;   // the same where several threads have a column
-constexpr int kColumnThreads = 256;
-constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
-
-template <typename Arguments>
-bool are_short_columns(const Arguments& args) {
-    return args.inner > 1 && args.length <= kShortColumn && args.outer * args.inner >= kManyColumns;
-}
-
-// NaN for a row with inf, and for one of nothing but -inf, as in torch.
-__device__ __forceinline__ float inverse(Partition all) { return isinf(all.max) ? NAN : 1.0f / all.sum; }
 
 // The packs of a tile, times `factor`, as the packs 0, step, ... below `left` from y on.
 template <typename T, int V, int N>
@@ -60,7 +33,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
 }
 
 // A thread takes its exponentials below its own maximum, and one factor makes them those below the row's.
-template <bool kWhole, typename Team, int P, typename T, int V>
+template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
     await_earlier();
@@ -121,98 +94,29 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
     if (end >= 0) y[end] = from_float<T>(exp_for<T>(to_float(x[end]) - level) * factor);
 }
 
-template <typename T>
-__global__ void columns(const T* x, T* __restrict__ y, int64_t length, int64_t inner) {
-    await_earlier();
-    __shared__ Partition of_warp[kColumnWarps][kWarp];
-    const Column here = column_here(length, inner);
-    const Partition all = column_partition(x, here, length, inner, of_warp);
-    if (!here.inside) return;
-    const float level = level_of(all.max);
-    const float factor = inverse(all);
-    for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
-        const int64_t at = here.base + i * inner;
-        y[at] = from_float<T>(exp_for<T>(to_float(x[at]) - level) * factor);
-    }
-}
-
-// The threads of a column have it in their registers, N elements each at most.
-template <int N, typename T>
-__global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
-    const T* x, T* __restrict__ y, int64_t length, int64_t inner) {
-    await_earlier();
-    __shared__ Partition of_warp[kColumnWarps][kWarp];
-    const Column here = column_here(length, inner);
-    const int left = here.inside ? int(length) - int(threadIdx.y) : 0, step = int(blockDim.y);
-    const int64_t first = here.base + threadIdx.y * inner, apart = step * inner;
-    float tile[N];
-    #pragma unroll
-    for (int i = 0; i < N; ++i) tile[i] = i * step < left ? to_float(x[first + i * apart]) : -INFINITY;
-    const float max = tile_max(tile);
-    const Partition all = column_merge({max, take_exponentials<T>(tile, level_of(max))}, of_warp);
-    const float factor = expf(max - level_of(all.max)) * inverse(all);
-    #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        if (i * step < left) y[first + i * apart] = from_float<T>(tile[i] * factor);
-    }
-}
-
-// A thread has a whole column of up to kShortColumn in its registers.
-template <int N, typename T>
-__global__ void __launch_bounds__(kColumnThreads) short_columns(
-    const T* x, T* __restrict__ y, int64_t length, int64_t inner, int64_t count) {
-    await_earlier();
-    const int64_t column = int64_t{blockIdx.x} * kColumnThreads + threadIdx.x;
-    if (column >= count) return;
-    const int64_t first = column / inner * length * inner + column % inner;
-    float tile[N];
-    #pragma unroll
-    for (int i = 0; i < N; ++i) tile[i] = i < length ? to_float(x[first + i * inner]) : -INFINITY;
-    const float max = tile_max(tile);
-    const float factor = inverse({max, take_exponentials<T>(tile, level_of(max))});
-    #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        if (i < length) y[first + i * inner] = from_float<T>(tile[i] * factor);
-    }
-}
-
-#ifndef KW_PORTABLE_ONLY
-// Rows that are too few for a block each, or too long for one.
-template <bool kWhole, typename T, int V>
-cudaError_t launch_clusters(const Forward& args, int64_t blocks) {
-    const int64_t packs = packs_of_block(args.length / V, blocks);
-    const auto start = [&](auto kernel, int each) {
-        return start_clusters(
-            kernel, blocks, args.outer, block_for(packs, each), args.stream, static_cast<const T*>(args.x),
-            static_cast<T*>(args.y), args.outer, args.length);
-    };
-    if (packs <= 2 * kBlockPacks) return start(resident_rows<kWhole, Cluster, 2, T, V>, 2);
-    return start(resident_rows<kWhole, Cluster, kHeld / V, T, V>, kHeld / V);
-}
-#endif
-
+// What a row's ends cost is nothing beside so many packs, so that longer rows share the instances of ragged ones.
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kHeld / V;
-    const int64_t packs = args.length / V;
-#ifndef KW_PORTABLE_ONLY
-    // Of 16-bit elements two reads are as fast as the largest clusters.
-    const int64_t widest = sizeof(T) == sizeof(float) ? kMaxCluster : kMaxCluster / 2;
-    const int64_t blocks = cluster_for(args.outer, packs, kMost, widest, args.device);
-    if (blocks > 1) return launch_clusters<kWhole, T, V>(args, blocks);
-#endif
+    const bool are_shared = lack_blocks(args.outer, args.length / V) && has_clusters(args.device);
+    const int64_t blocks = are_shared && args.length / V <= 2 * kMaxCluster * kBlockPacks ? kMaxCluster : 1;
+    const int64_t packs = packs_of_block(args.length / V, blocks);
     const auto start = [&](auto kernel, unsigned threads) {
-        return launched(
-            kernel, unsigned(args.outer), threads, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
+        return start_teams(
+            kernel, blocks, args.outer, threads, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
             args.outer, args.length);
     };
-    const int64_t each = packs_at_once(args.outer, packs, kMost);
-    if (each == 1) return start(resident_rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
-    if (each == 2) return start(resident_rows<kWhole, Block, 2, T, V>, block_for(packs, 2));
-    if (packs <= kMost * kBlockPacks) {
-        return start(resident_rows<kWhole, Block, kMost, T, V>, block_for(packs, kMost));
+    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : 2;
+    if (each == 1) return start(resident_rows<kWhole, 1, T, V>, block_for(packs, 1));
+    if (each == 2) return start(resident_rows<kWhole, 2, T, V>, block_for(packs, 2));
+    if (packs <= kMost * kBlockPacks) return start(resident_rows<false, kMost, T, V>, block_for(packs, kMost));
+#ifndef KW_PORTABLE_ONLY
+    const Kept kept(packs);
+    if (has_clusters(args.device) && args.outer <= kMaxClusterRows && kept.bytes <= kMostKeptBytes) {
+        return launch_kept_rows<T, V>(args, kept);
     }
-    return start(streamed_rows<kWhole, T, V>, kWarp * kMaxWarps);
+#endif
+    return start(streamed_rows<false, T, V>, kWarp * kMaxWarps);
 }
 
 template <bool kWhole, typename T, int V>
@@ -240,16 +144,16 @@ inline cudaError_t forward(const Forward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        if (are_short_columns(args)) {
-            const int64_t count = args.outer * args.inner;
-            const unsigned grid = unsigned((count + kColumnThreads - 1) / kColumnThreads);
-            const auto* x = static_cast<const T*>(args.x);
-            auto* y = static_cast<T*>(args.y);
+        constexpr int kMany = kBeside<T>;
+        if (are_short_columns(args) && args.inner % kMany == 0 && aligned(args.x) && aligned(args.y)) {
             const auto start = [&](auto kernel) {
-                return launched(kernel, grid, kColumnThreads, args.stream, x, y, args.length, args.inner, count);
+                const int64_t inner = args.inner / kMany, count = args.outer * inner;
+                return launched(
+                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.x),
+                    static_cast<T*>(args.y), args.length, inner, count);
             };
-            if (args.length <= kShortColumn / 4) return start(short_columns<kShortColumn / 4, T>);
-            return start(short_columns<kShortColumn, T>);
+            if (args.length <= kShortColumn / 4) return start(short_columns<kShortColumn / 4, T, kMany>);
+            return start(short_columns<kShortColumn, T, kMany>);
         }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));

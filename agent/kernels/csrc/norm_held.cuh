@@ -104,16 +104,24 @@ struct Affine {
     using Stored = std::conditional_t<V == 1, float, T>;
     Pack<Stored, V> scale, shift;
 
-    __device__ __forceinline__ void load(Parameter weight, Parameter bias, int at) {
+    // Parameters that are stored as P, which is T but of packs of one element.
+    template <typename P>
+    __device__ __forceinline__ void load(const void* weight, const void* bias, int at) {
+        scale = filled<Stored, V>(1.0f);
+        shift = filled<Stored, V>(0.0f);
         if constexpr (V == 1) {
-            scale = weight.pack_or<T, V>(1.0f, at);
-            shift = bias.pack_or<T, V>(0.0f, at);
+            if (weight != nullptr) scale = parameter_pack<P, V>(weight, at);
+            if (bias != nullptr) shift = parameter_pack<P, V>(bias, at);
         } else {
-            scale = filled<T, V>(1.0f);
-            shift = filled<T, V>(0.0f);
-            if (weight.values != nullptr) scale = static_cast<const Pack<T, V>*>(weight.values)[at];
-            if (bias.values != nullptr) shift = static_cast<const Pack<T, V>*>(bias.values)[at];
+            if (weight != nullptr) scale = static_cast<const Pack<T, V>*>(weight)[at];
+            if (bias != nullptr) shift = static_cast<const Pack<T, V>*>(bias)[at];
         }
+    }
+
+    // Whatever their type is.
+    __device__ __forceinline__ void load(Parameter weight, Parameter bias, int at) {
+        if constexpr (V > 1) load<T>(weight.values, bias.values, at);
+        else with_parameters<T>(weight.wide, [&](auto p) { load<decltype(p)>(weight.values, bias.values, at); });
     }
 
     __device__ __forceinline__ Pack<T, V> of(Pack<float, V> wide, float mean, float rstd) const {
@@ -211,11 +219,13 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         other[i] = source.second(from[r], at);
     });
     Affine<T, V> affine[kPacks];
-    #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-        const int at = first + u * step;
-        if (Hold::kEarly && at < packs) affine[u].load(weight, bias, at);
-    }
+    const auto load = [&](auto parameter) {
+        each_pack<kPacks>(first, step, packs, [&](int u, int at) {
+            affine[u].template load<decltype(parameter)>(weight.values, bias.values, at);
+        });
+    };
+    if constexpr (Hold::kEarly && V > 1) load(T{});
+    else if constexpr (Hold::kEarly) with_parameters<T>(weight.wide, load);
     Pack<Kept, V> kept[kRows * kPacks];
     float sum[kRows] = {}, squares[kRows] = {}, mean[kRows] = {}, rstd[kRows];
     each([&](int i, int r, int at) {

@@ -59,7 +59,6 @@ def main() -> None:
     until = time.monotonic() + given.seconds
     here = {**asdict(machine(given.commit)), "torch": torch.__version__}
     done = {(line["model"], line["dtype"], line["way"]) for line in known(given.out)}
-    build(given.dtypes)
     for dtype in given.dtypes:
         for line in measured(dtype, done, until):
             with given.out.open("a", encoding="utf-8") as out:
@@ -67,10 +66,9 @@ def main() -> None:
             print(*table([line])[2:], flush=True)
 
 
-def build(dtypes: list[str]) -> None:
+def build(dtype: str) -> None:
     """All kernels at once: left to the sides' first calls, they would be built one after the other."""
-    chosen = (word for dtype in dtypes for word in ("--dtype", dtype))
-    command = (sys.executable, "-m", "agent.cli", "kernels", "build", "--all", *chosen)
+    command = (sys.executable, "-m", "agent.cli", "kernels", "build", "--all", "--dtype", dtype)
     if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
         sys.stderr.write("the kernels were not all built: what is missing is torch's\n")
 
@@ -100,6 +98,9 @@ def measured(dtype: str, done: set[tuple[str, str, str]], until: float) -> Itera
             theirs.close()
             processes.append(process)
     try:
+        build(dtype)  # while the sides import torch
+        for pipe in sides.values():
+            pipe.send("built")
         facts = {key: answer(pipe, until) for key, pipe in sides.items()}
         for way, timed in WAYS.items():
             wanted = [one for one in chosen if (one.name, dtype, way) not in done]

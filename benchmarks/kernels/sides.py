@@ -1,5 +1,6 @@
 """One side of a model that `benchmarks.kernels.models` times: a process that is told what to do by a pipe."""
 
+import contextlib
 import copy
 import sys
 import time
@@ -25,13 +26,16 @@ RUNS, ROUNDS, SECONDS = 3, 4, 0.6
 def serve(pipe: Any, lock: Any, name: str, dtype: str, side: str) -> None:
     """Says what was fused and how far that is from the model, then does what it is told.
 
-    A way (`eager`, `compile`) has it get ready for that, a direction has it answer a block's milliseconds. It
-    holds the lock where others would disturb it or have no memory left beside it.
+    The first word is that the kernels are built. A way (`eager`, `compile`) has it get ready for that, a
+    direction has it answer a block's milliseconds. It holds the lock where others would disturb it or have no
+    memory left beside it.
     """
+    pipe.recv()
     disable_tf32()
     _choose_alone(lock)
     (architecture,) = (one for one in ARCHITECTURES if one.name == name)
-    with lock:
+    # What a pair gains is timed while the models are fused.
+    with lock if side == "fused" else contextlib.nullcontext():
         model, inputs, facts = made(architecture, dtype, side)
         torch.cuda.empty_cache()
     pipe.send(facts)
@@ -97,7 +101,7 @@ def distances(ours: nn.Module, native: nn.Module, inputs: list[torch.Tensor]) ->
 
 def block(what: str, call: Any, inputs: list[torch.Tensor]) -> list[float]:
     """Milliseconds of a run, of each round. The memory is given back: not all sides have room at once."""
-    _run(what, call, inputs)
+    _run(what, call, inputs)  # the second time is the first that is replayed
     before = _retries()
     until = time.monotonic() + SECONDS
     spans: list[float] = []
@@ -123,10 +127,8 @@ def _choose_alone(lock: Any) -> None:
 
 
 def _run_all(call: Any, inputs: list[torch.Tensor]) -> None:
-    """Twice: a call's second time is the first that is replayed."""
     for what in DIRECTIONS:
-        for _ in range(2):
-            _run(what, call, inputs)
+        _run(what, call, inputs)
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
 

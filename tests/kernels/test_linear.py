@@ -14,7 +14,8 @@ from agent.kernels import (
     prepare_weight,
     sources,
 )
-from agent.kernels.linear_fp32x3 import prepared
+from agent.kernels.linear_fp32x3 import prepared, product
+from agent.kernels.matmul_fp32x3 import product as matmul
 from agent.kernels.routing import Fallback
 
 F = nn.functional
@@ -158,3 +159,26 @@ def test_the_file_for_one_architecture_holds_its_path() -> None:
         assert 'extra_cuda_cflags=["-O3", "-gencode=arch=compute_90a,code=sm_90a"]' in own
         assert sources.candidate(name, "80") == portable
     assert sources.candidate("gelu", "90a") == sources.candidate("gelu")
+
+
+@pytest.mark.parametrize(("depth", "taken"), [(64, False), (128, True), (256, False)])
+def test_a_small_depth_is_matmuls_where_that_is_faster(
+    depth: int, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a depth of 256 on the kernel has its own product."""
+    x, weight = torch.empty(4, 256, depth, device="meta"), torch.empty(8192, depth, device="meta")
+    monkeypatch.setattr(matmul, "has_tensor_cores", lambda device: True)
+    assert product.is_matmuls(x, weight, "fp32x3") is taken
+    assert not product.is_matmuls(x, weight, "ieee")
+
+
+def test_what_is_matmuls_has_the_values_of_a_linear_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def multiplied(a: torch.Tensor, b: torch.Tensor, added: matmul.Sum, precision: str) -> torch.Tensor:
+        assert added.c is not None
+        return a @ b + added.c
+
+    monkeypatch.setattr(product, "is_matmuls", lambda x, weight, precision: True)
+    monkeypatch.setattr(matmul, "multiplied", multiplied)
+    x, weight, bias = torch.randn(3, 5, 40), torch.randn(7, 40), torch.randn(7)
+    y = product.multiplied(x, weight, bias, None, "fp32x3")
+    torch.testing.assert_close(y, torch.nn.functional.linear(x, weight, bias))

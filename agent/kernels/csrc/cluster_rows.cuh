@@ -2,7 +2,6 @@
 #pragma once
 
 #include "ragged.cuh"
-
 #ifndef KW_PORTABLE_ONLY
 #include "cluster_sm90.cuh"
 #endif
@@ -15,9 +14,11 @@ constexpr int64_t kMaxClusterRows = kMaxGrid / kMaxCluster;
 // The threads of a row: those that lie side by side in x in all blocks of a cluster. A block that is launched without a
 // cluster is one by itself.
 struct Team {
-    __device__ __forceinline__ static int64_t row() { return row_of(number()); }
-    __device__ __forceinline__ static int64_t row_from_last() { return row_of(gridDim.x / blocks() - 1 - number()); }
-    __device__ __forceinline__ static int thread() { return int(rank() * blockDim.x + threadIdx.x); }
+    __device__ __forceinline__ static int64_t row() { return row_of(sm90::cluster_number()); }
+    __device__ __forceinline__ static int64_t row_from_last() {
+        return row_of(gridDim.x / blocks() - 1 - sm90::cluster_number());
+    }
+    __device__ __forceinline__ static int thread() { return int(sm90::cluster_rank() * blockDim.x + threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blocks() * blockDim.x); }
 
     // Of what each has, the same in all; `of_warp` as for block_merge.
@@ -30,7 +31,9 @@ struct Team {
         sm90::cluster_arrive();
         sm90::cluster_wait();
         Partition one = {-INFINITY, 0.0f};
-        if (lane < blocks()) one = {sm90::load_from_block(&of_block.max, lane), sm90::load_from_block(&of_block.sum, lane)};
+        if (lane < blocks()) {
+            one = {sm90::load_from_block(&of_block.max, int(lane)), sm90::load_from_block(&of_block.sum, int(lane))};
+        }
         sm90::cluster_arrive();
         return warp_merge(one);
     }
@@ -43,7 +46,7 @@ struct Team {
         sm90::cluster_arrive();
         sm90::cluster_wait();
         float all = 0.0f;
-        for (unsigned rank = 0; rank < blocks(); ++rank) all += sm90::load_from_block(&of_block, rank);
+        for (unsigned rank = 0; rank < blocks(); ++rank) all += sm90::load_from_block(&of_block, int(rank));
         sm90::cluster_arrive();
         return all;
     }
@@ -56,16 +59,6 @@ struct Team {
 private:
     __device__ __forceinline__ static int64_t row_of(unsigned cluster) {
         return int64_t{cluster} * blockDim.y + threadIdx.y;
-    }
-    __device__ __forceinline__ static unsigned number() {
-        unsigned number;
-        asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
-        return number;
-    }
-    __device__ __forceinline__ static unsigned rank() {
-        unsigned rank;
-        asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(rank));
-        return rank;
     }
     __device__ __forceinline__ static unsigned blocks() {
         unsigned blocks;

@@ -137,9 +137,16 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     const Parameter apart = {&ring.at(args.stages, 0, 0) - threadIdx.x, args.weight.wide};
     const auto place = [](int u) { return u * Team::kThreads + int(threadIdx.x); };
     #pragma unroll
+    for (Pack<float, V>& scale : held_scale) scale = filled<float, V>(1.0f);
+    if (args.weight.values != nullptr) {
+        with_parameters<T>(args.weight.wide, [&](auto parameter) {
+            each_pack<kPacks>(first, step, packs, [&](int u, int at) {
+                held_scale[u] = parameter_pack<decltype(parameter), V>(args.weight.values, at);
+            });
+        });
+    }
+    #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
-        const int at = first + u * step;
-        held_scale[u] = at < packs ? args.weight.template pack_or<T, V>(1.0f, at) : filled<float, V>(1.0f);
         if (kScaleApart<Team>) apart.template set_pack<T>(place(u), held_scale[u]);
     }
     const auto scale_of = [&](int u) {

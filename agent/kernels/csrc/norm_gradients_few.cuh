@@ -68,7 +68,10 @@ __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
             dy, x, means, rstds, dweight, dbias, weight.wide, rows, packs, slab * width, width);
     } else if (dx != nullptr) {
         const int64_t row = int64_t{blockIdx.x} - (rows_first ? 0 : column_blocks);
-        gradient_of_row<kFewUnder, kCentred, kSum>(row, dy, dadded, x, weight, means, rstds, dx, packs);
+        with_parameters<T>(weight.wide, [&](auto parameter) {
+            gradient_of_row<kFewUnder, kCentred, kSum, decltype(parameter)>(
+                row, dy, dadded, x, weight.values, means, rstds, dx, packs);
+        });
     }
 }
 

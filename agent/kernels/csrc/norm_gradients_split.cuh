@@ -35,15 +35,18 @@ __global__ void __launch_bounds__(kFewThreads) sums_of_parts(
         return;
     }
     const RowPart part(blockIdx.x, parts, packs);
-    const RowGradient<kCentred, T, V> gradient = {weight, kCentred ? means[part.row] : 0.0f, rstds[part.row]};
+    const float mean = kCentred ? means[part.row] : 0.0f, rstd = rstds[part.row];
     Pack<T, V> dy_tile[kLongPacks], x_tile[kLongPacks];
     each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
         dy_tile[u] = dy[part.row * packs + at];
         x_tile[u] = x[part.row * packs + at];
     });
     RowSums mine = {0.0f, 0.0f};
-    each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
-        gradient.sums(dy_tile[u], x_tile[u], at, &mine.plain, &mine.with_normal);
+    with_parameters<T>(weight.wide, [&](auto parameter) {
+        const RowGradient<kCentred, T, decltype(parameter), V> gradient = {weight.values, mean, rstd};
+        each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
+            gradient.sums(dy_tile[u], x_tile[u], at, &mine.plain, &mine.with_normal);
+        });
     });
     mine = warps_sums<kCentred>(mine, of_warp, kFewThreads);
     if (threadIdx.x == 0) sums[blockIdx.x] = mine;
@@ -56,7 +59,7 @@ __global__ void __launch_bounds__(kFewThreads) gradients_of_parts(
     const float* rstds, const RowSums* sums, Pack<T, V>* dx, int64_t packs, int64_t parts) {
     await_earlier();
     const RowPart part(gridDim.x - 1 - blockIdx.x, parts, packs);
-    const RowGradient<kCentred, T, V> gradient = {weight, kCentred ? means[part.row] : 0.0f, rstds[part.row]};
+    const float mean = kCentred ? means[part.row] : 0.0f, rstd = rstds[part.row];
     const int64_t begin = part.row * packs;
     const bool adds = kSum && dadded != nullptr;
     Pack<T, V> dy_tile[kLongPacks], x_tile[kLongPacks], own[kLongPacks];
@@ -73,9 +76,12 @@ __global__ void __launch_bounds__(kFewThreads) gradients_of_parts(
     }
     all = lanes_sums<kWarp, kCentred>(all);
     const float share = 1.0f / float(packs * V);
-    each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
-        dx[begin + at] = gradient.of_input(
-            dy_tile[u], x_tile[u], adds ? &own[u] : nullptr, at, all.plain * share, all.with_normal * share);
+    with_parameters<T>(weight.wide, [&](auto parameter) {
+        const RowGradient<kCentred, T, decltype(parameter), V> gradient = {weight.values, mean, rstd};
+        each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
+            dx[begin + at] = gradient.of_input(
+                dy_tile[u], x_tile[u], adds ? &own[u] : nullptr, at, all.plain * share, all.with_normal * share);
+        });
     });
 }
 

@@ -6,16 +6,24 @@
 
 #include "add_norm.cuh"
 #include "launched.cuh"
+#include "moments.cuh"
 
 namespace kernelwright {
 
 constexpr int kFewWarps = 8;
 
+// The sum over neighbouring lanes, in each of them.
+template <int lanes>
+__device__ __forceinline__ float sum_over_lanes(float mine) {
+    #pragma unroll
+    for (int offset = lanes / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    return mine;
+}
+
 // The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values, aligned as float4, that
 // no other sum uses. Every thread reads and adds up what few warps found: of few rows nothing hides five more shuffles.
 __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
-    #pragma unroll
-    for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    mine = sum_over_lanes<kWarp>(mine);
     const unsigned warps = blockDim.x / kWarp, thread = threadIdx.x;
     if (warps == 1) return mine;
     if (thread % kWarp == 0) of_warp[thread / kWarp] = mine;
@@ -25,21 +33,59 @@ __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
         const float4 a = reinterpret_cast<const float4*>(of_warp)[0], b = reinterpret_cast<const float4*>(of_warp)[1];
         return ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
     }
-    mine = thread % kWarp < warps ? of_warp[thread % kWarp] : 0.0f;
-    #pragma unroll
-    for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
-    return mine;
+    return sum_over_lanes<kWarp>(thread % kWarp < warps ? of_warp[thread % kWarp] : 0.0f);
 }
 
-// Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs.
-// kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the parameters are asked for with
-// the row; they take registers that more rows need, but of few or short rows nothing else hides how long they are on
-// their way. kWide: they are in float32 beside 16-bit elements, and come late.
-template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false, bool kWide_ = false>
+// Mean and squared deviations of a row of `packs` packs, of which each thread of a block has `mine` or none. Each warp
+// finds its own, and behind one barrier those are merged: of few rows nothing hides a second. `of_warp` is shared memory
+// for kMaxWarps, which nothing else uses.
+template <int V>
+__device__ __forceinline__ Moments block_moments(
+    const Pack<float, V>& mine, int packs, float share, Moments* of_warp) {
+    const int thread = int(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp, warps = int(blockDim.x) / kWarp;
+    float sum = 0.0f, squares = 0.0f;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) sum += thread < packs ? mine.v[k] : 0.0f;
+    const float count = float(min(packs - warp * kWarp, kWarp) * V), mean = sum_over_lanes<kWarp>(sum) * (1.0f / count);
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const float deviation = thread < packs ? mine.v[k] - mean : 0.0f;
+        squares = fmaf(deviation, deviation, squares);
+    }
+    const Moments found = {count, mean, sum_over_lanes<kWarp>(squares)};
+    if (warps == 1) return found;
+    if (lane == 0) of_warp[warp] = found;
+    __syncthreads();
+    Moments all = {float(packs * V), 0.0f, 0.0f};
+    const auto merged = [&](float mean_of_row, const Moments& one) {
+        const float off = one.mean - mean_of_row;
+        return fmaf(one.count * off, off, one.m2);
+    };
+    if (warps <= kFewWarps) {
+        #pragma unroll
+        for (int w = 0; w < kFewWarps; ++w) all.mean += w < warps ? of_warp[w].count * of_warp[w].mean : 0.0f;
+        all.mean *= share;
+        #pragma unroll
+        for (int w = 0; w < kFewWarps; ++w) all.m2 += w < warps ? merged(all.mean, of_warp[w]) : 0.0f;
+    } else {
+        const Moments one = lane < warps ? of_warp[lane] : Moments{0.0f, 0.0f, 0.0f};
+        all.mean = sum_over_lanes<kWarp>(one.count * one.mean) * share;
+        all.m2 = sum_over_lanes<kWarp>(merged(all.mean, one));
+    }
+    return all;
+}
+
+// Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs; such
+// lanes take kRows rows at once. kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the
+// parameters are asked for with the row; they take registers that more rows need, but of few or short rows nothing else
+// hides how long they are on their way. kWide: they are in float32 beside 16-bit elements, and come late.
+template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false, bool kWide_ = false, int kRows_ = 1>
 struct Held {
-    static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_;
+    static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
     static constexpr bool kEarly = kEarly_, kWide = kWide_;
     static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // of a block
+    // A block for each SM is all there is.
+    static constexpr bool kFew = kTeam == 0 && kPacks == 1 && kBlocks == 1;
 
     __device__ __forceinline__ static unsigned team() { return kTeam == 0 ? 0 : threadIdx.x / (kThreads / kTeams); }
     __device__ __forceinline__ static unsigned step() { return kTeam == 0 ? blockDim.x : kTeam; }
@@ -47,9 +93,7 @@ struct Held {
     // Over the threads of a row, in each of them; every lane of a warp calls it.
     __device__ __forceinline__ static float sum(float mine, float* of_warp) {
         if constexpr (kTeam == 0) return block_sum(mine, of_warp);
-        #pragma unroll
-        for (int offset = kTeam / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
-        return mine;
+        else return sum_over_lanes<kTeam>(mine);
     }
 };
 
@@ -60,16 +104,24 @@ struct Affine {
     using Stored = std::conditional_t<V == 1, float, T>;
     Pack<Stored, V> scale, shift;
 
-    __device__ __forceinline__ void load(Parameter weight, Parameter bias, int at) {
+    // Parameters that are stored as P, which is T but of packs of one element.
+    template <typename P>
+    __device__ __forceinline__ void load(const void* weight, const void* bias, int at) {
+        scale = filled<Stored, V>(1.0f);
+        shift = filled<Stored, V>(0.0f);
         if constexpr (V == 1) {
-            scale = weight.pack_or<T, V>(1.0f, at);
-            shift = bias.pack_or<T, V>(0.0f, at);
+            if (weight != nullptr) scale = parameter_pack<P, V>(weight, at);
+            if (bias != nullptr) shift = parameter_pack<P, V>(bias, at);
         } else {
-            scale = filled<T, V>(1.0f);
-            shift = filled<T, V>(0.0f);
-            if (weight.values != nullptr) scale = static_cast<const Pack<T, V>*>(weight.values)[at];
-            if (bias.values != nullptr) shift = static_cast<const Pack<T, V>*>(bias.values)[at];
+            if (weight != nullptr) scale = static_cast<const Pack<T, V>*>(weight)[at];
+            if (bias != nullptr) shift = static_cast<const Pack<T, V>*>(bias)[at];
         }
+    }
+
+    // Whatever their type is.
+    __device__ __forceinline__ void load(Parameter weight, Parameter bias, int at) {
+        if constexpr (V > 1) load<T>(weight.values, bias.values, at);
+        else with_parameters<T>(weight.wide, [&](auto p) { load<decltype(p)>(weight.values, bias.values, at); });
     }
 
     __device__ __forceinline__ Pack<T, V> of(Pack<float, V> wide, float mean, float rstd) const {
@@ -137,74 +189,99 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
-    constexpr int kPacks = Hold::kPacks;
-    using Kept = std::conditional_t<kPacks == 1, float, T>;
+    constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
+    using Kept = std::conditional_t<kPacks * kRows == 1, float, T>;
+    constexpr bool kMoments = Hold::kFew && kCentred && V > 1;
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
-    const unsigned row = blockIdx.x * Hold::kTeams + Hold::team();  // of fewer than 2^31, and a block's more
+    __shared__ Moments of_warp[kMoments ? kMaxWarps : 1];
+    const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;  // the first; of fewer than 2^31, and a block's more
     const int step = int(Hold::step()), first = int(threadIdx.x - Hold::team() * Hold::step());
-    const bool is_there = Hold::kTeam == 0 || row < rows;
-    const int end = is_there ? packs : 0;  // a team without a row adds up too: its warp's lanes do so together
     const int64_t begin = int64_t{row} * packs;
-    const auto each = [&](int until, auto f) {
+    const auto is_there = [&](int r) { return Hold::kTeam == 0 || row + r < rows; };
+    // f(i, r, at) for each pack of the thread: `i` counts them, `r` their rows, `at` is the pack's place in the row. A
+    // team without a row adds up too: its warp's lanes do so together.
+    const auto each = [&](auto f) {
         #pragma unroll
-        for (int u = 0; u < kPacks; ++u) {
-            const int at = first + u * step;
-            if (at < until) f(u, at);
+        for (int i = 0; i < kRows * kPacks; ++i) {
+            const int at = first + i % kPacks * step;
+            if (at < packs && is_there(i / kPacks)) f(i, i / kPacks, at);
         }
     };
     if (!kCentred) bias.values = nullptr;
     y += begin;
     added += begin;
-    const typename Source::Parts from = source.of(is_there ? row : 0, packs);
-    Pack<T, V> tile[kPacks], other[kPacks];
-    each(end, [&](int u, int at) {
-        tile[u] = source.first(from, at);
-        other[u] = source.second(from, at);
+    typename Source::Parts from[kRows];
+    #pragma unroll
+    for (int r = 0; r < kRows; ++r) from[r] = source.of(is_there(r) ? row + r : 0, packs);
+    Pack<T, V> tile[kRows * kPacks], other[kRows * kPacks];
+    each([&](int i, int r, int at) {
+        tile[i] = source.first(from[r], at);
+        other[i] = source.second(from[r], at);
     });
     Affine<T, V> affine[kPacks];
-    if (Hold::kEarly) each(packs, [&](int u, int at) { affine[u].load(weight, bias, at); });
-    Pack<Kept, V> kept[kPacks];
-    float sum = 0.0f, squares = 0.0f;
-    each(end, [&](int u, int at) {
-        tile[u] = source.made(from, tile[u], other[u]);
-        if (Source::kSum) added[at] = tile[u];
-        const Pack<float, V> wide = widened(tile[u]);
+    const auto load = [&](auto parameter) {
+        each_pack<kPacks>(first, step, packs, [&](int u, int at) {
+            affine[u].template load<decltype(parameter)>(weight.values, bias.values, at);
+        });
+    };
+    if constexpr (Hold::kEarly && V > 1) load(T{});
+    else if constexpr (Hold::kEarly) with_parameters<T>(weight.wide, load);
+    Pack<Kept, V> kept[kRows * kPacks];
+    float sum[kRows] = {}, squares[kRows] = {}, mean[kRows] = {}, rstd[kRows];
+    each([&](int i, int r, int at) {
+        tile[i] = source.made(from[r], tile[i], other[i]);
+        if (Source::kSum) added[r * packs + at] = tile[i];
+        const Pack<float, V> wide = widened(tile[i]);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            if (kCentred) sum += wide.v[k];
-            else squares = fmaf(wide.v[k], wide.v[k], squares);
+            if (kMoments) continue;
+            if (kCentred) sum[r] += wide.v[k];
+            else squares[r] = fmaf(wide.v[k], wide.v[k], squares[r]);
         }
-        if constexpr (kPacks == 1) {
-            kept[u] = wide;
+        if constexpr (kRows * kPacks == 1) {
+            kept[i] = wide;
         } else {
-            kept[u] = tile[u];
-            keep_as_stored(kept[u]);
+            kept[i] = tile[i];
+            keep_as_stored(kept[i]);
         }
     });
-    const float mean = kCentred ? Hold::sum(sum, of_mean) * share : 0.0f;
-    if (kCentred) {
-        each(end, [&](int u, int) {
-            const Pack<float, V> wide = widened(kept[u]);
+    if constexpr (kMoments) {
+        const Moments of_row = block_moments(kept[0], packs, share, of_warp);
+        mean[0] = of_row.mean;
+        squares[0] = of_row.m2;
+    } else if constexpr (kCentred) {
+        #pragma unroll
+        for (int r = 0; r < kRows; ++r) mean[r] = Hold::sum(sum[r], of_mean) * share;
+        each([&](int i, int r, int) {
+            const Pack<float, V> wide = widened(kept[i]);
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                const float deviation = wide.v[k] - mean;
-                squares = fmaf(deviation, deviation, squares);
+                const float deviation = wide.v[k] - mean[r];
+                squares[r] = fmaf(deviation, deviation, squares[r]);
             }
-            keep_as_stored(kept[u]);
+            keep_as_stored(kept[i]);
         });
     }
-    const float rstd = rsqrtf(Hold::sum(squares, of_variance) * share + eps);
-    each(end, [&](int u, int at) {
+    #pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        if (!kMoments) squares[r] = Hold::sum(squares[r], of_variance);
+        rstd[r] = rsqrtf(squares[r] * share + eps);
+    }
+    each([&](int i, int r, int at) {
+        const int u = i % kPacks;
         if constexpr (Hold::kWide) {
-            y[at] = of_wide<T>(widened(kept[u]), mean, rstd, weight, bias, at);
+            y[r * packs + at] = of_wide<T>(widened(kept[i]), mean[r], rstd[r], weight, bias, at);
         } else {
-            if (!Hold::kEarly) affine[u].load(weight, bias, at);
-            y[at] = affine[u].of(widened(kept[u]), mean, rstd);
+            if (!Hold::kEarly && r == 0) affine[u].load(weight, bias, at);
+            y[r * packs + at] = affine[u].of(widened(kept[i]), mean[r], rstd[r]);
         }
     });
-    if (rstds != nullptr && first == 0 && is_there) {
-        if (kCentred) means[row] = mean;
-        rstds[row] = rstd;
+    if (rstds == nullptr || first != 0) return;
+    #pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        if (!is_there(r)) break;
+        if (kCentred) means[row + r] = mean[r];
+        rstds[row + r] = rstd[r];
     }
 }
 
@@ -212,10 +289,12 @@ template <typename Hold, bool kCentred, typename Source, typename T, int V, type
 cudaError_t launch_held(const Source& source, Pack<T, V>* added, const Args& args) {
     const int64_t packs = args.length / V;
     const unsigned threads = Hold::kTeam == 0 ? block_for(packs, Hold::kPacks) : unsigned(Hold::kThreads);
-    const int64_t blocks = (args.rows + Hold::kTeams - 1) / Hold::kTeams;
+    constexpr int64_t kEach = Hold::kTeams * Hold::kRows;
+    const int64_t blocks = (args.rows + kEach - 1) / kEach;
     return launched(
         norm_held<Hold, kCentred, Source, T, V>, unsigned(blocks), threads, args.stream, source, weight_of(args),
-        bias_of(args), static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd, unsigned(args.rows), int(packs), 1.0f / float(args.length), float(args.eps));
+        bias_of(args), static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd,
+        unsigned(args.rows), int(packs), 1.0f / float(args.length), float(args.eps));
 }
 
 }  // namespace kernelwright

@@ -108,8 +108,30 @@ __device__ __forceinline__ Pack<T, V> filled(float value) {
     return narrowed<T>(wide);
 }
 
-// weight or bias: of the elements' dtype, or `wide`, in float32. By a question at run time, for a kernel of its own for
-// every pair of dtypes would be compiled for long and run seldom.
+// Pack `at` of parameters that are stored as P, as floats: by loads of up to 16 bytes.
+template <typename P, int V>
+__device__ __forceinline__ Pack<float, V> parameter_pack(const void* values, int64_t at) {
+    constexpr int kEach = V < kVector<P> ? V : kVector<P>;
+    Pack<float, V> wide;
+    #pragma unroll
+    for (int k = 0; k < V; k += kEach) {
+        const Pack<float, kEach> some = widened(static_cast<const Pack<P, kEach>*>(values)[(at * V + k) / kEach]);
+        #pragma unroll
+        for (int i = 0; i < kEach; ++i) wide.v[k + i] = some.v[i];
+    }
+    return wide;
+}
+
+// f(P{}) for the type of parameters beside elements of T. By a question at run time, for a kernel of its own for every
+// pair of types would be compiled for long and run seldom; but not for each pack, whose loads would wait for each other.
+template <typename T, typename F>
+__device__ __forceinline__ void with_parameters(bool wide, F f) {
+    if constexpr (sizeof(T) == sizeof(float)) f(T{});
+    else if (wide) f(float{});
+    else f(T{});
+}
+
+// weight or bias: of the elements' dtype, or `wide`, in float32.
 struct Parameter {
     const void* values;  // or null
     bool wide;
@@ -117,16 +139,7 @@ struct Parameter {
     // Pack `at` as floats.
     template <typename T, int V>
     __device__ __forceinline__ Pack<float, V> pack(int64_t at) const {
-        if (sizeof(T) == sizeof(float) || !wide) return widened(static_cast<const Pack<T, V>*>(values)[at]);
-        constexpr int kEach = V < kVector<float> ? V : kVector<float>;
-        Pack<float, V> wanted;
-        #pragma unroll
-        for (int k = 0; k < V; k += kEach) {
-            const auto some = static_cast<const Pack<float, kEach>*>(values)[(at * V + k) / kEach];
-            #pragma unroll
-            for (int i = 0; i < kEach; ++i) wanted.v[k + i] = some.v[i];
-        }
-        return wanted;
+        return sizeof(T) < sizeof(float) && wide ? parameter_pack<float, V>(values, at) : parameter_pack<T, V>(values, at);
     }
 
     // Stores it so.
@@ -134,12 +147,6 @@ struct Parameter {
     __device__ __forceinline__ void set_pack(int64_t at, const Pack<float, V>& pack) const {
         if (wide) const_cast<Pack<float, V>*>(static_cast<const Pack<float, V>*>(values))[at] = pack;
         else const_cast<Pack<T, V>*>(static_cast<const Pack<T, V>*>(values))[at] = narrowed<T>(pack);
-    }
-
-    // `otherwise` where there are no values.
-    template <typename T, int V>
-    __device__ __forceinline__ Pack<float, V> pack_or(float otherwise, int64_t at) const {
-        return values == nullptr ? filled<float, V>(otherwise) : pack<T, V>(at);
     }
 };
 

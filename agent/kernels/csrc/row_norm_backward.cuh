@@ -81,7 +81,7 @@ cudaError_t launch_backward(const AddRowBackward& args) {
         return launch_few_rows<kCentred, kSum, T, V>(args);
     }
     if constexpr (V == 1) {
-        return by(Teams<0, 8, 768>{});
+        return by(Teams<0, 8, 640>{});
     } else {
         using Shortest = std::conditional_t<kCentred, Teams<16, 1, 768>, Teams<16, 1, 512, 2>>;
         if (packs <= 16) return by(Shortest{});

@@ -14,14 +14,15 @@ constexpr int kColumnBytes = 8;  // of neighbouring columns, in a thread
 
 // One row's gradient: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * weight.
 // Packs are taken by value: through a reference half precision would be loaded element by element.
-template <bool kCentred, typename T, int V>
+template <bool kCentred, typename T, typename P, int V>
 struct RowGradient {
-    Parameter weight;
+    const void* weight;  // of P, or null
     float mean, rstd;
 
     __device__ __forceinline__ void terms(
         Pack<T, V> dy, Pack<T, V> x, int64_t at, float* g, float* normal) const {
-        const Pack<float, V> scale = weight.pack_or<T, V>(1.0f, at), given = widened(dy), value = widened(x);
+        const Pack<float, V> scale = weight == nullptr ? filled<float, V>(1.0f) : parameter_pack<P, V>(weight, at);
+        const Pack<float, V> given = widened(dy), value = widened(x);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             g[k] = given.v[k] * scale.v[k];
@@ -63,14 +64,14 @@ struct RowGradient {
 
 // dx of a row, by a block whose threads have kUnder packs under way of what their registers do not hold. `dadded`, the
 // gradient of a sum that is a result too, is null where kSum is false, and may be otherwise.
-template <int kUnder, bool kCentred, bool kSum, typename T, int V>
+template <int kUnder, bool kCentred, bool kSum, typename P, typename T, int V>
 __device__ __forceinline__ void gradient_of_row(
     int64_t row, const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
-    Parameter weight, const float* __restrict__ means, const float* __restrict__ rstds, Pack<T, V>* __restrict__ dx,
-    int64_t packs) {
+    const void* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
+    Pack<T, V>* __restrict__ dx, int64_t packs) {
     __shared__ float of_plain[kMaxWarps], of_normal[kMaxWarps];
     const int64_t step = blockDim.x;
-    const RowGradient<kCentred, T, V> gradient = {weight, kCentred ? means[row] : 0.0f, rstds[row]};
+    const RowGradient<kCentred, T, P, V> gradient = {weight, kCentred ? means[row] : 0.0f, rstds[row]};
     const bool adds = kSum && dadded != nullptr;
     dy += row * packs;
     x += row * packs;

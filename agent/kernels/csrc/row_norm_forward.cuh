@@ -136,12 +136,19 @@ cudaError_t launch_forward(const AddRowForward& args) {
         constexpr int kBlocksOfTwo = kSum ? 5 : 6;
         constexpr bool kSlimmest = !kCentred && !kSum && sizeof(T) == sizeof(float);
         if (packs <= 8) return held(Held<8, 1, 256, 8, true>{});
-        if (packs <= 16) return held(Held<16, 1, 256, 8, true>{});
+        if constexpr (!kCentred && !kSum && sizeof(T) < sizeof(float)) {
+            if (packs <= 16) return held(Held<16, 1, 64, 32, true, false, 2>{});
+        } else {
+            if (packs <= 16) return held(Held<16, 1, 256, 8, true>{});
+        }
         if (packs <= 32) return held(Held<16, 2, 256, kSlimmest ? 8 : kBlocksOfTwo, true>{});
         if constexpr (sizeof(T) == sizeof(float)) {
-            if (packs <= 48) return held(Held<16, 3, 256, kSum ? 4 : 5, true>{});
+            if (packs <= 48) return held(Held<16, 3, 256, kSum ? 6 : 8>{});
         }
         const int64_t all = args.rows * packs;
+        if constexpr (sizeof(T) == sizeof(float)) {
+            if (all <= kFewPacks && packs > 96 && packs <= 192) return held(Held<32, 6, 64, 1, true>{});
+        }
         if (all <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
         if (packs <= 64) return held(Held<32, 2, 256, kBlocksOfTwo, true>{});
         if (packs <= 96) return held(Held<32, 3, 128, 12>{});

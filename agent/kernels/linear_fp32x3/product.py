@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from agent.kernels import routing
-from agent.kernels.matmul_fp32x3.product import has_tensor_cores, is_worth_at
+from agent.kernels.matmul_fp32x3 import product as matmul
 from agent.kernels.operators import address, stream
 from agent.kernels.replaying import watching
 
@@ -15,7 +15,7 @@ SPLIT = "6q"
 PRECISIONS = {"fp32x3": 0, "ieee": 1}
 """As `Precision` of csrc/sizes.cuh."""
 LEAST_DEPTH = 256
-"""Of csrc/operands_sm90.cuh: below it the tensor cores take nothing."""
+"""Of csrc/operands_sm90.cuh: below it the tensor cores take nothing, and matmul_fp32x3 what is worth it."""
 
 
 def number_of(precision: str) -> int:
@@ -34,11 +34,19 @@ def is_torchs(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None
     if routing.is_always():
         return False
     (n, k), rows = weight.shape, x.numel() // x.shape[-1]
-    has_split = precision == "fp32x3" and k >= LEAST_DEPTH and has_tensor_cores(x.get_device())
-    if has_split and (packed is not None or is_worth_at(1, rows, n, k)):
+    has_split = precision == "fp32x3" and k >= LEAST_DEPTH and matmul.has_tensor_cores(x.get_device())
+    if has_split and (packed is not None or matmul.is_worth_at(1, rows, n, k)):
         return False
     watching.leave_to_python()  # a program may change the flag
     return not torch.backends.cuda.matmul.allow_tf32
+
+
+def is_matmuls(x: torch.Tensor, weight: torch.Tensor, precision: str) -> bool:
+    """Whether matmul_fp32x3 computes on CUDA: its fourth product takes a depth that is too small here."""
+    if precision != "fp32x3" or routing.is_always():
+        return False
+    (n, k), rows = weight.shape, x.numel() // x.shape[-1]
+    return k < LEAST_DEPTH and matmul.is_worth_at(1, rows, n, k) and matmul.has_tensor_cores(x.get_device())
 
 
 def multiplied(
@@ -46,6 +54,10 @@ def multiplied(
     precision: str,
 ) -> torch.Tensor:  # fmt: skip
     """x [*, k] @ weight [n, k].T + bias [n] on CUDA, as [*, n]; `packed` is the weight split beforehand."""
+    if is_matmuls(x, weight, precision):
+        rows = x.reshape(-1, x.shape[-1])
+        y = matmul.multiplied(rows, weight.t(), matmul.Sum(bias, 1.0, 1.0), precision)
+        return y.view(*x.shape[:-1], weight.shape[0])
     if is_torchs(x, weight, packed, precision):
         return F.linear(x, weight, bias)
     x, weight = x.contiguous(), weight.contiguous()

@@ -3,14 +3,14 @@
 Gradients are products of the same kind, over the same operands seen transposed: nothing is copied for them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from agent.kernels import routing
 from agent.kernels.matmul_fp32x3 import product
-from agent.kernels.matmul_fp32x3.product import OTHER, Parts, Sum, kept, number_of
+from agent.kernels.matmul_fp32x3.product import Parts, Sum, kept, number_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors
 from agent.kernels.replaying import watching
 
@@ -30,8 +30,6 @@ ENVELOPE = (
     "ieee: float32 arithmetic on every GPU",
     "an infinity meets a value below 2^-39 of the largest that shares its scale as if that were 0",
 )
-
-Multiplied = Callable[[torch.Tensor, torch.Tensor, Parts], torch.Tensor]
 
 
 def matmul_fp32x3(
@@ -105,7 +103,7 @@ def _launch_backward(
     def multiplied(x: torch.Tensor, y: torch.Tensor, parts: Parts) -> torch.Tensor:
         return _on_gpu(x, y, Sum(None, alpha, 1.0), precision, parts)
 
-    return _of_all(multiplied, (grad, a, b), shape, beta, (a_is, b_is, y_is), wanted)
+    return product.gradients(multiplied, (grad, a, b), shape, beta, (a_is, b_is, y_is), wanted)
 
 
 def _compute_backward(
@@ -115,36 +113,7 @@ def _compute_backward(
     def multiplied(x: torch.Tensor, y: torch.Tensor, parts: Parts) -> torch.Tensor:
         return _by_torch(x, y, Sum(None, alpha, 1.0), parts)
 
-    return _of_all(multiplied, (grad, a, b), shape, beta, (a_is, b_is, y_is), wanted)
-
-
-def _of_all(
-    multiplied: Multiplied, tensors: Tensors, shape: Sequence[int], beta: float, parts: Parts,
-    wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
-    """Of a, b and c, which has this shape; an empty tensor for one that is not wanted."""
-    grad, a, b = tensors
-    da, db, dc = (grad.new_empty(0) for _ in range(3))
-    if wanted[0]:
-        of_a = multiplied(grad, b.mT, (parts[2], OTHER[parts[1]], parts[0]))
-        da = of_a.sum_to_size(a.shape).contiguous()
-    if wanted[1]:
-        db = _of_right(multiplied, grad, a, b, parts).contiguous()
-    if wanted[2]:
-        dc = (kept(grad, parts[2]).sum_to_size(tuple(shape)) * beta).contiguous()
-    return da, db, dc
-
-
-def _of_right(
-    multiplied: Multiplied, grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, parts: Parts
-) -> torch.Tensor:
-    a_is, b_is, y_is = parts
-    own = (OTHER[a_is], y_is, b_is)
-    if b.dim() == 2 and a.shape[:-2] == grad.shape[:-2] and (a_is == y_is == "whole" or a.dim() == 2):
-        # One matrix met all of a batch: its gradient is one product over all rows.
-        rows = a.reshape(-1, a.shape[-1])
-        return multiplied(rows.mT, grad.reshape(-1, grad.shape[-1]), own)
-    return multiplied(a.mT, grad, own).sum_to_size(b.shape)
+    return product.gradients(multiplied, (grad, a, b), shape, beta, (a_is, b_is, y_is), wanted)
 
 
 def _backward_shapes(

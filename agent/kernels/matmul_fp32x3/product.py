@@ -1,6 +1,6 @@
 """Calls of the device code: alpha * a @ b + beta * c for matrices of any steps, one or many."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from math import prod
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from agent.kernels import routing
-from agent.kernels.operators import address, stream
+from agent.kernels.operators import Tensors, address, stream
 
 KERNEL = "matmul_fp32x3"
 FORWARD = "22q2d2q"
@@ -22,6 +22,8 @@ OTHER = {"whole": "whole", "lower": "upper", "upper": "lower"}
 Parts = tuple[str, str, str]
 """Of a, of b and of the result."""
 WHOLE: Parts = ("whole", "whole", "whole")
+Multiplied = Callable[[torch.Tensor, torch.Tensor, Parts], torch.Tensor]
+"""A product of two operands of these parts, times alpha."""
 
 LEAST_DEPTH, ALL_DEPTH = 32, 512
 """Of csrc/launch.cuh, and of csrc/operands_sm90.cuh: up to which there are four products."""
@@ -178,3 +180,32 @@ def _is_one_matrix(a: torch.Tensor) -> bool:
             return False
         step *= size
     return True
+
+
+def gradients(
+    multiplied: Multiplied, tensors: Tensors, shape: Sequence[int], beta: float, parts: Parts,
+    wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
+    """Of a, b and c, which has this shape, from (grad, a, b); an empty tensor for one that is not wanted."""
+    grad, a, b = tensors
+    da, db, dc = (grad.new_empty(0) for _ in range(3))
+    if wanted[0]:
+        of_a = multiplied(grad, b.mT, (parts[2], OTHER[parts[1]], parts[0]))
+        da = of_a.sum_to_size(a.shape).contiguous()
+    if wanted[1]:
+        db = _of_right(multiplied, grad, a, b, parts).contiguous()
+    if wanted[2]:
+        dc = (kept(grad, parts[2]).sum_to_size(tuple(shape)) * beta).contiguous()
+    return da, db, dc
+
+
+def _of_right(
+    multiplied: Multiplied, grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, parts: Parts
+) -> torch.Tensor:
+    a_is, b_is, y_is = parts
+    own = (OTHER[a_is], y_is, b_is)
+    if b.dim() == 2 and (a_is == y_is == "whole" or a.dim() == 2):
+        # One matrix met all of a batch: its gradient is one product over all rows.
+        rows = a.reshape(-1, a.shape[-1])
+        return multiplied(rows.mT, grad.reshape(-1, grad.shape[-1]), own)
+    return multiplied(a.mT, grad, own).sum_to_size(b.shape)

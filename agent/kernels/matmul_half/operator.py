@@ -3,7 +3,7 @@
 Gradients are products of the same kind, over the same operands seen transposed: nothing is copied for them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from agent.kernels import routing
-from agent.kernels.matmul_fp32x3.product import Sum, is_right, matrices, shape_of
+from agent.kernels.matmul_fp32x3.product import WHOLE, Parts, Sum, gradients, is_right, matrices, shape_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
 
 F = torch.nn.functional
@@ -30,8 +30,6 @@ ENVELOPE = (
     "left to torch until a GPU has timed it, large ones of odd sizes with zeros up to a multiple of 8;"
     " AGENT_KERNELS_ALWAYS=1 takes it",
 )
-
-Multiplied = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
 
 
 def matmul_half(
@@ -161,39 +159,20 @@ def _launch_backward(
     grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
     wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    def multiplied(x: torch.Tensor, y: torch.Tensor, factor: float) -> torch.Tensor:
-        return _multiplied(x, y, Sum(None, factor, 1.0))
+    def multiplied(x: torch.Tensor, y: torch.Tensor, parts: Parts) -> torch.Tensor:
+        return _multiplied(x, y, Sum(None, alpha, 1.0))
 
-    return _of_all(multiplied, (grad, a, b), shape, (alpha, beta), wanted)
+    return gradients(multiplied, (grad, a, b), shape, beta, WHOLE, wanted)
 
 
 def _compute_backward(
     grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
     wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    def multiplied(x: torch.Tensor, y: torch.Tensor, factor: float) -> torch.Tensor:
-        return _by_torch(x, y, Sum(None, factor, 1.0))
+    def multiplied(x: torch.Tensor, y: torch.Tensor, parts: Parts) -> torch.Tensor:
+        return _by_torch(x, y, Sum(None, alpha, 1.0))
 
-    return _of_all(multiplied, (grad, a, b), shape, (alpha, beta), wanted)
-
-
-def _of_all(
-    multiplied: Multiplied, tensors: Tensors, shape: Sequence[int], factors: tuple[float, float],
-    wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
-    """Of a, b and c, which has this shape; an empty tensor for one that is not wanted."""
-    grad, a, b = tensors
-    da, db, dc = (grad.new_empty(0) for _ in range(3))
-    if wanted[0]:
-        da = multiplied(grad, b.mT, factors[0]).sum_to_size(a.shape).contiguous()
-    if wanted[1] and b.dim() == 2:  # one matrix met all of a batch: one product over all rows
-        rows = a.expand(*grad.shape[:-2], *a.shape[-2:]).reshape(-1, a.shape[-1])
-        db = multiplied(rows.mT, grad.reshape(-1, grad.shape[-1]), factors[0]).contiguous()
-    elif wanted[1]:
-        db = multiplied(a.mT, grad, factors[0]).sum_to_size(b.shape).contiguous()
-    if wanted[2]:
-        dc = (grad.sum_to_size(tuple(shape)) * factors[1]).contiguous()
-    return da, db, dc
+    return gradients(multiplied, (grad, a, b), shape, beta, WHOLE, wanted)
 
 
 def _backward_shapes(

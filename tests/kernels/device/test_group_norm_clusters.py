@@ -51,7 +51,7 @@ CALLS = [
 
 
 class Shared(NamedTuple):
-    """How a call is shared out: the struct of its kernel, blocks of a row, rows of a cluster, bytes of shared memory."""
+    """How a call is shared out: its kernel's struct, blocks of a row, rows of a cluster, bytes of a block."""
 
     struct: bytes
     blocks: int
@@ -138,7 +138,8 @@ class Case:
 
     def channel_gradients(self, packed: Any, sums: Array, share: Array) -> None:
         """What follows where no cluster has a group of all samples."""
-        name, sizes, pieces = f"channel_gradients{KINDS[self.call.options.dtype]}", self.call.sizes, share[PIECES]
+        name, sizes = f"channel_gradients{KINDS[self.call.options.dtype]}", self.call.sizes
+        pieces = share[PIECES]
         parts = np.array([pieces, 1, share[ROW_UNITS], 1, pieces], "int32")
         team = 2
         while team < min(sizes.n * pieces, 256):

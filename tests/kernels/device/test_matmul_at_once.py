@@ -40,7 +40,7 @@ extern "C" int told(const Forward* args, int64_t sms, Product* product, int64_t*
     launch[0] = blocks_at_once(plan.both, plan.tiles, sms);
     launch[1] = kOnceThreads;
     launch[2] = kOnceSharedBytes;
-    const auto* begin = reinterpret_cast<const char*>(product->plain.b.largest);
+    const auto* begin = reinterpret_cast<const char*>(product->plain.b.words);
     launch[3] = begin - static_cast<const char*>(args->workspace);
     launch[4] = plan.ended_at + kMeetings * sizeof(int);
     return sizeof(Product);
@@ -150,6 +150,19 @@ def test_any_layout_in_any_order(lies: str, order: int) -> None:
         device().runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
     wanted = a.astype("float64") @ b + c
     assert float((np.abs(y - wanted) / (np.abs(a) @ np.abs(b) + np.abs(c))).max()) < EXACT
+
+
+@pytest.mark.parametrize("lies", ["nn", "tt"])
+@pytest.mark.parametrize("turned", [False, True], ids=["in a", "in b"])
+def test_large_values_that_meet_zeros_cost_the_others_nothing(turned: bool, lies: str) -> None:
+    a, b = draw(31, 1, 20, 290), draw(32, 1, 290, 140)
+    a[:, :, ::8] *= np.float32(2.0**40)
+    b[:, ::8] = 0
+    off = off_by(product(a, b, lies), np.where(np.abs(a) < 2.0**20, a, 0), b)
+    if turned:
+        a, b = b.transpose(0, 2, 1).copy(), a.transpose(0, 2, 1).copy()
+        off = off_by(product(a, b, lies), a, np.where(np.abs(b) < 2.0**20, b, 0))
+    assert off < EXACT
 
 
 @pytest.mark.parametrize("lies", ["nn", "tt"])

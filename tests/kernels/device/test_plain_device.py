@@ -81,6 +81,44 @@ def test_batched_calls(centred: bool, count: int, length: int, dtype: str, offse
         kit.close(ours, theirs.grad)
 
 
+@pytest.mark.parametrize("centred", [True, False], ids=["layer_norm", "rms_norm"])
+@pytest.mark.parametrize(
+    ("count", "length", "offset"),
+    [(70, 200, 0), (40, 512, 0), (520, 128, 1), (2, 36_872, 0), (514, 12_400, 0), (514, 16_400, 0)],
+)
+def test_parameters_in_float32_beside_half_precision(
+    centred: bool, count: int, length: int, offset: int
+) -> None:
+    """They are read and their gradients written in full: bits that float16 has not count."""
+    kit, name = Kit("float16", offset), "layer_norm" if centred else "rms_norm"
+    x, grad = kit.draw(count, length), kit.draw(count, length)
+    y, dx = kit.room(count, length), kit.room(count, length)
+    weight, bias, dweight, dbias = (kit.floats(length) for _ in range(4))
+    weight[...], bias[...] = 1 + 2.0**-16 * np.arange(length), -1 + 2.0**-18 * np.arange(length)
+    mean, rstd = kit.floats(count), kit.floats(count)
+    sizes, of_mean = (count, length, 1, 0), mean if centred else None
+    run(
+        kit.device, f"{name}_forward", rows.FORWARD,
+        x, weight, bias if centred else None, y, of_mean, rstd, *sizes, 1e-5, 0, 0,
+    )  # fmt: skip
+    truth, scale, shift = exact(x), exact(weight), exact(bias)
+    wanted = (
+        F.layer_norm(truth, (length,), scale, shift) if centred else F.rms_norm(truth, (length,), scale, 1e-5)
+    )
+    kit.close(y, wanted)
+    partials = kit.floats(2 * count * length)
+    run(
+        kit.device, f"{name}_backward", rows.BACKWARD,
+        grad, x, weight, of_mean, rstd, dx, dweight, dbias if centred else None, partials, *sizes, 0, 0,
+    )  # fmt: skip
+    wanted.backward(exact(grad).detach())
+    assert truth.grad is not None
+    kit.close(dx, truth.grad)
+    for ours, theirs in ((dweight, scale), *([(dbias, shift)] if centred else [])):
+        assert theirs.grad is not None
+        np.testing.assert_allclose(ours, theirs.grad.numpy(), atol=1e-4 * count**0.5, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("count", "length"), [(30, 4_096), (520, 4_096), (520, 10_000)], ids=["few", "one read", "long"]
 )

@@ -72,8 +72,8 @@ inline Cluster cluster_for(const Backward& b, int64_t bytes) {
     }
     cluster.takes_samples = b.n == 1;
     // Where a pair would have its SMs alone, five of half as many threads are faster.
-    if (rows <= kSms / 2 && 2 * bytes > 2 * kHeldBytes && 2 * bytes <= 2 * kMostBytes) return {5, kMaxClusterThreads / 2, b.n == 1};
-    return cluster;
+    const bool pairs_alone = cluster.blocks == 2 && bytes > kHeldBytes;
+    return pairs_alone ? Cluster{5, kMaxClusterThreads / 2, cluster.takes_samples} : cluster;
 }
 
 inline ForwardShare share_out(const Forward& f, Cluster cluster) {

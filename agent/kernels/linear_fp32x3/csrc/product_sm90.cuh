@@ -210,7 +210,7 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
                 matrix_begin();
                 multiply_stage(partial, ring.stages + stage * kStageBytes, group, part == 0);
                 matrix_wait(partial);
-                if (threadIdx.x % 32 == 0) barrier_arrive(ring.free + stage);
+                barrier_arrive(ring.free + stage);
                 if (++stage == kStages) {
                     stage = 0;
                     parity ^= 1;
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kStages; ++stage) {
             barrier_init(ring.full + stage);
-            barrier_init(ring.free + stage, kConsumers * 4);
+            barrier_init(ring.free + stage, kConsumers * 128);
         }
         barriers_made();
     }

@@ -6,7 +6,7 @@
 // in turn, so that the sums are all there when both are done, with nothing to wait for from other blocks.
 #pragma once
 
-#include "product_sm90.cuh"
+#include "anew_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -161,6 +161,15 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
 
 __device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
 
+// A block's rows of its tile.
+__device__ __noinline__ void hold_at_once(const Product& p) {
+    __shared__ AnewShared shared;
+    consumers_meet();  // they have been stored
+    const Share share(p);
+    const Band band = band_of(p, share.unit.tile, share.half * kBlockRows, kBlockRows);
+    if (band.rows > 0) hold(p, band, shared, [] { consumers_meet(); });
+}
+
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
 __device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
     auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
@@ -195,6 +204,7 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     unscale(p, both, share.batch, at.column);
     finish_unit<ALL>(p, both, share.batch, at);
     store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
+    if (sm90::load_acquire(p.plain.b.sparse) != 0) hold_at_once(p);
 }
 
 template <bool ALL>

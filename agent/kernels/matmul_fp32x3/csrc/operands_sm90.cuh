@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../../linear_fp32x3/csrc/operands_sm90.cuh"
+#include "anew_sm90.cuh"
 #include "at_once_sm90.cuh"
 #include "split_whole_sm90.cuh"
 
@@ -52,7 +53,8 @@ inline Plan plan_of(const Forward& args, int64_t sms) {
 
 inline cudaError_t split_both(const Operands& both, cudaStream_t stream) {
     if (!splits_whole(both.b)) return split(both, stream);
-    const cudaError_t error = split_whole(both, stream);
+    cudaError_t error = cudaMemsetAsync(both.b.sparse, 0, sizeof(int), stream);
+    if (error == cudaSuccess) error = split_whole(both, stream);
     return error == cudaSuccess ? split_alone(both, both.a.blocks(), stream) : error;
 }
 
@@ -77,6 +79,7 @@ inline Product product_of(const Forward& args, Plan& plan) {
     auto* workspace = static_cast<unsigned char*>(args.workspace);
     place(a, workspace);
     place(b, workspace + plan.b_at);
+    a.sparse = b.sparse;
     plan.both.zeroed = reinterpret_cast<int*>(workspace + plan.ended_at);
     Product p = {};
     p.tiles.m = static_cast<int>(args.m), p.tiles.n = static_cast<int>(args.n), p.tiles.stages = static_cast<int>(a.stages);
@@ -106,8 +109,8 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);
-    if (error != cudaSuccess || p.cut.parts == 1) return error;
-    return join(p, args.stream);
+    if (error == cudaSuccess && p.cut.parts > 1) error = join(p, args.stream);
+    return error == cudaSuccess ? compute_anew(p, plan.sms, args.stream) : error;
 }
 
 inline int64_t sms_of(const Forward& args) { return linear::attribute(cudaDevAttrMultiProcessorCount, args.device); }

@@ -51,19 +51,69 @@ __device__ __forceinline__ void put_four(Slice& slice, const float (&four)[4], c
     for (int i = 0; i < 4; ++i) slice.v[at.depth + at.of_depth * i][at.row + at.of_row * i] = four[i];
 }
 
+struct Slices {
+    __align__(16) Slice of_a[2];
+    __align__(16) Slice of_b[2];
+};
+
+// Where a thread's sums belong in a tile: 8 x 8, four neighbours and four half a tile further.
+struct Corner {
+    int row, column;
+
+    __device__ __forceinline__ Corner() : row(int(threadIdx.x) / 16 * 4), column(int(threadIdx.x) % 16 * 4) {}
+    __device__ __forceinline__ static int step(int i) { return i % 4 + i / 4 * (kSide / 2); }
+};
+
+// Adds a tile's products of depths [begin, end), whole slices or to the operands' end, by 256 threads that meet by `meet`.
+template <class Meet>
+__device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slices, const Plain& a, const Plain& b, int64_t first_row,
+                                               int64_t first_column, int64_t begin, int64_t end, const Meet& meet) {
+    const Quarter at_a = quarter_of(a), at_b = quarter_of(b);
+    const Corner at;
+    int now = 0;
+    float next_a[4], next_b[4];
+    load_four(next_a, a, first_row, begin, at_a);
+    load_four(next_b, b, first_column, begin, at_b);
+    put_four(slices.of_a[0], next_a, at_a);
+    put_four(slices.of_b[0], next_b, at_b);
+    meet();
+    for (int64_t next = begin + kSlice; next < end + kSlice; next += kSlice) {
+        load_four(next_a, a, first_row, next, at_a);
+        load_four(next_b, b, first_column, next, at_b);
+        linear::multiply_slice(sum, slices.of_a[now], slices.of_b[now], at.row, at.column);
+        now ^= 1;
+        put_four(slices.of_a[now], next_a, at_a);
+        put_four(slices.of_b[now], next_b, at_b);
+        meet();
+    }
+}
+
+// Rows below `rows` of a tile of y, [batch, m, n].
+__device__ __forceinline__ void store_tile(const Outcome& out, const float (&sum)[8][8], int64_t m, int64_t n, int64_t part, int64_t batch,
+                                           int64_t first_row, int64_t first_column, int64_t rows) {
+    const Corner at;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int64_t r = first_row + at.row + Corner::step(i);
+        if (r >= rows) continue;
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const int64_t c = first_column + at.column + Corner::step(j);
+            if (c >= n) continue;
+            out.y[(batch * m + r) * n + c] = is_there(part, r, c) ? finished(out, sum[i][j], batch, r, c) : 0.0f;
+        }
+    }
+}
+
 // Block (i, j, matrix) of the tiles, i fastest.
 __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_constant__ Forward args) {
-    __shared__ __align__(16) Slice of_a[2];
-    __shared__ __align__(16) Slice of_b[2];
+    __shared__ Slices slices;
     const int64_t m_tiles = ceil_div(args.m, kSide), tiles = m_tiles * ceil_div(args.n, kSide);
     const int64_t batch = blockIdx.x / tiles;
     const int64_t first_row = blockIdx.x % tiles % m_tiles * kSide;
     const int64_t first_column = blockIdx.x % tiles / m_tiles * kSide;
     const Plain a = {args.a + batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth, args.a_part};
     const Plain b = {args.b + batch * args.b_batch, args.n, args.k, args.b_column, args.b_depth, turned(args.b_part)};
-    const Quarter at_a = quarter_of(a), at_b = quarter_of(b);
-    const int row = int(threadIdx.x) / 16 * 4;
-    const int column = int(threadIdx.x) % 16 * 4;
     float sum[8][8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -72,35 +122,9 @@ __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_con
     }
     const int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column));
     const int64_t end = is_there(args.y_part, first_row, first_column) ? min(a.end_in(first_row), b.end_in(first_column)) : 0;
-    int now = 0;
-    float next_a[4], next_b[4];
-    load_four(next_a, a, first_row, begin, at_a);
-    load_four(next_b, b, first_column, begin, at_b);
-    put_four(of_a[0], next_a, at_a);
-    put_four(of_b[0], next_b, at_b);
-    __syncthreads();
-    for (int64_t next = begin + kSlice; next < end + kSlice; next += kSlice) {
-        load_four(next_a, a, first_row, next, at_a);
-        load_four(next_b, b, first_column, next, at_b);
-        linear::multiply_slice(sum, of_a[now], of_b[now], row, column);
-        now ^= 1;
-        put_four(of_a[now], next_a, at_a);
-        put_four(of_b[now], next_b, at_b);
-        __syncthreads();
-    }
+    multiply_range(sum, slices, a, b, first_row, first_column, begin, end, [] { __syncthreads(); });
     const Outcome out = {args.c, args.y, args.c_batch, args.c_row, args.c_column, float(args.alpha), float(args.beta)};
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const int64_t r = first_row + row + i % 4 + i / 4 * (kSide / 2);
-        if (r >= args.m) continue;
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-            const int64_t c = first_column + column + j % 4 + j / 4 * (kSide / 2);
-            if (c >= args.n) continue;
-            float* to = args.y + (batch * args.m + r) * args.n + c;
-            *to = is_there(args.y_part, r, c) ? finished(out, sum[i][j], batch, r, c) : 0.0f;
-        }
-    }
+    store_tile(out, sum, args.m, args.n, args.y_part, batch, first_row, first_column, args.m);
 }
 
 inline cudaError_t multiply_portable(const Forward& args) {

@@ -51,6 +51,7 @@ struct Operand {
     unsigned char* packed;
     int* exponents;              // of b, [batch, padded rows]
     int* largest;                // of b, [pieces, batch, padded rows]: the bits of the largest finite size
+    int* sparse;                 // behind b's, of both: not 0 where one has a half of a stage of a row that is not dense
     int64_t piece, pieces;       // of depth
 
     // The depths that a row has, [begin_of(row), end_of(row)).
@@ -69,7 +70,7 @@ struct Operand {
     __host__ __device__ int64_t blocks() const { return batch * tiles() * stages; }
     __host__ __device__ int64_t look_blocks() const { return all_rows() / kPieceRows * pieces; }
     __host__ __device__ int64_t bytes() const {
-        return batch * tiles() * tile_bytes() + (is_b ? all_rows() * (pieces + 1) * int64_t{sizeof(int)} : 0);
+        return batch * tiles() * tile_bytes() + (is_b ? (all_rows() * (pieces + 1) + 1) * int64_t{sizeof(int)} : 0);
     }
 };
 
@@ -101,6 +102,7 @@ inline void place(Operand& operand, unsigned char* memory) {
     if (!operand.is_b) return;
     operand.exponents = reinterpret_cast<int*>(memory + operand.batch * operand.tiles() * operand.tile_bytes());
     operand.largest = operand.exponents + operand.all_rows();
+    operand.sparse = operand.largest + operand.all_rows() * operand.pieces;
 }
 
 // Values that are not there are 0.
@@ -119,7 +121,8 @@ struct Operands {
 };
 
 // The power of two that brings values up to `largest`, of these bits, to where they are split; a float, whatever that is.
-__device__ __forceinline__ int exponent_for(int largest) { return largest > 0 ? min(13 + 127 - (largest >> 23), 120) : 0; }
+constexpr int kNoValue = 120;  // also where all are 0
+__device__ __forceinline__ int exponent_for(int largest) { return min(13 + 127 - (largest >> 23), kNoValue); }
 __device__ __forceinline__ int exponent_for(float largest) { return exponent_for(__float_as_int(largest)); }
 
 __device__ __forceinline__ float scale_of(int exponent) { return __int_as_float((127 + exponent) << 23); }
@@ -191,20 +194,36 @@ struct Eights {
     }
 };
 
+// COUNT neighbours in depth, of which the first `there` are; the others are 0.
+template <int COUNT>
+__device__ __forceinline__ void load_run(float* v, const float* from, int64_t step, int64_t there) {
+    if (there >= COUNT) {
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) v[i] = from[i * step];
+    } else {
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) v[i] = i < there ? from[i * step] : 0.0f;
+    }
+}
+
+__device__ __forceinline__ void load_eight(float* v, const float* from, const Operand& of, int64_t there) {
+    if (of.by_fours && there >= 8) {
+        const float4 first = reinterpret_cast<const float4*>(from)[0], second = reinterpret_cast<const float4*>(from)[1];
+        v[0] = first.x, v[1] = first.y, v[2] = first.z, v[3] = first.w;
+        v[4] = second.x, v[5] = second.y, v[6] = second.z, v[7] = second.w;
+    } else {
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
+    }
+}
+
 template <int THREADS>
 __device__ __forceinline__ void load_by_rows(float (&v)[Eights<THREADS>::kValues], const Operand& of, const Portion& at) {
     constexpr int kValues = Eights<THREADS>::kValues;
     const Eights<THREADS> eights = {true};
     const int64_t row = at.first_row + eights.row(0), begin = at.stage * kDepth + eights.piece(0) * 8;
     const float* from = at.matrix + row + begin * of.depth_step;
-    const int64_t there = row < of.rows ? of.depth - begin : 0;
-    if (there >= kValues) {
-        #pragma unroll
-        for (int i = 0; i < kValues; ++i) v[i] = from[i * of.depth_step];
-    } else {
-        #pragma unroll
-        for (int i = 0; i < kValues; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
-    }
+    load_run<kValues>(v, from, of.depth_step, row < of.rows ? of.depth - begin : 0);
 }
 
 template <int THREADS>
@@ -215,15 +234,7 @@ __device__ __forceinline__ void load_by_depth(float (&v)[Eights<THREADS>::kValue
     for (int i = 0; i < Eights<THREADS>::kValues; i += 8) {
         const int64_t row = at.first_row + eights.row(i / 8);
         const float* from = at.matrix + row * of.row_step + begin * of.depth_step;
-        const int64_t there = row < of.rows ? of.depth - begin : 0;
-        if (of.by_fours && there >= 8) {
-            const float4 first = reinterpret_cast<const float4*>(from)[0], second = reinterpret_cast<const float4*>(from)[1];
-            v[i] = first.x, v[i + 1] = first.y, v[i + 2] = first.z, v[i + 3] = first.w;
-            v[i + 4] = second.x, v[i + 5] = second.y, v[i + 6] = second.z, v[i + 7] = second.w;
-        } else {
-            #pragma unroll
-            for (int j = 0; j < 8; ++j) v[i + j] = j < there ? from[j * of.depth_step] : 0.0f;
-        }
+        load_eight(v + i, from, of, row < of.rows ? of.depth - begin : 0);
     }
 }
 
@@ -264,18 +275,60 @@ __device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::k
     }
 }
 
+// A half of a stage of a row is dense where at least five eighths of its values lie above 2^-6 of the largest that shares its
+// scale, 2^-7 in b: any such two of a and b then have a quarter of their depth in common.
+template <int COUNT>
+__device__ __forceinline__ int count_large(const float* v, int exponent, bool is_b) {
+    const float least = scale_of((is_b ? 7 : 8) - exponent);
+    int large = 0;
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) large += fabsf(v[i]) >= least ? 1 : 0;
+    return large;
+}
+
+// Of the half that begins at `depth`.
+__device__ __forceinline__ void note_sparse(const Operand& of, int64_t row, int64_t depth, int large) {
+    const int64_t there = min(of.end_of(row), depth + kHalf) - max(of.begin_of(row), depth);
+    if (row < of.rows && 8 * int64_t{large} < 5 * there) *of.sparse = 1;
+}
+
+template <int THREADS>
+__device__ __forceinline__ void note_sparse_eights(const Operand& of, const Portion& at, const int (&large)[Eights<THREADS>::kCount]) {
+    constexpr int kCount = Eights<THREADS>::kCount;
+    const Eights<THREADS> eights = {of.by_rows};
+    const int64_t depth = at.stage * kDepth + eights.piece(0) / 4 * kHalf;
+    if (of.by_rows) {
+        int all = 0;
+        #pragma unroll
+        for (int i = 0; i < kCount; ++i) all += large[i];
+        for (int lanes = Eights<THREADS>::kLanes; lanes < 32; lanes *= 2) all += __shfl_xor_sync(0xffffffffu, all, lanes);
+        note_sparse(of, at.first_row + eights.row(0), depth, all);
+        return;
+    }
+    unsigned bytes = 0;
+    #pragma unroll
+    for (int i = 0; i < kCount; ++i) bytes |= static_cast<unsigned>(large[i]) << 8 * i;
+    bytes += __shfl_xor_sync(0xffffffffu, bytes, 1);
+    bytes += __shfl_xor_sync(0xffffffffu, bytes, 2);
+    #pragma unroll
+    for (int i = 0; i < kCount; ++i) note_sparse(of, at.first_row + eights.row(i), depth, static_cast<int>(bytes >> 8 * i & 0xff));
+}
+
 template <int THREADS, bool DRAWN>
 __device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const Portion& at,
                                         const float (&v)[Eights<THREADS>::kValues]) {
     const Eights<THREADS> eights = {of.by_rows};
     float largest[Eights<THREADS>::kCount];
+    int large[Eights<THREADS>::kCount];
     if (!of.is_b) find_largest<THREADS>(largest, v, of.by_rows);
     #pragma unroll
     for (int i = 0; i < Eights<THREADS>::kCount; ++i) {
         const int row = eights.row(i);
         const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest[i]);
         put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
+        large[i] = count_large<8>(v + i * 8, exponent, of.is_b);
     }
+    note_sparse_eights<THREADS>(of, at, large);
 }
 
 template <int THREADS>
@@ -286,7 +339,7 @@ __device__ __forceinline__ void store(const Packed& tile, const Operand& of, int
 }
 
 // A block makes one tile of one stage.
-__global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_constant__ Operands both) {
+__global__ void __launch_bounds__(kSplitThreads, 3) matmul_split(const __grid_constant__ Operands both) {
     await_earlier();
     const int64_t thread = static_cast<int64_t>(blockIdx.x) * kSplitThreads + threadIdx.x;
     for (int64_t i = thread; i < both.zeros; i += static_cast<int64_t>(gridDim.x) * kSplitThreads) both.zeroed[i] = 0;
@@ -365,6 +418,7 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_consta
     const int64_t first = group % of_batch * kPieceRows, begin = piece * of.piece;
     const int64_t end = min(begin + of.piece, of.depth);
     int* largest = of.largest + piece * of.all_rows() + group * kPieceRows;
+    if (blockIdx.x == 0 && threadIdx.x == 0) *of.sparse = 0;
     if (of.by_rows) {
         look_by_rows(of, matrix, first, begin, end, largest);
     } else {

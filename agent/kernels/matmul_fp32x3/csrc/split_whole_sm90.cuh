@@ -34,14 +34,7 @@ struct OfWarp {
 __device__ __forceinline__ void load_row(float (&v)[kOfLane], const Operand& of, const OfWarp& at) {
     const int64_t row = at.first_row + threadIdx.x % 32, of_matrix = of.tiles() * (kTile / kPieceRows);
     const float* from = of.values + at.group / of_matrix * of.batch_step + row + at.depth * of.depth_step;
-    const int64_t there = at.is_there && row < of.rows ? of.depth - at.depth : 0;
-    if (there >= kOfLane) {
-        #pragma unroll
-        for (int i = 0; i < kOfLane; ++i) v[i] = from[i * of.depth_step];
-    } else {
-        #pragma unroll
-        for (int i = 0; i < kOfLane; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
-    }
+    load_run<kOfLane>(v, from, of.depth_step, at.is_there && row < of.rows ? of.depth - at.depth : 0);
     keep_part<kOfLane>(of, v, row, at.depth);
 }
 
@@ -53,15 +46,7 @@ __device__ __forceinline__ void load_eights(float (&v)[kOfLane], const Operand& 
     for (int i = 0; i < kOfLane; i += 8) {
         const int64_t row = at.first_row + i / 2 + lane / 8;
         const float* from = of.values + at.group / of_matrix * of.batch_step + row * of.row_step + depth * of.depth_step;
-        const int64_t there = at.is_there && row < of.rows ? of.depth - depth : 0;
-        if (of.by_fours && there >= 8) {
-            const float4 first = reinterpret_cast<const float4*>(from)[0], second = reinterpret_cast<const float4*>(from)[1];
-            v[i] = first.x, v[i + 1] = first.y, v[i + 2] = first.z, v[i + 3] = first.w;
-            v[i + 4] = second.x, v[i + 5] = second.y, v[i + 6] = second.z, v[i + 7] = second.w;
-        } else {
-            #pragma unroll
-            for (int j = 0; j < 8; ++j) v[i + j] = j < there ? from[j * of.depth_step] : 0.0f;
-        }
+        load_eight(v + i, from, of, at.is_there && row < of.rows ? of.depth - depth : 0);
         keep_part<8>(of, v + i, row, depth);
     }
 }
@@ -96,6 +81,7 @@ __device__ __forceinline__ void store_row(const Operand& of, const OfWarp& at, c
             *reinterpret_cast<linear::Halves*>(to) = hi;
             *reinterpret_cast<linear::Halves*>(to + kStagedBytes / 2) = lo;
         }
+        note_sparse(of, at.first_row + lane, at.depth + half * kHalf, count_large<kHalf>(v + half * kHalf, exponent, true));
         __syncwarp();
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -122,6 +108,10 @@ __device__ __forceinline__ void store_eights(const Operand& of, const OfWarp& at
         unsigned char* to = tile + matrix::swizzled(row + of_group, lane % 8);
         *reinterpret_cast<linear::Halves*>(to) = hi;
         *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
+        int large = count_large<8>(v + i, exponents[of_group], true);
+        large += __shfl_xor_sync(0xffffffffu, large, 1);
+        large += __shfl_xor_sync(0xffffffffu, large, 2);
+        note_sparse(of, at.first_row + of_group, at.depth + lane % 8 / 4 * kHalf, large);
     }
 }
 

@@ -1,0 +1,149 @@
+// What small values lose, and tiles that are computed anew in float arithmetic where it shows.
+//
+// Values that share a scale are split on a grid of 2^-24, where the largest of them is 2^13 to 2^14: one below 2^-2, 2^-16 of the
+// largest, keeps fewer than 22 bits. Beside what the larger ones give that is nothing, unless they meet zeros, or values that are
+// small, of the other operand. It is 2^-25 at most, times the other's value, 2^14 at most: of n such products 2^-11 * sqrt(n) in
+// the root mean square, as far as what is lost has either sign.
+//
+// Where both operands are dense (split_sm90.cuh) it cannot show: a quarter of the products of each sum are 2^15 and more, and
+// what rounding a float sum at each of them costs, 2^-25.3 of it, is more. Else all tiles are looked at: where a row's sums, in the
+// root of their squares' mean, are not 2^26.5 times what all their products may have lost, the tile is computed anew. Elsewhere that
+// is at most 2^-26.5 of the row in this tile, below half of the 2^-25.3 that rounding the results to floats costs.
+#pragma once
+
+#include "product_portable.cuh"
+#include "product_sm90.cuh"
+
+namespace kernelwright::matmul {
+
+constexpr int kAnewThreads = 256;
+constexpr int kAnewWarps = kAnewThreads / 32;
+constexpr int kAnewDepth = 512;                        // that is added up by itself
+constexpr float kNeeded = 46341.0f * (1 << kMargin);  // 2^(26.5 - 11), of a row's largest factor
+constexpr float kLargestOf = 11.0f / 128.0f;           // 1 / sqrt(128), not above: what the largest of 128 says of their size
+static_assert(kTile == kSide);
+
+// Rows [first_row, first_row + rows) of a tile of y.
+struct Band {
+    int batch, rows;
+    linear::Tile tile;
+    int64_t first_row, first_column;
+};
+
+__device__ __forceinline__ Band band_of(const Product& p, int number, int first, int rows) {
+    const linear::Tile tile = p.place_of(number);
+    const int64_t first_row = static_cast<int64_t>(tile.of_x) * kTile + first;
+    return {p.batch_of(number), static_cast<int>(min(int64_t{rows}, p.tiles.m - first_row)), tile, first_row,
+            static_cast<int64_t>(tile.of_weight) * kTile};
+}
+
+struct AnewShared {
+    Slices slices;
+    float factors[2][kTile];  // the largest of a's rows, of either half of all stages
+    float scales[kAnewWarps];
+    int lost;
+};
+
+// Of the rows and columns that meet in a band: their factors' and their scales' largest, in shared memory.
+__device__ __forceinline__ void find_scales(const Product& p, const Band& band, AnewShared& shared) {
+    const int thread = threadIdx.x, row = thread % kTile, half = thread / kTile;
+    const int first = static_cast<int>(band.first_row % kTile);
+    const unsigned char* packed = p.a + band.batch * p.a_bytes + static_cast<int64_t>(band.tile.of_x) * p.tiles.stages * kPackedBytes;
+    float factor = 0.0f;
+    if (row >= first && row < first + band.rows) {
+        for (int i = p.plain.a.first_stage(band.tile.of_x); i < p.plain.a.past_stage(band.tile.of_x); ++i) {
+            const auto* factors = reinterpret_cast<const float*>(packed + int64_t{i} * kPackedBytes + kOperandBytes);
+            factor = fmaxf(factor, __ldcg(factors + half * kTile + row));
+        }
+    }
+    shared.factors[half][row] = factor;
+    float scale = scale_of(-__ldcg(p.exponents + band.batch * p.b_rows + band.first_column + row));
+    for (int lanes = 16; lanes > 0; lanes /= 2) scale = fmaxf(scale, __shfl_xor_sync(0xffffffffu, scale, lanes));
+    if (thread % 32 == 0) shared.scales[thread / 32] = scale;
+    if (thread == 0) shared.lost = 0;
+}
+
+// The sizes of a row's sums, by a warp: the largest, and all of them. COLUMNS are looked at.
+template <int COLUMNS>
+__device__ __forceinline__ float2 sizes_of(const Product& p, const Band& band, int i) {
+    const float* y = p.out.y + (static_cast<int64_t>(band.batch) * p.tiles.m + band.first_row + i) * p.tiles.n;
+    float2 sizes = {0.0f, 0.0f};
+    #pragma unroll
+    for (int j = threadIdx.x % 32; j < COLUMNS; j += 32) {
+        const int64_t column = band.first_column + j;
+        const float size = i < band.rows && column < p.tiles.n ? fabsf(__ldcg(y + column)) : 0.0f;
+        sizes.x = fmaxf(sizes.x, size), sizes.y += size;
+    }
+    return sizes;
+}
+
+// Whether a row may have lost too much.
+template <class Meet>
+__device__ __forceinline__ bool is_lost(const Product& p, const Band& band, AnewShared& shared, const Meet& meet) {
+    constexpr int kRows = kTile / kAnewWarps;  // of a warp
+    find_scales(p, band, shared);
+    meet();
+    float scale = 0.0f;
+    for (int i = 0; i < kAnewWarps; ++i) scale = fmaxf(scale, shared.scales[i]);
+    const float none = factor_of(kNoValue);
+    const float products = kNeeded * fabsf(p.out.alpha) * sqrtf(2.0f * static_cast<float>(p.plain.a.depth)) * scale;
+    const int first = threadIdx.x / 32 * kRows, of_tile = static_cast<int>(band.first_row % kTile);
+    const auto needed = [&](int i) {
+        const float factor = i < band.rows ? fmaxf(shared.factors[0][of_tile + i], shared.factors[1][of_tile + i]) : 0.0f;
+        return factor > none ? factor * products : 0.0f;
+    };
+    float largest[kRows];  // a quarter of the columns nearly always shows that the sums are large enough
+    #pragma unroll
+    for (int i = 0; i < kRows; ++i) largest[i] = sizes_of<32>(p, band, first + i).x;
+    #pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+        if (__any_sync(0xffffffffu, largest[i] * kLargestOf >= needed(first + i))) continue;
+        float2 sizes = sizes_of<kTile>(p, band, first + i);
+        for (int lanes = 16; lanes > 0; lanes /= 2) {
+            sizes.x = fmaxf(sizes.x, __shfl_xor_sync(0xffffffffu, sizes.x, lanes));
+            sizes.y += __shfl_xor_sync(0xffffffffu, sizes.y, lanes);
+        }
+        if (fmaxf(sizes.x * kLargestOf, sizes.y / kTile) < needed(first + i)) shared.lost = 1;
+    }
+    meet();
+    return shared.lost != 0;
+}
+
+// Computes a band anew where it may have lost too much; by 256 threads that meet by `meet`.
+template <class Meet>
+__device__ __forceinline__ void hold(const Product& p, const Band& band, AnewShared& shared, const Meet& meet) {
+    const bool lost = is_lost(p, band, shared, meet);
+    meet();  // all know: the memory is free
+    if (!lost) return;
+    const Operand &of_a = p.plain.a, &of_b = p.plain.b;
+    const int64_t past = band.first_row + band.rows;
+    const Plain a = {of_a.values + band.batch * of_a.batch_step, past, of_a.depth, of_a.row_step, of_a.depth_step, of_a.part};
+    const Plain b = {of_b.values + band.batch * of_b.batch_step, of_b.rows, of_b.depth, of_b.row_step, of_b.depth_step, of_b.part};
+    float all[8][8] = {};
+    const int64_t end = min(a.end_in(band.first_row), b.end_in(band.first_column));
+    for (int64_t begin = max(a.begin_in(band.first_row), b.begin_in(band.first_column)); begin < end; begin += kAnewDepth) {
+        float sum[8][8] = {};
+        multiply_range(sum, shared.slices, a, b, band.first_row, band.first_column, begin, min(begin + kAnewDepth, end), meet);
+        #pragma unroll
+        for (int i = 0; i < 64; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8];
+    }
+    store_tile(p.out, all, p.tiles.m, p.tiles.n, p.y_part, band.batch, band.first_row, band.first_column, past);
+}
+
+// Behind the product. Ends at once where both operands are dense.
+__global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_constant__ Product p) {
+    await_earlier();
+    if (__ldcg(p.plain.b.sparse) == 0) return;
+    __shared__ AnewShared shared;
+    for (int number = blockIdx.x; number < p.cut.tiles; number += gridDim.x) {
+        const Band band = band_of(p, number, 0, kTile);
+        if (is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) hold(p, band, shared, [] { __syncthreads(); });
+    }
+}
+
+inline cudaError_t compute_anew(const Product& p, int64_t sms, cudaStream_t stream) {
+    const auto blocks = static_cast<unsigned>(std::min(sms, int64_t{p.cut.tiles}));
+    return launched(matmul_anew, blocks, kAnewThreads, stream, p);
+}
+
+}  // namespace kernelwright::matmul

@@ -151,6 +151,7 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     share.channels = static_cast<int>(std::min<int64_t>(group_channels, share.units / share.pieces + 4));
     share.adds_up = cluster.takes_samples && (b.dweight != nullptr || b.dbias != nullptr);
     share.samples = share.adds_up ? static_cast<int>(b.n) : 1;
+    share.is_last_read = is_last_read(b);
     share.step = static_cast<int>(share.threads * lanes / b.spatial);
     share.rest = static_cast<int>(share.threads * lanes % b.spatial);
     share.inverse = 1.0 / static_cast<double>(group_channels * b.spatial);

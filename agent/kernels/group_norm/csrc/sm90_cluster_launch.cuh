@@ -10,7 +10,6 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int64_t kHeldBytes = 108 * 1024;  // that a block holds: two blocks stand on an SM
 constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
 constexpr int64_t kLeastGroup = 1024;       // bytes; less does not pay
 constexpr int64_t kSmallBytes = 32 * 1024;  // of blocks that stand anywhere

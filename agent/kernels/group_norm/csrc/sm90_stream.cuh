@@ -38,14 +38,15 @@ constexpr int kSharedBytes = kSlots * (kSlotBytes + 2 * static_cast<int>(sizeof(
 // Every row leaves at least two chunks to each member, so this many rows are never under way at once.
 static_assert(kRows >= (kSlots + kWorkers) / 2 + 2, "a row's place would be taken while it is needed");
 
-// How the rows are shared out. Team t takes rows t, t + teams, ...; its members take the chunks of all of them in turn.
+// How the rows are shared out. Team t takes rows t, t + teams, ...; its members take the chunks of all of them in turn. L2
+// makes room by what is read for the last time.
 struct Share {
     int teams, members;
     int rows;
     int chunks;       // of a row; the last may be cut
     int64_t bytes;    // of a row
     double inverse;   // 1 / elements of a row
-    bool is_last_read;  // whether what is read makes room in L2 first
+    bool is_last_read;
 };
 
 // One chunk of a member's, and the slot that it passes through.

@@ -140,7 +140,7 @@ class Case:
         """What follows where no cluster has a group of all samples."""
         name, sizes = f"channel_gradients{KINDS[self.call.options.dtype]}", self.call.sizes
         pieces = share[PIECES]
-        parts = np.array([pieces, 1, share[ROW_UNITS], 1, pieces], "int32")
+        parts = np.array([pieces, 1, share[ROW_UNITS], 1, pieces, sizes.channels // sizes.groups], "int32")
         team = 2
         while team < min(sizes.n * pieces, 256):
             team *= 2

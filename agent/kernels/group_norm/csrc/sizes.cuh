@@ -17,11 +17,13 @@ namespace kernelwright::group_norm {
 constexpr int64_t kSms = 128;              // that every GPU of sm_90 has, about
 constexpr int64_t kLeastBytes = 8 * 1024;  // that a block of a cluster holds, where its group has as much
 
+constexpr int64_t kHeldBytes = 108 * 1024;  // that a block of a cluster holds: two blocks stand on an SM
+
 // What decides between paths on sm_90, in bytes of x, or of x and dy.
-constexpr int64_t kLeastOfMany = 4 * 1024;          // a group of many that gains by a cluster's path
-constexpr int64_t kHeldAtOnce = 27 * 1024 * 1024;   // that all clusters hold at once
-constexpr int64_t kAtOnceBytes = 8 * 108 * 1024;    // a group of x whose blocks stand two on an SM, at most
-constexpr int64_t kStreamedBytes = 256 * 1024;      // a group of x and dy that is streamed where all are more than that
+constexpr int64_t kLeastOfMany = 2 * 1024;         // a group of many that gains by a cluster's path
+constexpr int64_t kAtOnceBytes = 8 * kHeldBytes;   // a group of x whose blocks stand two on an SM, at most
+constexpr int64_t kHeldAtOnce = 27 * 1024 * 1024;  // all groups that clusters hold at once
+constexpr int64_t kStreamedBytes = 128 * 1024;     // a group of x and dy that is streamed where all are more than that
 
 constexpr int64_t kMaxGrid = std::numeric_limits<int>::max();
 

@@ -9,6 +9,7 @@
 #include "../../csrc/cluster_sm90.cuh"
 #include "elements.cuh"
 #include "sm90_activation.cuh"
+#include "sm90_policy.cuh"
 #include "sums.cuh"
 
 namespace kernelwright::group_norm::sm90 {
@@ -83,7 +84,7 @@ __device__ __forceinline__ int end_taker(int rank) { return rank == 0 ? static_c
 template <typename T, int TENSORS, class Call>
 __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw* const (&to)[TENSORS],
                                             const Holding& held, const Call& call, int first_channel, int channels,
-                                            Affine* affine, Arrivals& arrivals) {
+                                            Affine* affine, Arrivals& arrivals, bool is_last_read) {
     constexpr int V = 16 / sizeof(T);
     const int threads = blockDim.x;
     if (threadIdx.x == 0) {
@@ -94,12 +95,13 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
     __syncthreads();
     if (threadIdx.x < kWarp) {
         if (threadIdx.x != 0) return;
+        const uint64_t policy = policy_of(is_last_read);
         for (int first = 0, tile = 0; first < held.count; first += threads, ++tile) {
             const uint32_t bytes = min(threads, held.count - first) * sizeof(Raw);
             barrier_expect(arrivals.tiles + tile, TENSORS * bytes);
             #pragma unroll
             for (int i = 0; i < TENSORS; ++i) {
-                bulk_load(to[i] + first, from[i] + held.element<V>(first), bytes, arrivals.tiles + tile);
+                bulk_load(to[i] + first, from[i] + held.element<V>(first), bytes, arrivals.tiles + tile, policy);
             }
         }
         return;

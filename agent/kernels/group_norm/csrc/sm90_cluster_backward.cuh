@@ -24,6 +24,7 @@ struct BackwardShare {
     int step, rest;    // channels and positions from a thread's pack to its next
     int samples;       // whose rows of one group a cluster takes, `blocks` each: all of them, or one
     int adds_up;       // whether it makes dweight and dbias
+    int is_last_read;  // whether x and dy make room in L2 first
     double inverse;    // 1 / elements of a row
 };
 
@@ -174,7 +175,8 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int group_channel = number % share.groups * share.group_channels;
     const UnitSums of_units = {reinterpret_cast<Pair*>(affine + share.channels), share.samples * share.blocks,
                                share.samples * share.pieces};
-    begin_loads<T, 2>({x, dy}, {xs, dys}, held, b, group_channel + first_held.channel, channels, affine, arrivals);
+    begin_loads<T, 2>({x, dy}, {xs, dys}, held, b, group_channel + first_held.channel, channels, affine, arrivals,
+                      share.is_last_read);
     __syncwarp();
     cluster_begun();
     row.mean = b.mean[number];

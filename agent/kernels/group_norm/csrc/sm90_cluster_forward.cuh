@@ -70,7 +70,8 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int group_channel = row % share.groups * share.group_channels;
     const int first_channel = held.element<V>(0) / share.spatial;
     const int channels = min(share.channels, share.group_channels - first_channel);
-    begin_loads<T, 1>({x}, {packs}, held, f, group_channel + first_channel, channels, affine, arrivals);
+    begin_loads<T, 1>({x}, {packs}, held, f, group_channel + first_channel, channels, affine, arrivals,
+                      false);
     __syncwarp();
     cluster_begun();
     cluster_wait();

@@ -10,7 +10,6 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int64_t kHeldBytes = 108 * 1024;  // that a block holds: two blocks stand on an SM
 constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
 constexpr int64_t kLeastGroup = 1024;       // bytes; less does not pay
 constexpr int64_t kSmallBytes = 32 * 1024;  // of blocks that stand anywhere
@@ -151,6 +150,7 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     share.channels = static_cast<int>(std::min<int64_t>(group_channels, share.units / share.pieces + 4));
     share.adds_up = cluster.takes_samples && (b.dweight != nullptr || b.dbias != nullptr);
     share.samples = share.adds_up ? static_cast<int>(b.n) : 1;
+    share.is_last_read = is_last_read(b);
     share.step = static_cast<int>(share.threads * lanes / b.spatial);
     share.rest = static_cast<int>(share.threads * lanes % b.spatial);
     share.inverse = 1.0 / static_cast<double>(group_channels * b.spatial);

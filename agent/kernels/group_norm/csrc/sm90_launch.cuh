@@ -12,6 +12,7 @@
 
 namespace kernelwright::group_norm::sm90 {
 
+constexpr int64_t kRoomBytes = 64 * 1024 * 1024;  // of x and dy, which leave L2 to others; more are no faster so
 constexpr int64_t kShareBytes = 64 * 1024;  // of a row that one SM takes, about: two more fit into the ring
 
 inline int attribute(cudaDeviceAttr which, int64_t device) {
@@ -49,7 +50,17 @@ Share share_of(const Call& call, int64_t chunk) {
 }
 
 inline Share share_of(const Forward& f) { return share_of(f, kSlotBytes); }
-inline Share share_of(const Backward& b) { return share_of(b, kPairBytes); }
+
+// Nobody reads x and dy after the backward.
+inline bool is_last_read(const Backward& b) {
+    return 2 * b.n * b.channels * b.spatial * element_bytes(b.dtype) <= kRoomBytes;
+}
+
+inline Share share_of(const Backward& b) {
+    Share share = share_of(b, kPairBytes);
+    share.is_last_read = is_last_read(b);
+    return share;
+}
 
 template <class Call>
 bool takes_sizes(const Call& call) {
@@ -104,6 +115,7 @@ template <typename T>
 cudaError_t launch_channels(const Backward& b, const Sums* sums, PlaneParts parts) {
     if (b.dweight == nullptr && b.dbias == nullptr) return cudaSuccess;
     parts.most = static_cast<int>(ceil_div(parts.plane, parts.part)) + (parts.plane % parts.part == 0 ? 0 : 1);
+    parts.group_channels = static_cast<int>(b.channels / b.groups);
     const int team = power_of_two(std::max<int64_t>(b.n * parts.most, 2), kChannelThreads);
     const auto blocks = static_cast<unsigned>(ceil_div(b.channels, kChannelThreads / team));
     return launched(channel_gradients<T>, blocks, kChannelThreads, b.stream, b, sums, parts, team);

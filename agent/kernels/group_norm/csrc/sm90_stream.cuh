@@ -19,6 +19,7 @@
 
 #include "elements.cuh"
 #include "sm90_exchange.cuh"
+#include "sm90_policy.cuh"
 #include "sums.cuh"
 
 namespace kernelwright::group_norm::sm90 {
@@ -37,13 +38,15 @@ constexpr int kSharedBytes = kSlots * (kSlotBytes + 2 * static_cast<int>(sizeof(
 // Every row leaves at least two chunks to each member, so this many rows are never under way at once.
 static_assert(kRows >= (kSlots + kWorkers) / 2 + 2, "a row's place would be taken while it is needed");
 
-// How the rows are shared out. Team t takes rows t, t + teams, ...; its members take the chunks of all of them in turn.
+// How the rows are shared out. Team t takes rows t, t + teams, ...; its members take the chunks of all of them in turn. L2
+// makes room by what is read for the last time.
 struct Share {
     int teams, members;
     int rows;
     int chunks;       // of a row; the last may be cut
     int64_t bytes;    // of a row
     double inverse;   // 1 / elements of a row
+    bool is_last_read;
 };
 
 // One chunk of a member's, and the slot that it passes through.
@@ -119,6 +122,7 @@ __device__ __forceinline__ int bytes_of(const Share& share, int chunk, int most)
 template <int STREAMS>
 __device__ __forceinline__ void load_chunks(const Share& share, const Ring& ring, const void* const (&tensors)[STREAMS]) {
     constexpr int kBytes = kSlotBytes / STREAMS;
+    const uint64_t policy = policy_of(share.is_last_read);
     for (Cursor at = first_chunk(share, 0); at.row < share.rows; advance(at, share, 1)) {
         const uint32_t bytes = bytes_of(share, at.chunk, kBytes);
         const int64_t offset = at.row * share.bytes + int64_t{at.chunk} * kBytes;
@@ -127,7 +131,8 @@ __device__ __forceinline__ void load_chunks(const Share& share, const Ring& ring
         #pragma unroll
         for (int i = 0; i < STREAMS; ++i) {
             bulk_load(ring.slots + at.slot * kSlotBytes + i * kBytes,
-                      static_cast<const unsigned char*>(tensors[i]) + offset, bytes, ring.full + at.slot);
+                      static_cast<const unsigned char*>(tensors[i]) + offset, bytes, ring.full + at.slot,
+                      policy);
         }
     }
 }

@@ -199,32 +199,34 @@ struct PlaneParts {
     int of_row;   // parts
     int kept;     // sums of a part: 1 or 2
     int most;     // parts of a plane
+    int group_channels;
 };
 
 // dweight and dbias, a team of threads per channel.
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
     channel_gradients(const Backward b, const Sums* sums, const PlaneParts parts, const int team) {
-    await_earlier();
+    // All that needs no sums, while the launch before this one ends.
     const int channel = blockIdx.x * (kChannelThreads / team) + threadIdx.x / team;
     const int channels = static_cast<int>(b.channels);
     const int samples = static_cast<int>(b.n);
-    const int groups = static_cast<int>(b.groups);
-    const int group = channel / (channels / groups);
-    const int begin = (channel - group * (channels / groups)) * parts.plane;
+    const int group = channel / parts.group_channels;
+    const int begin = (channel - group * parts.group_channels) * parts.plane;
     const int first = begin / parts.part;
     const int count = (begin + parts.plane - 1) / parts.part - first + 1;
-    const bool begins_within = first * parts.part < begin;
+    const int second = first * parts.part < begin ? 1 : 0;  // of the first part's sums
+    const int64_t sample_parts = b.groups * parts.of_row;
+    const int64_t before = int64_t{group} * parts.of_row + first;
     // Lanes go from part to part and from sample to sample.
     const int step = team / parts.most, rest = team - step * parts.most;
     int sample = threadIdx.x % team / parts.most;
     int i = threadIdx.x % team - sample * parts.most;
+    await_earlier();
     Pair total = {0.0, 0.0};
     if (channel < channels) {
         while (sample < samples) {
             if (i < count) {
-                const int64_t part = (int64_t{sample} * groups + group) * parts.of_row + first + i;
-                const Sums s = sums[part * parts.kept + (i == 0 && begins_within ? 1 : 0)];
+                const Sums s = sums[(sample * sample_parts + before + i) * parts.kept + (i == 0 ? second : 0)];
                 total = total + Pair{s.db, s.ds};
             }
             sample += step;

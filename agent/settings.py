@@ -191,7 +191,7 @@ class KernelSettings(BaseSettings):
     """Send every call to torch."""
     kernels_always: bool = False
     """Have a kernel compute every call that it supports, also small ones, for which torch takes less of the
-    host's time."""
+    host's time, and those that torch.compile computes with what stands around them."""
     kernels_replay: bool = True
     """Replay calls of kernels in C++, which takes less of the host's time than the way through Python; the
     extension for it is built on first use, by g++ against torch's headers."""

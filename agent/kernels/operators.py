@@ -211,8 +211,10 @@ def _wants_gradient(tensors: Sequence[torch.Tensor | None]) -> bool:
 def _registered(name: str, direction: Direction[Any]) -> Any:
     _LIBRARY.define(f"{name}{direction.schema}")
     given = _one if direction.schema.endswith("-> Tensor") else _whole
-    _LIBRARY.impl(name, given(direction.cpu), "CPU")
-    _LIBRARY.impl(name, given(direction.cuda), "CUDA")
+    # Code that torch.compile made calls it by the dispatcher, for which it is replayed as well.
+    direct = Function(lambda *arguments: _watched(direction, arguments[0])(*arguments))
+    for key in ("CPU", "CUDA"):
+        _LIBRARY.impl(name, given(lambda *arguments: direct.call(*arguments)), key)
     torch.library.register_fake(f"{NAMESPACE}::{name}", given(direction.fake), lib=_LIBRARY)
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 

@@ -21,12 +21,24 @@ def wanted(names: Sequence[str], dtypes: Sequence[str] | None = None) -> tuple[W
     return tuple(one for one in found if not dtypes or one.part in (*dtypes, sources.ALL))
 
 
+_LONG = (
+    "group_norm", "cumsum", "matmul_fp32x3", "matmul_half", "logsumexp", "add_layer_norm", "add_rms_norm",
+    "layer_norm", "cross_entropy", "embedding_norm", "rms_norm", "batch_norm", "softmax", "masked_softmax",
+    "reduction", "conv_fp32x3", "linear_group_norm_min_bias",
+)  # fmt: skip
+"""Kernels whose libraries take long to build, the longest first, as measured; all others follow them."""
+
+
+def _rank(one: Wanted) -> int:
+    return _LONG.index(one.name) if one.name in _LONG else len(_LONG)
+
+
 def libraries(wanted: Sequence[Wanted], arch: str, jobs: int) -> Iterator[Path]:
     """The path of each library, as they get ready, `jobs` compilers at a time.
 
     Raises BuildFault for the first that fails; what is being compiled then is still finished, and kept.
     """
-    first = sorted(wanted, key=lambda one: -sum(map(len, sources.device_code(one.name).values())))
+    first = sorted(wanted, key=_rank)
     pool = ThreadPoolExecutor(jobs)
     try:
         begun = [pool.submit(building.library, one.name, arch, one.part) for one in first]

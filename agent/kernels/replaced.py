@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from agent.kernels import routing
+
 SLOWER = 1.02
 """A fused call that takes longer than this many times its pair stays out: below, rounds differ as much."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Milliseconds of a pair and of the call in its place, eager, on the example's inputs."""
+    """Milliseconds of a pair and of the call in its place, eager, or of a compiled model, on the example."""
 
     gpu: str
     before_ms: float
@@ -50,7 +52,9 @@ class Fusion:
 
     def __str__(self) -> str:
         gain = "not measured: no GPU" if self.gain is None else str(self.gain)
-        return f"one call of {self.kernel}; {gain}; error {self.error:.1e} for {self.error_before:.1e}"
+        compiled = "; under torch.compile the compiler's own" if self.kernel in routing.POINTWISE else ""
+        error = f"error {self.error:.1e} for {self.error_before:.1e}"
+        return f"one call of {self.kernel}; {gain}; {error}{compiled}"
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ class Replaced:
     """`encoder.0: norm + act` -> the call in its place."""
     difference: float | None = None
     """Largest of the example's outputs before and after, as a share of their rms; None: no example."""
+    compiled: Gain | None = None
+    """Of the whole model under torch.compile, where that was asked for and what was replaced stays."""
     undo: list[Callable[[], None]] = field(default_factory=list, repr=False, compare=False)
 
     def restore(self) -> None:
@@ -72,10 +78,17 @@ class Replaced:
         while self.undo:
             self.undo.pop()()
 
+    def undone(self, why: str) -> "Replaced":
+        """All put back, and why."""
+        self.restore()
+        return Replaced(kept={**self.kept, "the model itself": why})
+
     def __str__(self) -> str:
         lines = [f"{name}: {kind}" for name, kind in self.swapped.items()]
         lines += [f"{name}: {fusion}" for name, fusion in self.fused.items()]
         lines += [f"{name}: stays, {reason}" for name, reason in self.kept.items()]
+        if self.compiled is not None:
+            lines.append(f"under torch.compile the model takes: {self.compiled}")
         if self.difference is not None:
             lines.append(f"the example's outputs differ by at most {self.difference:.1e} of their rms")
         return "\n".join(lines) or "no module has a shipped kernel"

@@ -17,6 +17,7 @@ from agent.kernels.replaced import Replaced as Replaced
 from agent.kernels.rms_norm.module import RMSNorm
 from agent.kernels.softmax.module import Softmax
 
+Example = torch.Tensor | Sequence[Any] | Mapping[str, Any]
 KINDS: dict[type[nn.Module], type[nn.Module]] = {
     nn.BatchNorm1d: BatchNorm1d,
     nn.BatchNorm2d: BatchNorm2d,
@@ -32,9 +33,7 @@ KINDS: dict[type[nn.Module], type[nn.Module]] = {
 }
 
 
-def replace_modules(
-    model: nn.Module, example: torch.Tensor | Sequence[Any] | Mapping[str, Any] | None = None
-) -> Replaced:
+def replace_modules(model: nn.Module, example: Example | None = None, compiled: bool = False) -> Replaced:
     """Swaps, in place, every submodule that a shipped kernel replaces; its parameters and hooks are kept.
 
     With `example` (an input, a tuple of positional ones, or a dict of named ones) operations that follow each
@@ -43,10 +42,30 @@ def replace_modules(
     with a pair in them once or twice more; buffers and random numbers end as they were, what a module keeps
     elsewhere is its own.
 
+    With `compiled` the model is for torch.compile: it is compiled and timed on the example before and after,
+    and where it is slower than it was (in training with backward, else the forward) nothing is replaced.
+
     A module that stands in several places becomes one module in the same places. The model itself stays the
     object that it is. `restore()` of the answer undoes it all. Raises ValueError where the model does not
-    take the example.
+    take the example, and with `compiled` where that is on no GPU.
     """
+    if not compiled:
+        return _replaced(model, example)
+    from agent.kernels.fusing.whole import spans
+
+    if example is None:
+        raise ValueError("compiled=True times the model on an example, and there is none")
+    before = spans(model, example)
+    done = _replaced(model, example)
+    try:
+        gain = before.gain(spans(model, example))
+    except Exception as error:  # noqa: BLE001 - the user's model has to go on as it was
+        return done.undone(f"torch.compile does not take what was replaced: {type(error).__name__}: {error}")
+    loss = gain.loss(model.training)
+    return replace(done, compiled=gain) if loss is None else done.undone(f"under torch.compile {loss}")
+
+
+def _replaced(model: nn.Module, example: Example | None) -> Replaced:
     done = Replaced()
     if example is not None:
         from agent.kernels.fusing.fuser import fuse

@@ -26,7 +26,8 @@ DTYPES: dict[torch.dtype, int] = {getattr(torch, name): n for n, name in enumera
 _BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 OLDEST = (7, 0)
 """Compute capability from which the device code runs: warps whose lanes advance on their own."""
-
+POINTWISE = ("batch_norm", "gate_product", "gelu")
+"""Kernels without sums: torch.compile makes one kernel of them and what stands around, and so has them."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,8 +49,6 @@ class OutsideEnvelope(RuntimeError):
 _fallbacks: Counter[tuple[str, str]] = Counter()
 _libraries: dict[tuple[str, int, torch.dtype | None], Library | str] = {}
 """For a kernel, a device and, where it has a library for each, a dtype: the library, or why there is none."""
-
-
 resets: list[Callable[[], None]] = []
 """What `reset` calls beside its own work."""
 
@@ -61,12 +60,17 @@ def takes(
 
     Raises OutsideEnvelope where AGENT_KERNELS_STRICT forbids that torch does.
     """
-    if is_disabled():
+    if is_disabled() or is_compilers(kernel, x):
         return False
     reason = obstacle(kernel, x, parameters, dtypes)
     if reason is not None:
         fall_back(kernel, reason)
     return reason is None
+
+
+def is_compilers(kernel: str, x: torch.Tensor) -> bool:
+    """Whether torch.compile computes this call itself, which the kernel takes elsewhere."""
+    return kernel in POINTWISE and x.is_cuda and torch.compiler.is_compiling() and not is_always()
 
 
 def obstacle(
@@ -142,8 +146,7 @@ def _loaded(kernel: str, device: int, dtype: torch.dtype | None) -> Library:
     """Raises OutsideEnvelope."""
     found = _libraries.get((kernel, device, dtype))
     if found is None:
-        reason = missing(kernel, device, dtype)
-        found = reason or _libraries[kernel, device, dtype]
+        found = missing(kernel, device, dtype) or _libraries[kernel, device, dtype]
     if isinstance(found, str):
         raise OutsideEnvelope(f"{kernel}: {found}")
     return found
@@ -160,6 +163,7 @@ def is_disabled() -> bool:
     return _settings().kernels_disable
 
 
+@_asked_while_tracing
 def is_always() -> bool:
     """Whether AGENT_KERNELS_ALWAYS is set."""
     return _settings().kernels_always
@@ -228,8 +232,7 @@ def refuse_forward_mode(tensors: Iterable[torch.Tensor | None]) -> None:
 
 
 def _has_level() -> bool:
-    level: int = getattr(forward_ad, "_current_level", 0)
-    return level >= 0
+    return bool(getattr(forward_ad, "_current_level", 0) >= 0)
 
 
 def widened(x: torch.Tensor) -> torch.Tensor:

@@ -3,8 +3,8 @@
 Where calls are not replayed, one of a kernel costs the host more than one of torch's operators, most of all
 with a gradient, whose formula is Python's. Below these sizes that is more than the GPU saves. They are drawn
 from the shapes of the sweep that are not held back, on an H100 (docs/kernels-sweep.md). Under torch.compile
-and while a CUDA graph is captured the host's time is nothing, so there every call is the kernel's;
-AGENT_KERNELS_ALWAYS=1 makes it so everywhere.
+and while a CUDA graph is captured the host's time is nothing, so there none is left to torch for its size;
+routing.POINTWISE says what the compiler has. AGENT_KERNELS_ALWAYS=1 makes every call the kernel's.
 """
 
 from math import inf

@@ -39,7 +39,16 @@ OWN_PATHS = dict.fromkeys(
 """Kernels that are fast by a path for one architecture: their candidate file for it holds that path too."""
 DTYPES = ("float32", "float16", "bfloat16")
 """What elements are stored as; device code knows each by its place here."""
-APART = {"group_norm": {"forward": 12, "backward": 16}}
+APART = {
+    "add_layer_norm": {"forward": 10, "backward": 12},
+    "add_rms_norm": {"forward": 10, "backward": 12},
+    "group_norm": {"forward": 12, "backward": 16},
+    "layer_norm": {"forward": 8, "backward": 11},
+    "masked_softmax": {"forward": 14, "backward": 9},
+    "reduction": {"forward": 11, "backward": 11},
+    "rms_norm": {"forward": 8, "backward": 11},
+    "softmax": {"forward": 5, "backward": 6},
+}
 """Kernels with a library for each dtype, since one for all takes three times as long to build: in which field
 of each direction's struct a call says its own."""
 ALL = "all"

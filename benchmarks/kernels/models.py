@@ -4,15 +4,15 @@
     python -m benchmarks.kernels.models table --out models.jsonl  # the tables, in Markdown
     python -m benchmarks.kernels.models found  # on any machine, at small sizes: what is fused, and its errors
 
-A line for each architecture, dtype and way (eager, compile): medians of rounds by turns, of the forward
-without gradients and of a training step (forward and backward), before, with single modules swapped, and
-fused; how many pairs were fused and kept, and how far value and gradients are from the model as it was. TF32
-is off. Every side has a process of its own, so that all compile at the same time; nothing compiles while one
-is timed, and one is timed at a time. The kernels are built first, all at once.
+A line for each architecture, dtype and way (eager, compile): medians of the forward without gradients and
+of a training step (forward and backward), before, with single modules swapped, and fused; how far apart the
+quartiles are; how many pairs were fused and kept, and how far value and gradients are from the model as it
+was. TF32 is off. Every side has a process of its own (`sides.py`), so that all compile at the same time;
+nothing compiles while one is timed, and one is timed at a time, in blocks by turns. The kernels are built
+first, all at once.
 """
 
 import argparse
-import contextlib
 import copy
 import json
 import multiprocessing
@@ -23,23 +23,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 import torch
-from torch import nn
 
 from agent.kernels import replace_modules, routing
-from agent.kernels.benching import disable_tf32, machine
-from agent.kernels.replaced import Replaced
-from benchmarks.kernels.architectures import ARCHITECTURES, Architecture
+from agent.kernels.benching import machine
+from benchmarks.kernels.architectures import ARCHITECTURES
+from benchmarks.kernels.sides import DIRECTIONS, DTYPES, SIDES, WAYS, by_pattern, distances, serve
 
-ROUNDS, WARM = 12, 3
-DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
-SIDES = ("before", "swapped", "fused")
-WAYS = {"eager": SIDES, "compile": ("before", "fused")}
-"""And the sides that are timed so."""
-DIRECTIONS = ("forward", "step")
+BLOCKS = 3
 
 
 def main() -> None:
@@ -65,7 +59,6 @@ def main() -> None:
     until = time.monotonic() + given.seconds
     here = {**asdict(machine(given.commit)), "torch": torch.__version__}
     done = {(line["model"], line["dtype"], line["way"]) for line in known(given.out)}
-    build(given.dtypes)
     for dtype in given.dtypes:
         for line in measured(dtype, done, until):
             with given.out.open("a", encoding="utf-8") as out:
@@ -73,10 +66,9 @@ def main() -> None:
             print(*table([line])[2:], flush=True)
 
 
-def build(dtypes: list[str]) -> None:
+def build(dtype: str) -> None:
     """All kernels at once: left to the sides' first calls, they would be built one after the other."""
-    chosen = (word for dtype in dtypes for word in ("--dtype", dtype))
-    command = (sys.executable, "-m", "agent.cli", "kernels", "build", "--all", *chosen)
+    command = (sys.executable, "-m", "agent.cli", "kernels", "build", "--all", "--dtype", dtype)
     if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
         sys.stderr.write("the kernels were not all built: what is missing is torch's\n")
 
@@ -106,6 +98,9 @@ def measured(dtype: str, done: set[tuple[str, str, str]], until: float) -> Itera
             theirs.close()
             processes.append(process)
     try:
+        build(dtype)  # while the sides import torch
+        for pipe in sides.values():
+            pipe.send("built")
         facts = {key: answer(pipe, until) for key, pipe in sides.items()}
         for way, timed in WAYS.items():
             wanted = [one for one in chosen if (one.name, dtype, way) not in done]
@@ -115,8 +110,12 @@ def measured(dtype: str, done: set[tuple[str, str, str]], until: float) -> Itera
             for pipe in (pipe for of_one in pipes.values() for pipe in of_one.values()):
                 answer(pipe, until)
             for name, of_one in pipes.items():
-                spans = {what: rounds(what, of_one, until) for what in DIRECTIONS}
-                yield {"model": name, "dtype": dtype, "way": way, **spans, **facts[name, "fused"]}
+                spans = {what: by_turns(what, of_one, until) for what in DIRECTIONS}
+                yield {
+                    "model": name, "dtype": dtype, "way": way, **facts[name, "fused"],
+                    **{what: summed(one) for what, one in spans.items()},
+                    "spread": max(map(spread, spans.values())),
+                }  # fmt: skip
     except TimeoutError:
         sys.stderr.write(f"{dtype}: time is up; another run goes on\n")
     except EOFError:
@@ -126,16 +125,28 @@ def measured(dtype: str, done: set[tuple[str, str, str]], until: float) -> Itera
             process.kill()
 
 
-def rounds(what: str, pipes: dict[str, Any], until: float) -> dict[str, float]:
-    """Milliseconds of each side, the median of rounds; in each round every side runs once."""
+def by_turns(what: str, pipes: dict[str, Any], until: float) -> dict[str, list[float]]:
+    """Milliseconds of each side, of all rounds of its blocks, which the sides run by turns."""
     spans: dict[str, list[float]] = {side: [] for side in pipes}
-    for turn in range(WARM + ROUNDS):
+    for _ in range(BLOCKS):
         for side, pipe in pipes.items():
             pipe.send(what)
-            span = answer(pipe, until)
-            if turn >= WARM:
-                spans[side].append(span)
+            spans[side] += answer(pipe, until)
+    return spans
+
+
+def summed(spans: dict[str, list[float]]) -> dict[str, float]:
+    """The median of each side."""
     return {side: round(median(values), 4) for side, values in spans.items()}
+
+
+def spread(spans: dict[str, list[float]]) -> float:
+    """How far apart the quartiles of a side are, as a share of its median; the largest."""
+    shares = []
+    for values in spans.values():
+        first, middle, third = quantiles(values, n=4)
+        shares.append((third - first) / middle)
+    return round(max(shares), 4)
 
 
 def answer(pipe: Any, until: float) -> Any:
@@ -145,63 +156,9 @@ def answer(pipe: Any, until: float) -> Any:
     return pipe.recv()
 
 
-def serve(pipe: Any, lock: Any, name: str, dtype: str, side: str) -> None:
-    """One side: says what was fused and how far that is from the model, then does what it is told."""
-    disable_tf32()
-    (architecture,) = (one for one in ARCHITECTURES if one.name == name)
-    # What a pair gains is timed while the models are fused: one at a time.
-    with lock if side == "fused" else contextlib.nullcontext():
-        model, inputs, facts = made(architecture, dtype, side)
-        torch.cuda.empty_cache()
-    pipe.send(facts)
-    call = model
-    while True:
-        told = pipe.recv()
-        if told in WAYS:
-            call = torch.compile(model, dynamic=False) if told == "compile" else model
-            for what in DIRECTIONS:
-                run(what, call, inputs)
-            torch.cuda.empty_cache()
-            pipe.send(told)
-        else:
-            pipe.send(milliseconds(told, call, inputs))
-
-
-def made(
-    architecture: Architecture, dtype: str, side: str
-) -> tuple[nn.Module, list[torch.Tensor], dict[str, Any]]:
-    """The model as this side has it, its inputs, and what is known of the fused one."""
-    torch.manual_seed(0)
-    kind = DTYPES[dtype]
-    with torch.device("cuda"):  # random weights of a decoder take long on a CPU
-        model = architecture.model(True).to(kind)
-        inputs = [x.to(kind) if x.is_floating_point() else x for x in architecture.inputs(True)]
-    if side == "before":
-        return model, inputs, {}
-    if side == "swapped":
-        replace_modules(model)
-        return model, inputs, {}
-    native = copy.deepcopy(model)
-    report = replace_modules(model, tuple(inputs))
-    sys.stderr.write(f"{architecture.name}, {dtype}:\n{report}\n")
-    counts = {"fused": len(report.fused), "kept": len(report.kept), "patterns": by_pattern(report)}
-    return model, inputs, {**counts, **distances(model, native, inputs)}
-
-
-def by_pattern(report: Replaced) -> dict[str, dict[str, float]]:
-    """How many of each, the largest error of the calls in their place, and of the operations before."""
-    made: dict[str, dict[str, float]] = {}
-    for fusion in report.fused.values():
-        one = made.setdefault(fusion.pattern, {"pairs": 0, "error": 0.0, "error_before": 0.0})
-        one["pairs"] += 1
-        one["error"] = max(one["error"], fusion.error)
-        one["error_before"] = max(one["error_before"], fusion.error_before)
-    return made
-
-
 def found() -> list[str]:
     """What is fused in the small architectures in float32, the kernels' formulas computing on the CPU."""
-    routing.obstacle = lambda *_: None  # type: ignore[assignment]
+    routing.obstacle = lambda *_: None
     lines = []
     for architecture in ARCHITECTURES:
         torch.manual_seed(0)
@@ -232,44 +189,11 @@ def patterns(lines: list[dict[str, Any]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def distances(ours: nn.Module, native: nn.Module, inputs: list[torch.Tensor]) -> dict[str, float]:
-    """Largest differences of the value, and of all gradients, as shares of their rms."""
-    made = []
-    for model in (ours, native):
-        value = model(*inputs)
-        found = torch.autograd.grad(value.float().square().mean(), list(model.parameters()))
-        made.append((value.detach().float(), torch.cat([one.float().flatten() for one in found])))
-    return {
-        name: float((one - two).abs().max() / two.square().mean().sqrt())
-        for name, one, two in zip(("value", "gradient"), *made, strict=True)
-    }
-
-
-def run(what: str, call: Any, inputs: list[torch.Tensor]) -> None:
-    if what == "forward":
-        with torch.no_grad():
-            call(*inputs)
-        return
-    call(*inputs).float().square().mean().backward()
-    for parameter in call.parameters():
-        parameter.grad = None
-
-
-def milliseconds(what: str, call: Any, inputs: list[torch.Tensor]) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize()
-    begin.record()
-    run(what, call, inputs)
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end)
-
-
 def table(lines: list[dict[str, Any]]) -> list[str]:
     """In Markdown."""
     heads = [
         "model", "dtype", "way", *(f"{what}, {side} ms" for what in DIRECTIONS for side in SIDES),
-        "pairs fused, kept", "value, gradient apart", "GPU",
+        "quartiles apart", "pairs fused, kept", "value, gradient apart", "GPU",
     ]  # fmt: skip
     rows = [heads, ["---"] * len(heads)]
     for line in lines:
@@ -277,7 +201,8 @@ def table(lines: list[dict[str, Any]]) -> list[str]:
             f"{line[what][side]:.4g}" if side in line[what] else "" for what in DIRECTIONS for side in SIDES
         ]
         rows.append([
-            line["model"], line["dtype"], line["way"], *spans, f"{line['fused']}, {line['kept']}",
+            line["model"], line["dtype"], line["way"], *spans, f"{line.get('spread', 0):.1%}",
+            f"{line['fused']}, {line['kept']}",
             f"{line['value']:.1e}, {line['gradient']:.1e}", line.get("gpu", ""),
         ])  # fmt: skip
     return [f"| {' | '.join(row)} |" for row in rows]

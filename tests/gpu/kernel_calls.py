@@ -57,6 +57,11 @@ def _tables(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return angles.cos(), angles.sin()
 
 
+def _beside(x: torch.Tensor) -> torch.Tensor:
+    """Rows twice as long, with others between them, as queries lie beside keys."""
+    return torch.cat((x.cos(), x, x.sin(), x.cos()), -1)[..., x.shape[-1] : 3 * x.shape[-1]]
+
+
 def _numbers(x: torch.Tensor) -> torch.Tensor:
     """Of its rows, as entries of a table."""
     count = x.numel() // x.shape[-1]
@@ -108,6 +113,10 @@ CALLS: dict[str, tuple[Function, Function, int]] = {
     "rotary": (
         lambda x: rotary(torch.cat((x, x.sin()), -1), *_tables(x)),
         lambda x: in_torch(torch.cat((x, x.sin()), -1), *_tables(x), -2, interleaved=False), 0,
+    ),
+    "rotary of views": (
+        lambda x: rotary(_beside(x), *_tables(x)),
+        lambda x: in_torch(_beside(x), *_tables(x), -2, interleaved=False), 0,
     ),
     "softmax": (lambda x: softmax(x, -1), lambda x: torch.softmax(x, -1), 0),
     "softmax of columns": (lambda x: softmax(x, 1), lambda x: torch.softmax(x, 1), 0),

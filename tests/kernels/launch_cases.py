@@ -58,11 +58,12 @@ def _cross_entropy() -> Expected:
 
 
 def _rotary() -> Expected:
-    x, cos, sin = randn(2, 5, 3, 8, dtype=torch.float16), randn(5, 3), randn(5, 3)
+    x, cos, sin = randn(2, 5, 4, 3, 8, dtype=torch.float16)[:, :, 1], randn(5, 3), randn(5, 3)
     (y,) = operator_of("rotary")._launch(x, cos, sin, -3, 0, True)
     sizes = {"rows": 30, "inner": 3, "positions": 5, "size": 8, "half": 3, "start": 0}
     flags = {"interleaved": 1, "backwards": 0, "dtype": 1, "param_dtype": 0}
-    return {"forward": named(x=x, table=cos, sin=sin, y=y, **sizes, **flags)}
+    gaps = {"second": 2, "by_first": 0, "by_second": 480, "by_position": 96, "by_inner": 8}
+    return {"forward": named(x=x, table=cos, sin=sin, y=y, **sizes, **flags, **gaps)}
 
 
 def _softmax() -> Expected:

@@ -194,9 +194,11 @@ native = DistributedDataParallel(copy.deepcopy(model))
 print(list(replace_modules(model, torch.ones(2, 4, 9)).fused))
 ours = DistributedDataParallel(model)
 x = torch.randn(3, 4, 17) + rank
-for network in (ours, native):
+native(x).square().sum().backward()
+for network in (ours, torch.compile(ours, backend="aot_eager")):
+    ours.zero_grad()
     network(x).square().sum().backward()
-torch.testing.assert_close([p.grad for p in ours.parameters()], [p.grad for p in native.parameters()])
+    torch.testing.assert_close([p.grad for p in ours.parameters()], [p.grad for p in native.parameters()])
 assert list(ours.state_dict()) == list(native.state_dict())
 dist.barrier()  # a process whose peer has gone may abort
 dist.destroy_process_group()

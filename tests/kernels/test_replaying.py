@@ -142,3 +142,18 @@ def test_threads(calls: Calls) -> None:
     for thread in threads:
         thread.join()
     assert failed == []
+
+
+def test_what_torch_compile_made_is_replayed(calls: Calls) -> None:
+    """Forward and backward, also where a gradient is not wanted: the operator answers an empty one."""
+    torch._dynamo.reset()
+    x, weight = drawn(4, 8), torch.ones(8)
+    wanted = step(rms_by_torch, x)
+    compiled = torch.compile(rms, fullgraph=True, backend="aot_eager")
+    grad = torch.sin(torch.arange(32.0)).view(4, 8)
+    for turn in range(4):
+        before = calls.since()
+        leaf = x.clone().requires_grad_()
+        value = compiled(leaf, weight)
+        assert_alike((value, *torch.autograd.grad(value, leaf, grad)), wanted)
+        assert turn < 2 or calls.since(before) == (0, 2)

@@ -78,3 +78,17 @@ def test_nothing_is_built_where_kernels_are_disabled(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AGENT_KERNELS_DISABLE", "1")
     routing.reset()
     assert not is_torchs("layer_norm", OnGPU(10, 1000), None)  # `takes` says no
+
+
+@pytest.mark.parametrize("kernel", routing.POINTWISE)
+def test_what_has_no_sums_is_the_compilers(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x: Any = OnGPU(2, 8)
+    monkeypatch.setattr(routing, "obstacle", lambda *_: None)
+    assert routing.takes(kernel, x)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert not routing.takes(kernel, x)
+    assert not routing.fallbacks(kernel)
+    assert routing.takes("layer_norm", x)
+    monkeypatch.setenv("AGENT_KERNELS_ALWAYS", "1")
+    routing.reset()
+    assert routing.takes(kernel, x)

@@ -2,6 +2,9 @@
 #pragma once
 
 #include "ragged.cuh"
+#ifndef KW_PORTABLE_ONLY
+#include "cluster_sm90.cuh"
+#endif
 
 namespace kernelwright {
 
@@ -11,9 +14,11 @@ constexpr int64_t kMaxClusterRows = kMaxGrid / kMaxCluster;
 // The threads of a row: those that lie side by side in x in all blocks of a cluster. A block that is launched without a
 // cluster is one by itself.
 struct Team {
-    __device__ __forceinline__ static int64_t row() { return row_of(number()); }
-    __device__ __forceinline__ static int64_t row_from_last() { return row_of(gridDim.x / blocks() - 1 - number()); }
-    __device__ __forceinline__ static int thread() { return int(rank() * blockDim.x + threadIdx.x); }
+    __device__ __forceinline__ static int64_t row() { return row_of(sm90::cluster_number()); }
+    __device__ __forceinline__ static int64_t row_from_last() {
+        return row_of(gridDim.x / blocks() - 1 - sm90::cluster_number());
+    }
+    __device__ __forceinline__ static int thread() { return int(sm90::cluster_rank() * blockDim.x + threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blocks() * blockDim.x); }
 
     // Of what each has, the same in all; `of_warp` as for block_merge.
@@ -23,10 +28,13 @@ struct Team {
         const unsigned lane = threadIdx.x % kWarp;
         if (blocks() == 1) return here;
         if (threadIdx.x == 0) of_block = here;
-        meet();
+        sm90::cluster_arrive();
+        sm90::cluster_wait();
         Partition one = {-INFINITY, 0.0f};
-        if (lane < blocks()) one = {of_rank(&of_block.max, lane), of_rank(&of_block.sum, lane)};
-        arrive();
+        if (lane < blocks()) {
+            one = {sm90::load_from_block(&of_block.max, int(lane)), sm90::load_from_block(&of_block.sum, int(lane))};
+        }
+        sm90::cluster_arrive();
         return warp_merge(one);
     }
 
@@ -35,52 +43,27 @@ struct Team {
         const float here = block_reduce<Sum>(mine, of_warp);
         if (blocks() == 1) return here;
         if (threadIdx.x == 0) of_block = here;
-        meet();
+        sm90::cluster_arrive();
+        sm90::cluster_wait();
         float all = 0.0f;
-        for (unsigned rank = 0; rank < blocks(); ++rank) all += of_rank(&of_block, rank);
-        arrive();
+        for (unsigned rank = 0; rank < blocks(); ++rank) all += sm90::load_from_block(&of_block, int(rank));
+        sm90::cluster_arrive();
         return all;
     }
 
     // The last that a thread does, once after each of these: a block's shared memory stays until all have read it.
     __device__ __forceinline__ static void part() {
-        if (blocks() > 1) wait();
+        if (blocks() > 1) sm90::cluster_wait();
     }
 
 private:
     __device__ __forceinline__ static int64_t row_of(unsigned cluster) {
         return int64_t{cluster} * blockDim.y + threadIdx.y;
     }
-    __device__ __forceinline__ static unsigned number() {
-        unsigned number;
-        asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
-        return number;
-    }
-    __device__ __forceinline__ static unsigned rank() {
-        unsigned rank;
-        asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(rank));
-        return rank;
-    }
     __device__ __forceinline__ static unsigned blocks() {
         unsigned blocks;
         asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(blocks));
         return blocks;
-    }
-    __device__ __forceinline__ static void arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
-    __device__ __forceinline__ static void wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
-    __device__ __forceinline__ static void meet() {
-        arrive();
-        wait();
-    }
-    // What block `rank` of the cluster has in its shared memory.
-    __device__ __forceinline__ static float of_rank(const float* value, unsigned rank) {
-        uint32_t address;
-        float found;
-        asm("mapa.shared::cluster.u32 %0, %1, %2;"
-            : "=r"(address)
-            : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(value))), "r"(rank));
-        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(found) : "r"(address) : "memory");
-        return found;
     }
 };
 #else

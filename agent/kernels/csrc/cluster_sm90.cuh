@@ -1,5 +1,5 @@
-// Instructions of sm_90 by which the blocks of a cluster meet and write to each other, and two that approximate. Not for the
-// emulator's translation of C++.
+// Instructions of sm_90 by which the blocks of a cluster meet, write to each other and read, and two that approximate. Not for
+// the emulator's translation of C++. The header of cooperative groups, which has them too, takes a second to compile.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,6 +37,17 @@ __device__ __forceinline__ void store_in_block(double* to, int rank, double valu
         : "=r"(address)
         : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "r"(rank));
     asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
+}
+
+// Reads from where block `rank` of the cluster has `from` in its shared memory.
+__device__ __forceinline__ float load_from_block(const float* from, int rank) {
+    uint32_t address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(address)
+        : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(from))), "r"(rank));
+    float value;
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+    return value;
 }
 
 // 2^z and 1 / z, at most 2 units in the last place off; what is subnormal is 0.

@@ -23,18 +23,21 @@ struct GradientArguments {
     const Pack<T, V>* dy;
     const Pack<T, V>* x;
     const Pack<T, V>* own;  // the sum's own gradient, or null
-    const void* weight;     // of T or float32, or null
+    Parameter weight;
     const float* means;
     const float* rstds;
     Pack<T, V>* dx;         // or null
     float* partials;        // [2][blocks][length], the sums of dy * xhat, then those of dy; or null
-    int64_t rows;
+    int rows;
     int packs;         // of a row
     int team;          // threads of a team
     int stages;        // rows of a team in shared memory
-    bool wide_weight;  // it is float32
     float share;       // 1 / length
 };
+
+// A thread with the sums of many packs in registers has their weights in shared memory, as they are stored.
+template <typename Team>
+constexpr bool kScaleApart = Team::kPacks >= 4;
 
 constexpr int kTablePad = 4;  // packs between the rows of a table: few threads want a bank of shared memory at once
 
@@ -64,7 +67,7 @@ __device__ __forceinline__ void leave_block_sums(
         return args.partials + (int64_t{kind} * gridDim.x + blockIdx.x) * packs * V;
     };
     if (sources == 1) {
-        each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) {
+        each_pack<kPacks>(first, step, packs, [&](int u, int at) {
             reinterpret_cast<Pack<float, V>*>(partials(0))[at] = of_weight[u];
             if (kCentred) reinterpret_cast<Pack<float, V>*>(partials(1))[at] = of_bias[u];
         });
@@ -72,7 +75,7 @@ __device__ __forceinline__ void leave_block_sums(
     }
     __syncthreads();  // the rows that lay here have been read
     if (Team::kTeam == 0 || lane < Team::kTeam) {
-        each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) {
+        each_pack<kPacks>(first, step, packs, [&](int u, int at) {
             #pragma unroll
             for (int k = 0; k < V; ++k) {
                 table[(source * V + k) * wide + at] = of_weight[u].v[k];
@@ -92,15 +95,6 @@ __device__ __forceinline__ void leave_block_sums(
     }
 }
 
-template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> widened(const void* packs, int at) {
-    const Pack<T, V> pack = static_cast<const Pack<T, V>*>(packs)[at];
-    Pack<float, V> wide;
-    #pragma unroll
-    for (int k = 0; k < V; ++k) wide.v[k] = to_float(pack.v[k]);
-    return wide;
-}
-
 template <typename Team, bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(GradientArguments<T, V> args) {
     constexpr int kPacks = Team::kPacks;
@@ -110,43 +104,47 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     const int step = Team::kTeam == 0 ? args.team : Team::kTeam;
     const int team = int(threadIdx.x) / step, teams = int(blockDim.x) / step;
     const int first = int(threadIdx.x) - team * step, packs = args.packs;
-    const RowRing<kSum ? 3 : 2, kPacks, T, V> ring = {
+    const RowRing<kSum ? 3 : 2, Team, T, V> ring = {
         reinterpret_cast<Pack<T, V>*>(memory) + threadIdx.x, first, step, packs};
-    const int64_t stride = int64_t{gridDim.x} * teams, rows = args.rows;
+    const int stride = int(gridDim.x) * teams, rows = args.rows;
     const bool adds = kSum && args.own != nullptr;
     await_earlier();
 
-    const auto fetch = [&](int stage, int64_t row) {
+    const auto fetch = [&](int stage, int row) {
         if (row >= 0) {
-            ring.copy(stage, 0, args.dy + row * packs);
-            ring.copy(stage, 1, args.x + row * packs);
-            if (adds) ring.copy(stage, 2, args.own + row * packs);
+            const int64_t begin = int64_t{row} * packs;
+            ring.copy(stage, 0, args.dy + begin);
+            ring.copy(stage, 1, args.x + begin);
+            if (adds) ring.copy(stage, 2, args.own + begin);
         } else {
             ring.clear(stage, 0);
         }
         copies_asked_for();
     };
     // From the last row on: what the kernel before this one wrote last is still in the L2 cache.
-    int64_t row = rows - 1 - (int64_t{blockIdx.x} * teams + team);
+    int row = rows - 1 - (int(blockIdx.x) * teams + team);
     for (int stage = 0; stage < args.stages; ++stage) {
         ring.clear(stage, (packs - first + step - 1) / step);  // what no row has
         fetch(stage, row - stage * stride);
     }
     float mean_next = 0.0f, rstd_next = 0.0f;
-    const auto statistics = [&](int64_t of) {
+    const auto statistics = [&](int of) {
         mean_next = kCentred && of >= 0 ? args.means[of] : 0.0f;
         rstd_next = of >= 0 ? args.rstds[of] : 0.0f;
     };
     statistics(row);
-    Pack<float, V> scale[kPacks], of_weight[kPacks] = {}, of_bias[kPacks] = {};
+    Pack<float, V> held_scale[kPacks], of_weight[kPacks] = {}, of_bias[kPacks] = {};
+    const Parameter apart = {&ring.at(args.stages, 0, 0) - threadIdx.x, args.weight.wide};
+    const auto place = [](int u) { return u * Team::kThreads + int(threadIdx.x); };
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
         const int at = first + u * step;
-        #pragma unroll
-        for (int k = 0; k < V; ++k) scale[u].v[k] = 1.0f;
-        if (args.weight == nullptr || at >= packs) continue;
-        scale[u] = args.wide_weight ? widened<float, V>(args.weight, at) : widened<T, V>(args.weight, at);
+        held_scale[u] = at < packs ? args.weight.template pack_or<T, V>(1.0f, at) : filled<float, V>(1.0f);
+        if (kScaleApart<Team>) apart.template set_pack<T>(place(u), held_scale[u]);
     }
+    const auto scale_of = [&](int u) {
+        return kScaleApart<Team> ? apart.template pack<T, V>(place(u)) : held_scale[u];
+    };
     int stage = 0, turn = 0;
     // All teams go on as long as the first has a row: they meet at barriers.
     for (; row + team >= 0; row -= stride) {
@@ -156,13 +154,14 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         RowSums sums = {0.0f, 0.0f};
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
-            const Pack<T, V> dy = ring.at(stage, 0, u), x = ring.at(stage, 1, u);
+            if (kScaleApart<Team>) __syncwarp();
+            const Pack<float, V> dy = widened(ring.at(stage, 0, u)), x = widened(ring.at(stage, 1, u));
+            const Pack<float, V> scale = scale_of(u);
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                const float given = to_float(dy.v[k]), g = given * scale[u].v[k];
-                const float normal = (to_float(x.v[k]) - mean) * rstd;
-                of_weight[u].v[k] = fmaf(given, normal, of_weight[u].v[k]);
-                if (kCentred) of_bias[u].v[k] += given;
+                const float g = dy.v[k] * scale.v[k], normal = (x.v[k] - mean) * rstd;
+                of_weight[u].v[k] = fmaf(dy.v[k], normal, of_weight[u].v[k]);
+                if (kCentred) of_bias[u].v[k] += dy.v[k];
                 if (kCentred) sums.plain += g;
                 sums.with_normal = fmaf(g, normal, sums.with_normal);
             }
@@ -175,21 +174,23 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
             }
             read_again();
             const float shift = -rstd * args.share * sums.plain, slope = -rstd * args.share * sums.with_normal;
-            Pack<T, V>* to = args.dx + row * packs;
-            each_pack<kPacks>(first, step, row >= 0 ? packs : 0, [&](int u, int64_t at) {
-                const Pack<T, V> dy = ring.at(stage, 0, u), x = ring.at(stage, 1, u);
-                Pack<T, V> made, own;
-                if (adds) own = ring.at(stage, 2, u);
+            Pack<T, V>* to = args.dx + int64_t{row} * packs;
+            const int end = row >= 0 ? packs : 0;
+            #pragma unroll
+            for (int u = 0; u < kPacks; ++u) {
+                if (kScaleApart<Team>) __syncwarp();
+                const Pack<float, V> dy = widened(ring.at(stage, 0, u)), x = widened(ring.at(stage, 1, u));
+                const Pack<float, V> scale = scale_of(u);
+                Pack<float, V> made, own;
+                if (adds) own = widened(ring.at(stage, 2, u));
                 #pragma unroll
                 for (int k = 0; k < V; ++k) {
-                    const float g = to_float(dy.v[k]) * scale[u].v[k];
-                    const float normal = (to_float(x.v[k]) - mean) * rstd;
-                    const float rest = kCentred ? fmaf(normal, slope, shift) : normal * slope;
-                    const float through = fmaf(g, rstd, rest);
-                    made.v[k] = from_float<T>(adds ? through + to_float(own.v[k]) : through);
+                    const float g = dy.v[k] * scale.v[k], normal = (x.v[k] - mean) * rstd;
+                    made.v[k] = fmaf(g, rstd, kCentred ? fmaf(normal, slope, shift) : normal * slope);
+                    if (adds) made.v[k] += own.v[k];
                 }
-                to[at] = made;
-            });
+                if (first + u * step < end) to[first + u * step] = narrowed<T>(made);
+            }
         }
         fetch(stage, row - args.stages * stride);
         stage = stage + 1 == args.stages ? 0 : stage + 1;
@@ -210,7 +211,7 @@ struct GradientPlan {
 };
 
 template <typename Team, bool kCentred, bool kSum, typename T, int V>
-GradientPlan gradient_plan(int64_t rows, int64_t packs, int64_t device) {
+GradientPlan gradient_plan(int64_t rows, int64_t packs, bool wide_weight, int64_t device) {
     const auto of_device = [&](cudaDeviceAttr which) {
         int value = 0;
         return cudaDeviceGetAttribute(&value, which, int(device)) == cudaSuccess ? value : 0;
@@ -225,11 +226,13 @@ GradientPlan gradient_plan(int64_t rows, int64_t packs, int64_t device) {
     const int64_t room = std::min<int64_t>(
         of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin),
         of_device(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / Team::kBlocks) - kStaticBytes;
-    const int64_t stage = (kSum ? 3 : 2) * Team::kPacks * plan.threads * int64_t{sizeof(Pack<T, V>)};
+    const int64_t stage = (kSum ? 3 : 2) * Team::kPacks * Team::kThreads * int64_t{sizeof(Pack<T, V>)};
     const int64_t table = sources == 1 ? 0 : (kCentred ? 2 : 1) * sources * V * (packs + kTablePad) * int64_t{sizeof(float)};
+    const int64_t each = wide_weight ? V * int64_t{sizeof(float)} : int64_t{sizeof(Pack<T, V>)};
+    const int64_t scales = kScaleApart<Team> ? Team::kPacks * Team::kThreads * each : 0;
     if (room < table) return plan;
-    plan.stages = int(std::min<int64_t>(room / stage, kMostStages));
-    plan.bytes = std::max(plan.stages * stage, table);
+    plan.stages = int(std::min<int64_t>((room - scales) / stage, kMostStages));
+    plan.bytes = std::max(plan.stages * stage + scales, table);
     return plan;
 }
 
@@ -239,16 +242,15 @@ cudaError_t launch_gradients_of(const AddRowBackward& args, const GradientPlan& 
         static_cast<const Pack<T, V>*>(args.dy),
         static_cast<const Pack<T, V>*>(args.added),
         static_cast<const Pack<T, V>*>(args.dadded),
-        args.weight,
+        weight_of(args),
         args.mean,
         args.rstd,
         static_cast<Pack<T, V>*>(args.dx),
         wants_parameters(args) ? static_cast<float*>(args.workspace) : nullptr,
-        args.rows,
+        int(args.rows),
         int(args.length / V),
         plan.team,
         plan.stages,
-        args.param_dtype == kFloat32,
         1.0f / float(args.length)};
     const auto kernel = norm_gradients<Team, kCentred, kSum, T, V>;
     const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(plan.bytes));

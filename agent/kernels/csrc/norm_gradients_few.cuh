@@ -14,11 +14,10 @@ constexpr int kFewUnder = 2;   // packs of a longer row that a thread has under 
 constexpr int kFewBytes = 64;  // of a row, that a block's columns are wide at the least: two sectors of memory
 
 // The parameters' gradients of `width` packs of columns, a power of two up to the warp, from pack `begin` on.
-template <bool kCentred, typename T, typename P, int V>
+template <bool kCentred, typename T, int V>
 __device__ __forceinline__ void gradients_of_columns(
-    const Pack<T, V>* dy, const Pack<T, V>* x, const float* means,
-    const float* rstds, P* dweight, P* dbias, int64_t rows, int64_t packs,
-    int64_t begin, int width) {
+    const Pack<T, V>* dy, const Pack<T, V>* x, const float* means, const float* rstds, void* dweight, void* dbias,
+    bool wide, int64_t rows, int64_t packs, int64_t begin, int width) {
     constexpr int kKinds = kCentred ? 2 : 1;
     __shared__ float table[kKinds][kFewThreads / kWarp][V][kWarp];
     const int lane = int(threadIdx.x) % kWarp, warp = int(threadIdx.x) / kWarp, warps = int(blockDim.x) / kWarp;
@@ -28,12 +27,12 @@ __device__ __forceinline__ void gradients_of_columns(
         #pragma unroll 4
         for (int64_t row = int(threadIdx.x) / width; row < rows; row += int(blockDim.x) / width) {
             const Pack<T, V> given = dy[row * packs + column], value = x[row * packs + column];
+            const Pack<float, V> g = widened(given), wide_value = widened(value);
             const float mean = kCentred ? means[row] : 0.0f, rstd = rstds[row];
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                const float g = to_float(given.v[k]);
-                sums[0].v[k] = fmaf(g, (to_float(value.v[k]) - mean) * rstd, sums[0].v[k]);
-                if (kCentred) sums[kKinds - 1].v[k] += g;
+                sums[0].v[k] = fmaf(g.v[k], (wide_value.v[k] - mean) * rstd, sums[0].v[k]);
+                if (kCentred) sums[kKinds - 1].v[k] += g.v[k];
             }
         }
     }
@@ -49,32 +48,31 @@ __device__ __forceinline__ void gradients_of_columns(
     __syncthreads();
     for (int i = int(threadIdx.x); i < kKinds * width * V; i += int(blockDim.x)) {
         const int kind = i / (width * V), at = i / V % width, k = i % V;
-        P* gradient = kind == 0 ? dweight : dbias;
+        void* gradient = kind == 0 ? dweight : dbias;
         if (gradient == nullptr || begin + at >= packs) continue;
         float sum = 0.0f;
         for (int other = 0; other < warps; ++other) sum += table[kind][other][k][at];
-        gradient[(begin + at) * V + k] = from_float<P>(sum);
+        set_parameter<T>(gradient, wide, (begin + at) * V + k, sum);
     }
 }
 
 // Blocks for columns, of which there are `column_blocks`, and for rows; what takes longer first.
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
-    const Pack<T, V>* dy, const Pack<T, V>* dadded, const Pack<T, V>* x,
-    const Pack<P, V>* weight, const float* means, const float* rstds,
-    Pack<T, V>* dx, P* dweight, P* dbias, int64_t rows, int64_t packs,
-    int64_t column_blocks, int width, bool rows_first) {
+    const Pack<T, V>* dy, const Pack<T, V>* dadded, const Pack<T, V>* x, Parameter weight, const float* means,
+    const float* rstds, Pack<T, V>* dx, void* dweight, void* dbias, int64_t rows, int64_t packs, int64_t column_blocks, int width, bool rows_first) {
     await_earlier();
     const int64_t slab = int64_t{blockIdx.x} - (rows_first ? rows : 0);
     if (slab >= 0 && slab < column_blocks) {
-        gradients_of_columns<kCentred>(dy, x, means, rstds, dweight, dbias, rows, packs, slab * width, width);
+        gradients_of_columns<kCentred>(
+            dy, x, means, rstds, dweight, dbias, weight.wide, rows, packs, slab * width, width);
     } else if (dx != nullptr) {
         const int64_t row = int64_t{blockIdx.x} - (rows_first ? 0 : column_blocks);
         gradient_of_row<kFewUnder, kCentred, kSum>(row, dy, dadded, x, weight, means, rstds, dx, packs);
     }
 }
 
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_few_rows(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
     const int64_t threads = std::clamp<int64_t>(block_for(packs, kLongPacks), kFewThreads / 2, kFewThreads);
@@ -82,10 +80,10 @@ cudaError_t launch_few_rows(const AddRowBackward& args) {
     while (width > kFewBytes / int(sizeof(Pack<T, V>)) && threads / width < args.rows) width /= 2;
     const int64_t columns = wants_parameters(args) ? (packs + width - 1) / width : 0;
     return launched(
-        gradients_of_few_rows<kCentred, kSum, T, P, V>, unsigned(columns + args.rows), unsigned(threads), args.stream,
+        gradients_of_few_rows<kCentred, kSum, T, V>, unsigned(columns + args.rows), unsigned(threads), args.stream,
         static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.dadded),
-        static_cast<const Pack<T, V>*>(args.added), static_cast<const Pack<P, V>*>(args.weight), args.mean, args.rstd,
-        static_cast<Pack<T, V>*>(args.dx), static_cast<P*>(args.dweight), static_cast<P*>(args.dbias), args.rows, packs,
+        static_cast<const Pack<T, V>*>(args.added), weight_of(args), args.mean, args.rstd,
+        static_cast<Pack<T, V>*>(args.dx), args.dweight, args.dbias, args.rows, packs,
         columns, width, packs > kLongPacks * threads);
 }
 

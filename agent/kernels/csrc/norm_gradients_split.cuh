@@ -22,19 +22,20 @@ struct RowPart {
 };
 
 // `sums` is [rows, parts].
-template <bool kCentred, typename T, typename P, int V>
+template <bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads) sums_of_parts(
-    const Pack<T, V>* dy, const Pack<T, V>* x, const Pack<P, V>* weight, const float* means, const float* rstds,
-    RowSums* sums, P* dweight, P* dbias, int64_t rows, int64_t packs, int64_t parts, int width) {
+    const Pack<T, V>* dy, const Pack<T, V>* x, Parameter weight, const float* means, const float* rstds, RowSums* sums,
+    void* dweight, void* dbias, int64_t rows, int64_t packs, int64_t parts, int width) {
     __shared__ RowSums of_warp[kMaxWarps];
     await_earlier();
     const int64_t slab = int64_t{blockIdx.x} - rows * parts;
     if (slab >= 0) {
-        gradients_of_columns<kCentred>(dy, x, means, rstds, dweight, dbias, rows, packs, slab * width, width);
+        gradients_of_columns<kCentred>(
+            dy, x, means, rstds, dweight, dbias, weight.wide, rows, packs, slab * width, width);
         return;
     }
     const RowPart part(blockIdx.x, parts, packs);
-    const RowGradient<kCentred, T, P, V> gradient = {weight, kCentred ? means[part.row] : 0.0f, rstds[part.row]};
+    const RowGradient<kCentred, T, V> gradient = {weight, kCentred ? means[part.row] : 0.0f, rstds[part.row]};
     Pack<T, V> dy_tile[kLongPacks], x_tile[kLongPacks];
     each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
         dy_tile[u] = dy[part.row * packs + at];
@@ -49,13 +50,13 @@ __global__ void __launch_bounds__(kFewThreads) sums_of_parts(
 }
 
 // The last parts first, which were read last.
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_parts(
-    const Pack<T, V>* dy, const Pack<T, V>* dadded, const Pack<T, V>* x, const Pack<P, V>* weight, const float* means,
+    const Pack<T, V>* dy, const Pack<T, V>* dadded, const Pack<T, V>* x, Parameter weight, const float* means,
     const float* rstds, const RowSums* sums, Pack<T, V>* dx, int64_t packs, int64_t parts) {
     await_earlier();
     const RowPart part(gridDim.x - 1 - blockIdx.x, parts, packs);
-    const RowGradient<kCentred, T, P, V> gradient = {weight, kCentred ? means[part.row] : 0.0f, rstds[part.row]};
+    const RowGradient<kCentred, T, V> gradient = {weight, kCentred ? means[part.row] : 0.0f, rstds[part.row]};
     const int64_t begin = part.row * packs;
     const bool adds = kSum && dadded != nullptr;
     Pack<T, V> dy_tile[kLongPacks], x_tile[kLongPacks], own[kLongPacks];
@@ -81,22 +82,22 @@ __global__ void __launch_bounds__(kFewThreads) gradients_of_parts(
 inline int64_t parts_of_row(int64_t packs) { return (packs + kPartPacks - 1) / kPartPacks; }
 
 // With parameters' gradients: the sums of the rows' parts lie in the workspace.
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_split_rows(const AddRowBackward& args) {
     const auto* dy = static_cast<const Pack<T, V>*>(args.dy);
     const auto* x = static_cast<const Pack<T, V>*>(args.added);
-    const auto* weight = static_cast<const Pack<P, V>*>(args.weight);
+    const Parameter weight = weight_of(args);
     auto* sums = static_cast<RowSums*>(args.workspace);
     const int64_t packs = args.length / V, parts = parts_of_row(packs);
     const int width = kWarp;  // such rows have columns for every SM
     const int64_t blocks = args.rows * parts, columns = (packs + width - 1) / width;
     if (blocks + columns > kMaxGrid) return cudaErrorInvalidValue;
     const cudaError_t done = launched(
-        sums_of_parts<kCentred, T, P, V>, unsigned(blocks + columns), kFewThreads, args.stream, dy, x, weight, args.mean,
-        args.rstd, sums, static_cast<P*>(args.dweight), static_cast<P*>(args.dbias), args.rows, packs, parts, width);
+        sums_of_parts<kCentred, T, V>, unsigned(blocks + columns), kFewThreads, args.stream, dy, x, weight, args.mean,
+        args.rstd, sums, args.dweight, args.dbias, args.rows, packs, parts, width);
     if (done != cudaSuccess || args.dx == nullptr) return done;
     return launched(
-        gradients_of_parts<kCentred, kSum, T, P, V>, unsigned(blocks), kFewThreads, args.stream, dy,
+        gradients_of_parts<kCentred, kSum, T, V>, unsigned(blocks), kFewThreads, args.stream, dy,
         static_cast<const Pack<T, V>*>(args.dadded), x, weight, args.mean, args.rstd, sums,
         static_cast<Pack<T, V>*>(args.dx), packs, parts);
 }

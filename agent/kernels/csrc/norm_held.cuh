@@ -34,11 +34,11 @@ __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
 // Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs.
 // kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the parameters are asked for with
 // the row; they take registers that more rows need, but of few or short rows nothing else hides how long they are on
-// their way.
-template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false>
+// their way. kWide: they are in float32 beside 16-bit elements, and come late.
+template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false, bool kWide_ = false>
 struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_;
-    static constexpr bool kEarly = kEarly_;
+    static constexpr bool kEarly = kEarly_, kWide = kWide_;
     static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // of a block
 
     __device__ __forceinline__ static unsigned team() { return kTeam == 0 ? 0 : threadIdx.x / (kThreads / kTeams); }
@@ -53,19 +53,25 @@ struct Held {
     }
 };
 
-// weight[at] and bias[at]; 1 and 0 where there are none.
-template <typename P, int V>
+// weight[at] and bias[at]; 1 and 0 where there are none. Of packs of one element the parameters may be in float32 beside
+// 16-bit elements, which takes no more registers.
+template <typename T, int V>
 struct Affine {
-    Pack<P, V> scale, shift;
+    using Stored = std::conditional_t<V == 1, float, T>;
+    Pack<Stored, V> scale, shift;
 
-    __device__ __forceinline__ void load(const Pack<P, V>* weight, const Pack<P, V>* bias, int at) {
-        scale = filled<P, V>(1.0f);
-        shift = filled<P, V>(0.0f);
-        if (weight != nullptr) scale = weight[at];
-        if (bias != nullptr) shift = bias[at];
+    __device__ __forceinline__ void load(Parameter weight, Parameter bias, int at) {
+        if constexpr (V == 1) {
+            scale = weight.pack_or<T, V>(1.0f, at);
+            shift = bias.pack_or<T, V>(0.0f, at);
+        } else {
+            scale = filled<T, V>(1.0f);
+            shift = filled<T, V>(0.0f);
+            if (weight.values != nullptr) scale = static_cast<const Pack<T, V>*>(weight.values)[at];
+            if (bias.values != nullptr) shift = static_cast<const Pack<T, V>*>(bias.values)[at];
+        }
     }
 
-    template <typename T>
     __device__ __forceinline__ Pack<T, V> of(Pack<float, V> wide, float mean, float rstd) const {
         const Pack<float, V> scales = widened(scale), shifts = widened(shift);
         #pragma unroll
@@ -73,6 +79,23 @@ struct Affine {
         return narrowed<T>(wide);
     }
 };
+
+// With parameters in float32 beside 16-bit elements, which take twice the registers: four at a time.
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V> of_wide(
+    Pack<float, V> wide, float mean, float rstd, Parameter weight, Parameter bias, int at) {
+    constexpr int kEach = kVector<float>;
+    #pragma unroll
+    for (int k = 0; k < V; k += kEach) {
+        Affine<float, kEach> affine;
+        affine.load(weight, bias, at * (V / kEach) + k / kEach);
+        Pack<float, kEach> some;
+        memcpy(&some, &wide.v[k], sizeof some);
+        some = affine.of(some, mean, rstd);
+        memcpy(&wide.v[k], &some, sizeof some);
+    }
+    return narrowed<T>(wide);
+}
 
 // Where rows come from, here those of x. `of` answers what a row is made of, `first` and `second` load packs of that,
 // and `made` makes one of the row. kSum: what was made is a result too. kLooksUp: where a row lies is read from memory.
@@ -108,11 +131,10 @@ struct RowsOfSum {
 };
 
 // RMSNorm has no bias; `added` is null where the source's kSum is false.
-template <typename Hold, bool kCentred, typename Source, typename T, typename P, int V>
+template <typename Hold, bool kCentred, typename Source, typename T, int V>
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
-    const Source source, const Pack<P, V>* weight, const Pack<P, V>* bias,
-    Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds,
-    unsigned rows, int packs, float share, float eps) {
+    const Source source, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
+    float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks;
@@ -130,7 +152,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
             if (at < until) f(u, at);
         }
     };
-    if (!kCentred) bias = nullptr;
+    if (!kCentred) bias.values = nullptr;
     y += begin;
     added += begin;
     const typename Source::Parts from = source.of(is_there ? row : 0, packs);
@@ -139,7 +161,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         tile[u] = source.first(from, at);
         other[u] = source.second(from, at);
     });
-    Affine<P, V> affine[kPacks];
+    Affine<T, V> affine[kPacks];
     if (Hold::kEarly) each(packs, [&](int u, int at) { affine[u].load(weight, bias, at); });
     Pack<Kept, V> kept[kPacks];
     float sum = 0.0f, squares = 0.0f;
@@ -173,8 +195,12 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     }
     const float rstd = rsqrtf(Hold::sum(squares, of_variance) * share + eps);
     each(end, [&](int u, int at) {
-        if (!Hold::kEarly) affine[u].load(weight, bias, at);
-        y[at] = affine[u].template of<T>(widened(kept[u]), mean, rstd);
+        if constexpr (Hold::kWide) {
+            y[at] = of_wide<T>(widened(kept[u]), mean, rstd, weight, bias, at);
+        } else {
+            if (!Hold::kEarly) affine[u].load(weight, bias, at);
+            y[at] = affine[u].of(widened(kept[u]), mean, rstd);
+        }
     });
     if (rstds != nullptr && first == 0 && is_there) {
         if (kCentred) means[row] = mean;
@@ -182,16 +208,14 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     }
 }
 
-template <typename Hold, bool kCentred, typename P, typename Source, typename T, int V, typename Args>
+template <typename Hold, bool kCentred, typename Source, typename T, int V, typename Args>
 cudaError_t launch_held(const Source& source, Pack<T, V>* added, const Args& args) {
     const int64_t packs = args.length / V;
     const unsigned threads = Hold::kTeam == 0 ? block_for(packs, Hold::kPacks) : unsigned(Hold::kThreads);
     const int64_t blocks = (args.rows + Hold::kTeams - 1) / Hold::kTeams;
     return launched(
-        norm_held<Hold, kCentred, Source, T, P, V>, unsigned(blocks), threads, args.stream, source,
-        static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
-        static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd, unsigned(args.rows), int(packs),
-        1.0f / float(args.length), float(args.eps));
+        norm_held<Hold, kCentred, Source, T, V>, unsigned(blocks), threads, args.stream, source, weight_of(args),
+        bias_of(args), static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd, unsigned(args.rows), int(packs), 1.0f / float(args.length), float(args.eps));
 }
 
 }  // namespace kernelwright

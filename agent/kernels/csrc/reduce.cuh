@@ -18,6 +18,7 @@ constexpr int kReduceThreads = 256;
 constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
 constexpr int kColumnThreads = 512;       // at most
 constexpr int kLeastColumnThreads = 128;  // where there are as many columns
+constexpr int kFewLines = 16;             // of states above each other that one thread merges
 constexpr int64_t kColumnBlocks = 256;    // all under way on 128 SMs; more of them, shorter, cost more than they hide
 constexpr int64_t kOnePass = 4;           // times what its threads have under way that a block takes in no longer than a pass more
 constexpr int64_t kMaxSplits = 2048;
@@ -51,9 +52,9 @@ struct Reduced {
             static_cast<int64_t*>(values)[at] = state.place;
         } else {
             const float value = Op::result(state) * factor;
-            if (dtype == kFloat32) static_cast<float*>(values)[at] = value;
-            if (dtype == kFloat16) static_cast<__half*>(values)[at] = from_float<__half>(value);
-            if (dtype == kBFloat16) static_cast<__nv_bfloat16*>(values)[at] = from_float<__nv_bfloat16>(value);
+            if (is_compiled(kFloat32) && dtype == kFloat32) static_cast<float*>(values)[at] = value;
+            if (is_compiled(kFloat16) && dtype == kFloat16) static_cast<__half*>(values)[at] = from_float<__half>(value);
+            if (is_compiled(kBFloat16) && dtype == kBFloat16) static_cast<__nv_bfloat16*>(values)[at] = from_float<__nv_bfloat16>(value);
             const auto kept = Op::beside(state, is_placed);
             if (beside != nullptr) static_cast<std::remove_const_t<decltype(kept)>*>(beside)[at] = kept;
         }
@@ -89,27 +90,21 @@ __device__ __forceinline__ void take_packs(
     bool across) {
     constexpr int kMost = 64 / int(sizeof(Pack<In, V>));  // 16 registers
     constexpr int kPacks = kReducePacks<V> < kMost ? kReducePacks<V> : kMost;
-    const auto take = [&](const Pack<In, V>& pack, int i) {
-        #pragma unroll
-        for (int k = 0; k < V; ++k) take_one<Op>(mine[k], pack.v[k], origin + (across ? i : i * V + k));
-    };
     const int64_t hop = step * stride;
     x += first * stride;
-    Pack<In, V> packs[kPacks];  // all are asked for before any is looked at
-    // As long as there are packs for all threads: which of two loops they are in may not differ within a warp.
-    for (; end >= kPacks * step; end -= kPacks * step, origin += kPacks * step * (across ? 1 : V)) {
+    for (int begin = 0; begin < end; begin += kPacks * step) {  // as often for all threads of a part
+        Pack<In, V> packs[kPacks];  // all are asked for before any is looked at
         #pragma unroll
-        for (int u = 0; u < kPacks; ++u, x += hop) packs[u] = *x;
+        for (int u = 0; u < kPacks; ++u, x += hop) {
+            if (begin + first + u * step < end) packs[u] = *x;
+        }
         #pragma unroll
-        for (int u = 0; u < kPacks; ++u) take(packs[u], first + u * step);
-    }
-    #pragma unroll
-    for (int u = 0; u < kPacks; ++u, x += hop) {
-        if (first + u * step < end) packs[u] = *x;
-    }
-    #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-        if (first + u * step < end) take(packs[u], first + u * step);
+        for (int u = 0; u < kPacks; ++u) {
+            const int i = begin + first + u * step;
+            if (i >= end) continue;
+            #pragma unroll
+            for (int k = 0; k < V; ++k) take_one<Op>(mine[k], packs[u].v[k], origin + (across ? i : i * V + k));
+        }
     }
 }
 
@@ -166,9 +161,9 @@ __global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
         take_packs<Op>(mine, x + row * shape.length + begin, 1, lane, size, shape.width, int(begin * V), false);
     }
     let_next_begin();
-    State all = mine[0];
+    State all = Op::settled(mine[0]);
     #pragma unroll
-    for (int k = 1; k < V; ++k) all = Op::merge(all, mine[k]);
+    for (int k = 1; k < V; ++k) all = Op::merge(all, Op::settled(mine[k]));
     for (int offset = min(team, kWarp) / 2; offset > 0; offset /= 2) all = Op::merge(all, shuffled(all, offset));
     if (team > kWarp) {
         if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = all;
@@ -210,6 +205,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
             #pragma unroll
             for (int k = 0; k < V; ++k) take_one<Op>(all[u], taken[u].v[k], own * V + k);
         }
+        all[u] = Op::settled(all[u]);
     }
     if (is_one) {
         State state = Op::merge(Op::merge(all[0], all[1]), Op::merge(all[2], all[3]));
@@ -251,21 +247,28 @@ __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     x += (outer * length + begin) * packs + column;
     take_packs<Op>(mine, x, packs, above, size, height, int(begin), true);
     let_next_begin();
-    for (int half = height / 2; half > 0; half /= 2) {
-        if (above < 2 * half) {
-            #pragma unroll
-            for (int k = 0; k < V; ++k) shared[k * threads + threadIdx.x] = mine[k];
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        shared[k * threads + threadIdx.x] = std::is_same_v<In, Partial<Op>> ? mine[k] : Op::settled(mine[k]);
+    }
+    __syncthreads();
+    int lines = height;
+    for (; lines > kFewLines; lines /= 2) {
+        for (int k = 0; k < V && above < lines / 2; ++k) {
+            State& own = shared[k * threads + threadIdx.x];
+            own = Op::merge(own, shared[k * threads + threadIdx.x + lines / 2 * width]);
         }
         __syncthreads();
-        if (above < half) {
-            #pragma unroll
-            for (int k = 0; k < V; ++k) mine[k] = Op::merge(mine[k], shared[k * threads + threadIdx.x + half * width]);
-        }
     }
-    if (above > 0 || column >= packs) return;
-    const int64_t first = ((outer * gridDim.y + blockIdx.y) * packs + column) * V;
-    #pragma unroll
-    for (int k = 0; k < V; ++k) out.put(first + k, mine[k]);
+    for (int i = threadIdx.x; i < V * width; i += threads) {
+        const int k = i >> shift, lane = i & (width - 1);
+        const int64_t own = blockIdx.x % groups * int64_t{width} + lane;
+        if (own >= packs) continue;
+        State all = shared[k * threads + lane];
+        #pragma unroll 4
+        for (int line = 1; line < lines; ++line) all = Op::merge(all, shared[k * threads + line * width + lane]);
+        out.put(((outer * gridDim.y + blockIdx.y) * packs + own) * V + k, all);
+    }
 }
 
 // The least power of two that is at least `count`, up to the warp.
@@ -324,11 +327,28 @@ Shape shape_of_segments(int64_t a, int64_t segments, int64_t b, int64_t r1) {
     return {true, results, packs, 1, width, results, splits, 1, segments, b, share};
 }
 
-// A pass over x; `states` of `out` are those of its parts where there is more than one.
+// A pass over x whose rows are no segments, and not short; `states` of `out` are those of its parts where there is more than one.
+template <typename Op, typename In, int V>
+cudaError_t reduce_plain_pass(const void* x, const Shape& shape, const Reduced<Op>& out, cudaStream_t stream) {
+    if (shape.blocks > kMaxGrid || shape.part() > kMaxPart) return cudaErrorInvalidValue;
+    const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
+    const auto* packs = static_cast<const Pack<In, V>*>(x);
+    if constexpr (!std::is_same_v<In, Partial<Op>>) {
+        if (shape.by_rows) {
+            return launched(
+                reduce_rows<Op, In, V, false>, grid, kReduceThreads, stream, packs, out, shape, shape.part());
+        }
+    }
+    const int threads = shape.width * shape.height;
+    return launched_with(
+        reduce_columns<Op, In, V>, grid, threads, V * threads * sizeof(typename Op::State), stream, packs, out, shape.length,
+        shape.inner, shape.part(), shape.width);
+}
+
+// A pass over x of any shape.
 template <typename Op, typename In, int V>
 cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& out, cudaStream_t stream) {
     if (shape.blocks > kMaxGrid || shape.part() > kMaxPart) return cudaErrorInvalidValue;
-    const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
     const auto* packs = static_cast<const Pack<In, V>*>(x);
     if constexpr (!std::is_same_v<In, Partial<Op>>) {
         // Single elements are too little of a thread's own to be all that is under way.
@@ -340,16 +360,15 @@ cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& ou
                 reduce_short_rows<Op, In, V>, blocks, kReduceThreads, stream, packs, out, shape.outer, int(shape.length),
                 shape.width, is_one);
         }
-        if (shape.by_rows) {
-            auto kernel = reduce_rows<Op, In, V, false>;
-            if constexpr (takes_segments<Op, V>) kernel = shape.segments > 1 ? reduce_rows<Op, In, V, true> : kernel;
-            return launched(kernel, grid, kReduceThreads, stream, packs, out, shape, shape.part());
+        if constexpr (takes_segments<Op, V>) {
+            if (shape.segments > 1) {
+                const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
+                return launched(
+                    reduce_rows<Op, In, V, true>, grid, kReduceThreads, stream, packs, out, shape, shape.part());
+            }
         }
     }
-    const int threads = shape.width * shape.height;
-    return launched_with(
-        reduce_columns<Op, In, V>, grid, threads, V * threads * sizeof(typename Op::State), stream, packs, out, shape.length,
-        shape.inner, shape.part(), shape.width);
+    return reduce_plain_pass<Op, In, V>(x, shape, out, stream);
 }
 
 }  // namespace kernelwright

@@ -1,4 +1,5 @@
-// What a reduction keeps of the values that it has seen, how two such states merge, and what is left of them in the end.
+// What a reduction keeps of the values that it has seen, how two such states merge, and what is left of them in the end. A state
+// that has taken values is settled before it is merged.
 #pragma once
 
 #include <cmath>
@@ -11,6 +12,7 @@ struct SumOf {
     using State = float;
     __device__ __forceinline__ static State identity() { return 0.0f; }
     __device__ __forceinline__ static void take(State& all, float value, int) { all += value; }
+    __device__ __forceinline__ static State settled(State all) { return all; }
     __device__ __forceinline__ static State merge(State a, State b) { return a + b; }
     __device__ __forceinline__ static float result(State all) { return all; }
     __device__ __forceinline__ static float beside(State all, bool) { return all; }
@@ -23,12 +25,21 @@ struct SquaresOf : SumOf {
 };
 
 // NaN is larger than all. Nothing here branches: which of two values is larger differs from thread to thread.
+#ifndef KW_PORTABLE_ONLY
+__device__ __forceinline__ float larger_of(float a, float b) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+}
+#else
 __device__ __forceinline__ float larger_of(float a, float b) { return (a > b) | isnan(a) ? a : b; }
+#endif
 
 struct LargestOf {
     using State = float;
     __device__ __forceinline__ static State identity() { return -INFINITY; }
     __device__ __forceinline__ static void take(State& all, float value, int) { all = larger_of(all, value); }
+    __device__ __forceinline__ static State settled(State all) { return all; }
     __device__ __forceinline__ static State merge(State a, State b) { return larger_of(a, b); }
     __device__ __forceinline__ static float result(State all) { return all; }
     __device__ __forceinline__ static float beside(State, bool) { return 0.0f; }
@@ -38,17 +49,21 @@ struct LargestOf {
 struct LargestAndPlaceOf {
     struct State {
         float value;
-        int code;  // the place in the length, or -1 - how often
+        int code;  // the place in the length, or -1 - how often; of a NaN anything
     };
     __device__ __forceinline__ static State identity() { return {-INFINITY, -1}; }
     __device__ __forceinline__ static int both(int a, int b) {
         if (a == -1 || b == -1) return a == -1 ? b : a;
         return -1 - ((a < 0 ? -1 - a : 1) + (b < 0 ? -1 - b : 1));
     }
+    // Few instructions count here: -inf, which the identity equals, is counted once too often, and `settled` makes it good.
     __device__ __forceinline__ static void take(State& all, float value, int place) {
-        const bool is_first = !(value <= all.value) & !isnan(all.value), is_equal = value == all.value;
-        const int more = all.code >= 0 ? -3 : all.code == -1 ? place : all.code - 1;
-        all = {is_first ? value : all.value, is_first ? place : is_equal ? more : all.code};
+        const int more = min(all.code, -2) - 1;
+        all.code = value > all.value ? place : value == all.value ? more : all.code;
+        all.value = larger_of(all.value, value);
+    }
+    __device__ __forceinline__ static State settled(State all) {
+        return {all.value, all.value == -INFINITY && all.code < -1 ? all.code + 1 : all.code};
     }
     __device__ __forceinline__ static State merge(State a, State b) {
         const float value = larger_of(a.value, b.value);
@@ -73,6 +88,7 @@ struct PlaceOf {
         const bool first = all.place == 0x7fffffff, unordered = isnan(value) && !isnan(all.value);
         if (first || unordered || value > all.value) all = {value, place};
     }
+    __device__ __forceinline__ static State settled(State all) { return all; }
     __device__ __forceinline__ static State merge(State a, State b) {
         if (a.value == b.value || (isnan(a.value) && isnan(b.value))) return a.place < b.place ? a : b;
         return a.value > b.value || isnan(a.value) ? a : b;

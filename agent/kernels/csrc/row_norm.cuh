@@ -52,25 +52,28 @@ __device__ __forceinline__ Two from_floats(float a, float b) {
     else return __floats2bfloat162_rn(a, b);
 }
 
-// Whether rows and parameters can be read in vectors of T.
-template <typename T, typename P>
-bool in_vectors(int64_t length, const void* a, const void* b, const void* c, const void* p, const void* q) {
-    constexpr int64_t parameter = sizeof(Pack<P, kVector<T>>);
-    const bool params = reinterpret_cast<uintptr_t>(p) % parameter == 0 && reinterpret_cast<uintptr_t>(q) % parameter == 0;
-    return length % kVector<T> == 0 && aligned(a) && aligned(b) && aligned(c) && params;
+// Whether rows and parameters can be read in vectors of T; null is never loaded from.
+template <typename T, typename... Tensors>
+bool in_vectors(int64_t length, const Tensors*... tensors) {
+    return length % kVector<T> == 0 && (aligned(tensors) && ...);
 }
 
-// A pack as floats, and floats as a pack. Elements of 16 bits go in twos: one by one the compiler spends an instruction
-// on each to take them out of their word.
+// Elements of 16 bits become floats, and floats those, in twos: one by one the compiler spends an instruction on each to
+// take them out of their word.
+template <typename T>
+using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+
+template <typename T, int V>
+constexpr bool kInTwos = V % 2 == 0 && sizeof(T) == sizeof(__half);
+
+// A pack as floats, and floats as a pack.
 template <typename T, int V>
 __device__ __forceinline__ Pack<float, V> widened(const Pack<T, V>& pack) {
     Pack<float, V> wide;
     #pragma unroll
-    for (int k = 0; k < V; ++k) {
-        if constexpr (V % 2 == 0 && sizeof(T) == sizeof(__half)) {
-            using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
-            if (k % 2 == 1) continue;
-            Two two;
+    for (int k = 0; k < V; k += kInTwos<T, V> ? 2 : 1) {
+        if constexpr (kInTwos<T, V>) {
+            Two<T> two;
             memcpy(&two, &pack.v[k], sizeof two);
             const float2 both = to_floats(two);
             wide.v[k] = both.x;
@@ -86,11 +89,9 @@ template <typename T, int V>
 __device__ __forceinline__ Pack<T, V> narrowed(const Pack<float, V>& wide) {
     Pack<T, V> pack;
     #pragma unroll
-    for (int k = 0; k < V; ++k) {
-        if constexpr (V % 2 == 0 && sizeof(T) == sizeof(__half)) {
-            using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
-            if (k % 2 == 1) continue;
-            const Two two = from_floats<Two>(wide.v[k], wide.v[k + 1]);
+    for (int k = 0; k < V; k += kInTwos<T, V> ? 2 : 1) {
+        if constexpr (kInTwos<T, V>) {
+            const Two<T> two = from_floats<Two<T>>(wide.v[k], wide.v[k + 1]);
             memcpy(&pack.v[k], &two, sizeof two);
         } else {
             pack.v[k] = from_float<T>(wide.v[k]);
@@ -107,6 +108,60 @@ __device__ __forceinline__ Pack<T, V> filled(float value) {
     return narrowed<T>(wide);
 }
 
+// weight or bias: of the elements' dtype, or `wide`, in float32. By a question at run time, for a kernel of its own for
+// every pair of dtypes would be compiled for long and run seldom.
+struct Parameter {
+    const void* values;  // or null
+    bool wide;
+
+    // Pack `at` as floats.
+    template <typename T, int V>
+    __device__ __forceinline__ Pack<float, V> pack(int64_t at) const {
+        if (sizeof(T) == sizeof(float) || !wide) return widened(static_cast<const Pack<T, V>*>(values)[at]);
+        constexpr int kEach = V < kVector<float> ? V : kVector<float>;
+        Pack<float, V> wanted;
+        #pragma unroll
+        for (int k = 0; k < V; k += kEach) {
+            const auto some = static_cast<const Pack<float, kEach>*>(values)[(at * V + k) / kEach];
+            #pragma unroll
+            for (int i = 0; i < kEach; ++i) wanted.v[k + i] = some.v[i];
+        }
+        return wanted;
+    }
+
+    // Stores it so.
+    template <typename T, int V>
+    __device__ __forceinline__ void set_pack(int64_t at, const Pack<float, V>& pack) const {
+        if (wide) const_cast<Pack<float, V>*>(static_cast<const Pack<float, V>*>(values))[at] = pack;
+        else const_cast<Pack<T, V>*>(static_cast<const Pack<T, V>*>(values))[at] = narrowed<T>(pack);
+    }
+
+    // `otherwise` where there are no values.
+    template <typename T, int V>
+    __device__ __forceinline__ Pack<float, V> pack_or(float otherwise, int64_t at) const {
+        return values == nullptr ? filled<float, V>(otherwise) : pack<T, V>(at);
+    }
+};
+
+template <typename Args>
+Parameter weight_of(const Args& args) { return {args.weight, args.param_dtype == kFloat32}; }
+
+template <typename Args>
+Parameter bias_of(const Args& args) { return {args.bias, args.param_dtype == kFloat32}; }
+
+// f(T{}) for the elements' dtype; the parameters' is that or float32.
+template <typename F>
+cudaError_t with_elements(int64_t dtype, int64_t param_dtype, F f) {
+    return param_dtype == dtype || param_dtype == kFloat32 ? with_dtype(dtype, f) : cudaErrorInvalidValue;
+}
+
+// values[at] = value, of that dtype.
+template <typename T>
+__device__ __forceinline__ void set_parameter(void* values, bool wide, int64_t at, float value) {
+    if (wide) static_cast<float*>(values)[at] = value;
+    else static_cast<T*>(values)[at] = from_float<T>(value);
+}
+
 // The compiler would keep 16-bit elements as the floats that they became, in twice the registers.
 template <typename T, int V>
 __device__ __forceinline__ void keep_as_stored(Pack<T, V>& pack) {
@@ -119,11 +174,11 @@ __device__ __forceinline__ void keep_as_stored(Pack<T, V>& pack) {
 }
 
 // f(u, at) for each of a thread's kPacks packs that lie in the row; `at` begins at `first`, a step apart.
-template <int kPacks, typename F>
-__device__ __forceinline__ void each_pack(int64_t first, int64_t step, int64_t packs, F f) {
+template <int kPacks, typename Place, typename F>
+__device__ __forceinline__ void each_pack(Place first, std::common_type_t<Place> step, std::common_type_t<Place> packs, F f) {
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
-        const int64_t at = first + u * step;
+        const Place at = first + u * step;
         if (at < packs) f(u, at);
     }
 }

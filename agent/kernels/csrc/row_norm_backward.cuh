@@ -16,12 +16,12 @@ constexpr int64_t kFewNormRows = 512;  // that go by one launch
 constexpr int64_t kFewSplit = 4;  // parts of such a row by which it takes two
 
 // Blocks of (kWarp columns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
-template <typename P>
+template <typename T>
 __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
-    const float* partials, P* dweight, P* dbias, int64_t parts, int64_t length) {
+    const float* partials, void* dweight, void* dbias, bool wide, int64_t parts, int64_t length) {
     __shared__ float of_lane[kSumLanes][kWarp];
     await_earlier();
-    P* gradient = blockIdx.y == 0 ? dweight : dbias;
+    void* gradient = blockIdx.y == 0 ? dweight : dbias;
     if (gradient == nullptr) return;
     const int64_t column = int64_t(blockIdx.x) * kWarp + threadIdx.x;
     float sum = 0.0f;
@@ -35,47 +35,50 @@ __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
     if (threadIdx.y != 0 || column >= length) return;
     #pragma unroll
     for (int lane = 1; lane < kSumLanes; ++lane) sum += of_lane[lane][threadIdx.x];
-    gradient[column] = from_float<P>(sum);
+    set_parameter<T>(gradient, wide, column, sum);
 }
 
 // Of `parts` rows of partial sums.
-template <typename P>
+template <typename T>
 cudaError_t launch_parameter_sums(const AddRowBackward& args, int64_t parts) {
     const int64_t columns = (args.length + kWarp - 1) / kWarp;
     if (columns > kMaxGrid) return cudaErrorInvalidValue;
     return launched(
-        parameter_sums<P>, dim3(unsigned(columns), args.dbias == nullptr ? 1 : 2), dim3(kWarp, kSumLanes), args.stream,
-        static_cast<const float*>(args.workspace), static_cast<P*>(args.dweight),
-        static_cast<P*>(args.dbias), parts, args.length);
+        parameter_sums<T>, dim3(unsigned(columns), args.dbias == nullptr ? 1 : 2), dim3(kWarp, kSumLanes), args.stream,
+        static_cast<const float*>(args.workspace), args.dweight, args.dbias, args.param_dtype == kFloat32, parts,
+        args.length);
 }
 
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_long(const AddRowBackward& args) {
-    cudaError_t done = args.dx == nullptr ? cudaSuccess : launch_long_input<kCentred, kSum, T, P, V>(args);
+    AddRowBackward of_input = args;
+    of_input.dweight = of_input.dbias = nullptr;
+    cudaError_t done = args.dx == nullptr ? cudaSuccess : launch_few_rows<kCentred, kSum, T, V>(of_input);
     if (done != cudaSuccess || !wants_parameters(args)) return done;
     done = launch_long_parameters<kCentred, T>(args);
-    return done == cudaSuccess ? launch_parameter_sums<P>(args, long_chunks(args.rows)) : done;
+    return done == cudaSuccess ? launch_parameter_sums<T>(args, long_chunks(args.rows)) : done;
 }
 
-template <typename Team, bool kCentred, bool kSum, typename T, typename P, int V>
+template <typename Team, bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_gradients(const AddRowBackward& args) {
-    const auto plan = gradient_plan<Team, kCentred, kSum, T, V>(args.rows, args.length / V, args.device);
-    if (plan.stages == 0) return launch_long<kCentred, kSum, T, P, V>(args);
+    const auto plan = gradient_plan<Team, kCentred, kSum, T, V>(
+        args.rows, args.length / V, args.param_dtype == kFloat32, args.device);
+    if (plan.stages == 0) return launch_long<kCentred, kSum, T, V>(args);
     const cudaError_t done = launch_gradients_of<Team, kCentred, kSum, T, V>(args, plan);
-    return done == cudaSuccess && wants_parameters(args) ? launch_parameter_sums<P>(args, plan.blocks) : done;
+    return done == cudaSuccess && wants_parameters(args) ? launch_parameter_sums<T>(args, plan.blocks) : done;
 }
 
 // What takes rows of so many packs best, by times on an H100.
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_backward(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
-    const auto by = [&](auto team) { return launch_gradients<decltype(team), kCentred, kSum, T, P, V>(args); };
+    const auto by = [&](auto team) { return launch_gradients<decltype(team), kCentred, kSum, T, V>(args); };
     if (args.rows <= kFewNormRows) {
         if constexpr (V > 1) {
             const bool splits = wants_parameters(args) && parts_of_row(packs) >= kFewSplit;
-            if (splits) return launch_split_rows<kCentred, kSum, T, P, V>(args);
+            if (splits) return launch_split_rows<kCentred, kSum, T, V>(args);
         }
-        return launch_few_rows<kCentred, kSum, T, P, V>(args);
+        return launch_few_rows<kCentred, kSum, T, V>(args);
     }
     if constexpr (V == 1) {
         return by(Teams<0, 8, 768>{});
@@ -92,12 +95,12 @@ cudaError_t launch_backward(const AddRowBackward& args) {
 template <bool kCentred, bool kSum>
 cudaError_t norm_backward(const AddRowBackward& args) {
     if (args.rows > kMaxGrid) return cudaErrorInvalidValue;
-    return with_dtypes(args.dtype, args.param_dtype, [&](auto element, auto parameter) {
+    return with_elements(args.dtype, args.param_dtype, [&](auto element) {
         using T = decltype(element);
-        using P = decltype(parameter);
-        const bool rows = in_vectors<T, P>(args.length, args.dy, args.added, args.dx, args.weight, nullptr);
-        if (rows && aligned(args.dadded)) return launch_backward<kCentred, kSum, T, P, kVector<T>>(args);
-        return launch_backward<kCentred, kSum, T, P, 1>(args);
+        if (in_vectors<T>(args.length, args.dy, args.dadded, args.added, args.dx, args.weight)) {
+            return launch_backward<kCentred, kSum, T, kVector<T>>(args);
+        }
+        return launch_backward<kCentred, kSum, T, 1>(args);
     });
 }
 

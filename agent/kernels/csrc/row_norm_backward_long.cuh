@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm, backward, for rows that a block's registers do not hold: dx by one kernel, which reads the
-// row twice; partial sums of the parameters' gradients over chunks of rows by another.
+// LayerNorm and RMSNorm, backward, of a row by a block, which reads again what its registers do not hold; and partial
+// sums of the parameters' gradients over chunks of rows.
 #pragma once
 
 #include "add_norm.cuh"
@@ -14,20 +14,18 @@ constexpr int kColumnBytes = 8;  // of neighbouring columns, in a thread
 
 // One row's gradient: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * weight.
 // Packs are taken by value: through a reference half precision would be loaded element by element.
-template <bool kCentred, typename T, typename P, int V>
+template <bool kCentred, typename T, int V>
 struct RowGradient {
-    const Pack<P, V>* weight;
+    Parameter weight;
     float mean, rstd;
 
     __device__ __forceinline__ void terms(
         Pack<T, V> dy, Pack<T, V> x, int64_t at, float* g, float* normal) const {
-        Pack<P, V> scale;
-        if (weight != nullptr) scale = weight[at];
+        const Pack<float, V> scale = weight.pack_or<T, V>(1.0f, at), given = widened(dy), value = widened(x);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            g[k] = to_float(dy.v[k]);
-            if (weight != nullptr) g[k] *= to_float(scale.v[k]);
-            normal[k] = (to_float(x.v[k]) - mean) * rstd;
+            g[k] = given.v[k] * scale.v[k];
+            normal[k] = (value.v[k] - mean) * rstd;
         }
     }
 
@@ -48,27 +46,31 @@ struct RowGradient {
         float with_normal) const {
         float g[V], normal[V];
         terms(dy, x, at, g, normal);
-        Pack<T, V> dx;
+        Pack<float, V> dx;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             const float centred = kCentred ? g[k] - plain : g[k];
-            const float through = rstd * (centred - normal[k] * with_normal);
-            dx.v[k] = from_float<T>(own == nullptr ? through : through + to_float(own->v[k]));
+            dx.v[k] = rstd * (centred - normal[k] * with_normal);
         }
-        return dx;
+        if (own != nullptr) {
+            const Pack<float, V> more = widened(*own);
+            #pragma unroll
+            for (int k = 0; k < V; ++k) dx.v[k] += more.v[k];
+        }
+        return narrowed<T>(dx);
     }
 };
 
-// dx of a row, by a block whose threads have kUnder packs under way of what their registers do not hold. `dadded`, the gradient of a sum that is a result too, is null where kSum is false, and may be
-// otherwise.
-template <int kUnder, bool kCentred, bool kSum, typename T, typename P, int V>
+// dx of a row, by a block whose threads have kUnder packs under way of what their registers do not hold. `dadded`, the
+// gradient of a sum that is a result too, is null where kSum is false, and may be otherwise.
+template <int kUnder, bool kCentred, bool kSum, typename T, int V>
 __device__ __forceinline__ void gradient_of_row(
     int64_t row, const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
-    const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
-    Pack<T, V>* __restrict__ dx, int64_t packs) {
+    Parameter weight, const float* __restrict__ means, const float* __restrict__ rstds, Pack<T, V>* __restrict__ dx,
+    int64_t packs) {
     __shared__ float of_plain[kMaxWarps], of_normal[kMaxWarps];
     const int64_t step = blockDim.x;
-    const RowGradient<kCentred, T, P, V> gradient = {weight, kCentred ? means[row] : 0.0f, rstds[row]};
+    const RowGradient<kCentred, T, V> gradient = {weight, kCentred ? means[row] : 0.0f, rstds[row]};
     const bool adds = kSum && dadded != nullptr;
     dy += row * packs;
     x += row * packs;
@@ -77,14 +79,14 @@ __device__ __forceinline__ void gradient_of_row(
     // The first packs of the row stay in registers; of a longer one the rest is read again.
     Pack<T, V> dy_tile[kLongPacks], x_tile[kLongPacks], own[kLongPacks];
     float plain = 0.0f, with_normal = 0.0f;
-    each_pack<kLongPacks>(threadIdx.x, step, packs, [&](int u, int64_t at) {
+    each_pack<kLongPacks>(int64_t{threadIdx.x}, step, packs, [&](int u, int64_t at) {
         dy_tile[u] = dy[at];
         x_tile[u] = x[at];
     });
     if (adds) {  // comes while the block adds up
-        each_pack<kLongPacks>(threadIdx.x, step, packs, [&](int u, int64_t at) { own[u] = dadded[at]; });
+        each_pack<kLongPacks>(int64_t{threadIdx.x}, step, packs, [&](int u, int64_t at) { own[u] = dadded[at]; });
     }
-    each_pack<kLongPacks>(threadIdx.x, step, packs, [&](int u, int64_t at) {
+    each_pack<kLongPacks>(int64_t{threadIdx.x}, step, packs, [&](int u, int64_t at) {
         gradient.sums(dy_tile[u], x_tile[u], at, &plain, &with_normal);
         keep_as_stored(dy_tile[u]);
         keep_as_stored(x_tile[u]);
@@ -95,7 +97,7 @@ __device__ __forceinline__ void gradient_of_row(
     const float count = float(packs * V);
     if (kCentred) plain = block_reduce<Sum>(plain, of_plain) / count;
     with_normal = block_reduce<Sum>(with_normal, of_normal) / count;
-    each_pack<kLongPacks>(threadIdx.x, step, packs, [&](int u, int64_t at) {
+    each_pack<kLongPacks>(int64_t{threadIdx.x}, step, packs, [&](int u, int64_t at) {
         dx[at] = gradient.of_input(dy_tile[u], x_tile[u], adds ? &own[u] : nullptr, at, plain, with_normal);
     });
     #pragma unroll kUnder
@@ -103,14 +105,6 @@ __device__ __forceinline__ void gradient_of_row(
         if (adds) own[0] = dadded[at];
         dx[at] = gradient.of_input(dy[at], x[at], adds ? &own[0] : nullptr, at, plain, with_normal);
     }
-}
-
-template <bool kCentred, bool kSum, typename T, typename P, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) row_norm_backward_long(
-    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
-    const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
-    Pack<T, V>* __restrict__ dx, int64_t packs) {
-    gradient_of_row<1, kCentred, kSum>(blockIdx.x, dy, dadded, x, weight, means, rstds, dx, packs);
 }
 
 // A thread adds up V columns of a chunk of rows; partials are [2][chunks][packs], weight's first.
@@ -127,12 +121,12 @@ __global__ void __launch_bounds__(kColumnThreads) parameter_partials(
     #pragma unroll 4
     for (int64_t row = begin; row < end; ++row) {
         const Pack<T, V> grown = dy[row * packs + column], value = x[row * packs + column];
+        const Pack<float, V> g = widened(grown), wide = widened(value);
         const float mean = kCentred ? means[row] : 0.0f, rstd = rstds[row];
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            const float g = to_float(grown.v[k]);
-            of_weight.v[k] += g * ((to_float(value.v[k]) - mean) * rstd);
-            of_bias.v[k] += g;
+            of_weight.v[k] += g.v[k] * ((wide.v[k] - mean) * rstd);
+            of_bias.v[k] += g.v[k];
         }
     }
     partials[blockIdx.y * packs + column] = of_weight;
@@ -143,17 +137,6 @@ inline bool wants_parameters(const AddRowBackward& args) { return args.dweight !
 
 inline int64_t long_chunks(int64_t rows) {
     return std::max<int64_t>(1, std::min<int64_t>((rows + kChunkRows - 1) / kChunkRows, kMaxChunks));
-}
-
-template <bool kCentred, bool kSum, typename T, typename P, int V>
-cudaError_t launch_long_input(const AddRowBackward& args) {
-    const int64_t packs = args.length / V;
-    row_norm_backward_long<kCentred, kSum, T, P, V>
-        <<<unsigned(args.rows), block_for(packs, kLongPacks), 0, args.stream>>>(
-            static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.dadded),
-            static_cast<const Pack<T, V>*>(args.added), static_cast<const Pack<P, V>*>(args.weight), args.mean, args.rstd,
-            static_cast<Pack<T, V>*>(args.dx), packs);
-    return cudaGetLastError();
 }
 
 template <bool kCentred, typename T, int V>

@@ -9,6 +9,7 @@
 
 #include "moments.cuh"
 #include "norm_held.cuh"
+#include "norm_shifted.cuh"
 
 namespace kernelwright {
 
@@ -50,9 +51,9 @@ __device__ __forceinline__ Moments share_of_row(
     return all;
 }
 
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kTileThreads) norm_streamed(
-    const Pack<T, V>* x, const Pack<T, V>* residual, const Pack<P, V>* weight, const Pack<P, V>* bias,
+    const Pack<T, V>* x, const Pack<T, V>* residual, Parameter weight, Parameter bias,
     Pack<T, V>* __restrict__ y, Pack<T, V>* added, float* __restrict__ means, float* __restrict__ rstds, int64_t packs,
     float share, float eps) {
     await_earlier();
@@ -70,17 +71,26 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     if (kCentred) mean += block_sum(mine.count * (mine.mean - mean), of_rest) * share;
     const float off = mine.mean - mean;
     const float rstd = rsqrtf(block_sum(mine.m2 + mine.count * off * off, of_variance) * share + eps);
+    const bool in_float32 = V > 1 && sizeof(T) < sizeof(float) && weight.wide;
+    if (!kCentred) bias.values = nullptr;
     const Pack<T, V>* source = kSum ? added : x;
     const int64_t step = blockDim.x;
     for (int64_t first = threadIdx.x; first < packs; first += kWrittenPacks * step) {
         Pack<T, V> tile[kWrittenPacks];
-        Affine<P, V> affine[kWrittenPacks];
+        Affine<T, V> affine[kWrittenPacks];
         each_pack<kWrittenPacks>(first, step, packs, [&](int u, int64_t at) {
             tile[u] = source[at];
-            affine[u].load(weight, kCentred ? bias : nullptr, int(at));
+            if (!in_float32) affine[u].load(weight, bias, int(at));
         });
         each_pack<kWrittenPacks>(first, step, packs, [&](int u, int64_t at) {
-            y[at] = affine[u].template of<T>(widened(tile[u]), mean, rstd);
+            const Pack<float, V> wide = widened(tile[u]);
+            if constexpr (V > 1 && sizeof(T) < sizeof(float)) {
+                if (in_float32) {
+                    y[at] = of_wide<T>(wide, mean, rstd, weight, bias, int(at));
+                    return;
+                }
+            }
+            y[at] = affine[u].of(wide, mean, rstd);
         });
     }
     if (rstds != nullptr && threadIdx.x == 0) {
@@ -89,18 +99,17 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     }
 }
 
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_streamed(const AddRowForward& args) {
     return launched(
-        norm_streamed<kCentred, kSum, T, P, V>, unsigned(args.rows), kTileThreads, args.stream,
+        norm_streamed<kCentred, kSum, T, V>, unsigned(args.rows), kTileThreads, args.stream,
         static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual),
-        static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
-        static_cast<Pack<T, V>*>(args.y), static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.length / V,
+        weight_of(args), bias_of(args), static_cast<Pack<T, V>*>(args.y), static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.length / V,
         1.0f / float(args.length), float(args.eps));
 }
 
 // What holds rows of so many packs best, by times on an H200 and an H100.
-template <bool kCentred, bool kSum, typename T, typename P, int V>
+template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_forward(const AddRowForward& args) {
     const int64_t packs = args.length / V;
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
@@ -108,56 +117,64 @@ cudaError_t launch_forward(const AddRowForward& args) {
         auto* added = static_cast<Pack<T, V>*>(args.added);
         if constexpr (kSum) {
             const RowsOfSum<T, V> rows = {x, static_cast<const Pack<T, V>*>(args.residual)};
-            return launch_held<decltype(hold), kCentred, P>(rows, added, args);
+            return launch_held<decltype(hold), kCentred>(rows, added, args);
         } else {
-            return launch_held<decltype(hold), kCentred, P>(RowsOfOne<T, V>{x}, added, args);
+            return launch_held<decltype(hold), kCentred>(RowsOfOne<T, V>{x}, added, args);
         }
     };
     if constexpr (V == 1) {
         if (packs <= 4096) return held(Held<0, 8, 512, kSum && kCentred ? 1 : 2, true>{});
+    } else if (sizeof(T) < sizeof(float) && args.param_dtype == kFloat32) {
+        // Parameters that take twice the registers: few instances, and they come late.
+        if constexpr (sizeof(T) < sizeof(float)) {
+            if (packs <= 32) return held(Held<16, 2, 256, 5, false, true>{});
+            if (packs <= 2048) return held(Held<0, 4, 512, 2, false, true>{});
+        }
     } else {
-        // Parameters in float32 beside 16-bit elements take twice the registers. What does not fit would be kept in
-        // memory, which costs more than fewer blocks or parameters that come late.
-        constexpr bool kSlim = sizeof(P) == sizeof(T);
-        constexpr int kBlocksOfOne = kSlim ? 8 : 6, kBlocksOfTwo = kSlim && !kSum ? 6 : 5;
-        if (packs <= 8) return held(Held<8, 1, 256, kBlocksOfOne, true>{});
-        if (packs <= 16) return held(Held<16, 1, 256, kBlocksOfOne, true>{});
+        // What does not fit into registers would be kept in memory, which costs more than fewer blocks or parameters that
+        // come late.
+        constexpr int kBlocksOfTwo = kSum ? 5 : 6;
         constexpr bool kSlimmest = !kCentred && !kSum && sizeof(T) == sizeof(float);
-        if (packs <= 32) return held(Held<16, 2, 256, kSlimmest ? 8 : kBlocksOfTwo, kSlim>{});
+        if (packs <= 8) return held(Held<8, 1, 256, 8, true>{});
+        if (packs <= 16) return held(Held<16, 1, 256, 8, true>{});
+        if (packs <= 32) return held(Held<16, 2, 256, kSlimmest ? 8 : kBlocksOfTwo, true>{});
         if constexpr (sizeof(T) == sizeof(float)) {
             if (packs <= 48) return held(Held<16, 3, 256, kSum ? 4 : 5, true>{});
         }
         const int64_t all = args.rows * packs;
         if (all <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
-        if (packs <= 64) return held(Held<32, 2, 256, kBlocksOfTwo, kSlim>{});
-        if (packs <= 96) return held(Held<32, 3, 128, kSlim ? 12 : 10>{});
+        if (packs <= 64) return held(Held<32, 2, 256, kBlocksOfTwo, true>{});
+        if (packs <= 96) return held(Held<32, 3, 128, 12>{});
         if (all <= 2 * kFewPacks && packs > 128 && packs <= 2 * kTileThreads) {
             return held(Held<0, 2, kTileThreads, 1, true>{});
         }
         if constexpr (!kSum) {
-            if (packs <= 128) return held(Held<32, 4, 128, kCentred ? (kSlim ? 12 : 10) : 8, !kCentred>{});
-            if (packs <= 256) return held(Held<0, 2, 512, kCentred ? 3 : 4, kCentred && kSlim>{});
+            if (packs <= 128) return held(Held<32, 4, 128, kCentred ? 12 : 8, !kCentred>{});
+            if (packs <= 256) return held(Held<0, 2, 512, kCentred ? 3 : 4, kCentred>{});
         }
         if constexpr (kSum) {
-            if (packs <= 1024) return held(Held<0, 2, 512, kSlim ? 3 : 2>{});
-            if (packs <= 2048) return held(Held<0, 2, kTileThreads, kSlim ? 2 : 1>{});
+            if (packs <= 1024) return held(Held<0, 2, 512, 3>{});
+            if (packs <= 2048) return held(Held<0, 2, kTileThreads, 2>{});
         } else if (packs <= 2048) {
-            return held(Held<0, 4, 512, kCentred && !kSlim ? 2 : 3>{});
+            return held(Held<0, 4, 512, 3>{});
         }
         if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});
     }
-    return launch_streamed<kCentred, kSum, T, P, V>(args);
+    return launch_streamed<kCentred, kSum, T, V>(args);
 }
 
 template <bool kCentred, bool kSum>
 cudaError_t norm_forward(const AddRowForward& args) {
     if (args.rows > kMaxGrid) return cudaErrorInvalidValue;
-    return with_dtypes(args.dtype, args.param_dtype, [&](auto element, auto parameter) {
+    return with_elements(args.dtype, args.param_dtype, [&](auto element) {
         using T = decltype(element);
-        using P = decltype(parameter);
-        const bool vectors = in_vectors<T, P>(args.length, args.x, args.residual, args.y, args.weight, args.bias);
-        if (vectors && aligned(args.added)) return launch_forward<kCentred, kSum, T, P, kVector<T>>(args);
-        return launch_forward<kCentred, kSum, T, P, 1>(args);
+        if (in_vectors<T>(args.length, args.x, args.residual, args.y, args.added, args.weight, args.bias)) {
+            return launch_forward<kCentred, kSum, T, kVector<T>>(args);
+        }
+        if constexpr (!kSum && sizeof(T) == sizeof(float)) {
+            if (args.length <= kMaxShifted && begin_alike(args.x, args.y)) return launch_shifted<kCentred>(args);
+        }
+        return launch_forward<kCentred, kSum, T, 1>(args);
     });
 }
 

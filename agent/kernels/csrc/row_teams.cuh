@@ -46,13 +46,14 @@ __device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, in
 __device__ __forceinline__ void read_again() { asm volatile("" ::: "memory"); }
 
 // A thread's packs of the rows that its team has in shared memory.
-template <int kTensors, int kPacks, typename T, int V>
+template <int kTensors, typename Team, typename T, int V>
 struct RowRing {
+    static constexpr int kPacks = Team::kPacks;
     Pack<T, V>* mine;
     int first, step, packs;  // the thread's packs of a row: `first`, a step apart
 
     __device__ __forceinline__ Pack<T, V>& at(int stage, int tensor, int u) const {
-        return mine[((stage * kTensors + tensor) * kPacks + u) * int(blockDim.x)];
+        return mine[stage * (kTensors * kPacks * Team::kThreads) + (tensor * kPacks + u) * Team::kThreads];
     }
 
     // What is not there adds nothing: zeros, from the thread's pack `begin` on.
@@ -64,7 +65,7 @@ struct RowRing {
     }
 
     __device__ __forceinline__ void copy(int stage, int tensor, const Pack<T, V>* row) const {
-        each_pack<kPacks>(first, step, packs, [&](int u, int64_t place) {
+        each_pack<kPacks>(first, step, packs, [&](int u, int place) {
             copy_async(&at(stage, tensor, u), row + place);
         });
     }

@@ -25,7 +25,7 @@ def fuse(model: nn.Module, example: Example, done: Replaced) -> float:
 
     Raises ValueError where the model does not take the example; nothing is changed then.
     """
-    args, kwargs = _arguments(example)
+    args, kwargs = arguments(example)
     numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), taken(model)
     try:
         seen = watched(model, lambda: _run(model, args, kwargs))
@@ -57,7 +57,8 @@ def fuse(model: nn.Module, example: Example, done: Replaced) -> float:
     return difference
 
 
-def _arguments(example: Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments(example: Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and named ones."""
     if isinstance(example, Mapping):
         return (), dict(example)
     return ((example,) if isinstance(example, torch.Tensor) else tuple(example)), {}

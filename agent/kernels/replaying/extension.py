@@ -24,7 +24,8 @@ NAME = "replaying"
 CSRC = Path(__file__).resolve().parent / "csrc"
 NO_CUDA = ""
 """It names no symbol of CUDA, and runs beside any."""
-FLAGS = ("-O2", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-w")
+FLAGS = ("-O2", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS")
+"""The last: torch's headers read those of the operators that are named, and not of all."""
 
 
 def load() -> ModuleType:

@@ -11,12 +11,17 @@ from agent.kernels.replaying.replayed import replayed
 
 KERNEL = "rotary"
 ENVELOPE = (
-    "any rank from 2, positions along any dimension but the last, which is even; copied where not contiguous",
+    "any rank from 2, positions along any dimension but the last, which is even; copied"
+    " where not contiguous, but for rows apart by up to two strides before the positions and one behind",
     "pairs half a row apart or side by side; of the last dimension all, or as many as the tables have",
     "cosines and sines in the input's dtype or float32, or float32 frequencies; no gradient of those",
     "in place where x is contiguous and no gradient flows; else by a copy",
 )
-FORWARD = "16q"
+FORWARD = "21q"
+"""Forward of csrc/launch.cuh."""
+Gaps = tuple[int, int, int, int, int]
+"""Its last five fields: how the rows of x lie."""
+DENSE = (0, 0, 0, 0, 0)
 
 
 @replayed
@@ -112,6 +117,7 @@ def _run(
     y: torch.Tensor,
     tables: tuple[torch.Tensor, torch.Tensor | None],
     way: tuple[int, int, bool, bool],
+    gaps: Gaps = DENSE,
 ) -> None:
     """`way` is dim, start, interleaved, backwards."""
     dim, *rest = way
@@ -125,25 +131,50 @@ def _run(
         "forward", FORWARD,
         x.data_ptr(), table.data_ptr(), address(sin), y.data_ptr(), x.numel() // size, inner, x.shape[dim],
         size, table.shape[-1], *rest, routing.DTYPES[x.dtype], routing.DTYPES[table.dtype], stream(x), device,
+        *gaps,
     )  # fmt: skip
+
+
+def _placed(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, Gaps]:
+    """x as the kernel reads it, which takes views of queries and keys as they lie; copied where it cannot."""
+    if not x.is_contiguous() and x.stride(-1) == 1:
+        outer = _merged(x.shape[:dim], x.stride()[:dim])
+        inner = _merged(x.shape[dim + 1 : -1], x.stride()[dim + 1 : -1])
+        if len(outer) <= 2 and len(inner) <= 1:
+            (_, by_first), (second, by_second) = [(1, 0), (1, 0), *outer][-2:]
+            _, by_inner = [(1, 0), *inner][-1]
+            return x, (second, by_first, by_second, x.stride(dim), by_inner)
+    return x.contiguous(), DENSE
+
+
+def _merged(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Size and stride of dimensions, of which those that one stride goes through are one."""
+    made: list[tuple[int, int]] = []
+    for size, stride in zip(shape, strides, strict=True):
+        if size == 1:
+            continue
+        if made and made[-1][1] == size * stride:
+            size *= made.pop()[0]
+        made.append((size, stride))
+    return made
 
 
 def _launch(
     x: torch.Tensor, table: torch.Tensor, sin: torch.Tensor | None, dim: int, start: int, interleaved: bool,
     statistics: bool = True,
 ) -> Tensors:  # fmt: skip
-    x = x.contiguous()
-    y = torch.empty_like(x)
-    _run(x, y, (table, sin), (dim, start, interleaved, False))
+    x, gaps = _placed(x, dim)
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    _run(x, y, (table, sin), (dim, start, interleaved, False), gaps)
     return (y,)
 
 
 def _launch_backward(
     grad: torch.Tensor, table: torch.Tensor, sin: torch.Tensor | None, dim: int, start: int, interleaved: bool
 ) -> Tensors:
-    grad = grad.contiguous()
-    dx = torch.empty_like(grad)
-    _run(grad, dx, (table, sin), (dim, start, interleaved, True))
+    grad, gaps = _placed(grad, dim)
+    dx = torch.empty_like(grad, memory_format=torch.contiguous_format)
+    _run(grad, dx, (table, sin), (dim, start, interleaved, True), gaps)
     return (dx,)
 
 

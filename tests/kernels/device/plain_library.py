@@ -26,7 +26,6 @@ PLAIN = (
 AXES = ("batch_norm", "cumsum", "embedding_norm", "linear_cross_entropy", "masked_softmax")
 NUMBERS = {"float32": 0, "float16": 1}
 TOLERANCE = {"float32": 3e-6, "float16": 2e-3}
-_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
 _FACE = """
 extern "C" int {name}_{function}(const void* p) {{
     return kernelwright::{name}::{function}(*static_cast<const kernelwright::{name}::{struct}*>(p));
@@ -38,15 +37,15 @@ _DIRECTIONS = {"forward": "Forward", "backward": "Backward", "table_backward": "
 @cache
 def library(dtype: str, kernels: tuple[str, ...] = PLAIN) -> Device:
     """With the one storage type: the three together take a minute to compile."""
-    text = code_of(kernels, dtype)
     path = build_runtime().parent / f"{kernels[0]}_{dtype}.cu"
-    path.write_text("#define KW_PORTABLE_ONLY\n" + text + "".join(map(_face, kernels)))
+    path.write_text(code_of(kernels, dtype) + "".join(map(_face, kernels)))
     return Device(path, checked=True)
 
 
 def code_of(kernels: tuple[str, ...], dtype: str) -> str:
-    """The kernels' device code as one text, with the one storage type."""
-    return of_dtype(_one_text(kernels), dtype)
+    """The kernels' portable device code as one text, with the one storage type."""
+    selected = f"#define KW_PORTABLE_ONLY\n#define KW_DTYPES {1 << NUMBERS[dtype]}\n"
+    return selected + _one_text(kernels)
 
 
 def _face(name: str) -> str:
@@ -57,15 +56,6 @@ def _face(name: str) -> str:
         for function, struct in _DIRECTIONS.items()
         if f"({name}, {function}," in exported
     )
-
-
-def of_dtype(text: str, dtype: str) -> str:
-    """The device code without the branches for the other storage types."""
-    for name, kind in _TYPES.items():
-        branch = re.compile(rf"^ *if \(dtype == k\w+\) return f\({kind}{{}}\);\n", re.MULTILINE)
-        assert len(branch.findall(text)) == 1
-        text = text if name == dtype else branch.sub("", text)
-    return text
 
 
 def _one_text(kernels: tuple[str, ...]) -> str:
@@ -113,9 +103,12 @@ def placed(device: Device, values: Array, dtype: str, offset: int) -> Array:
 class Kit:
     """Inputs as they are stored, results compared with float64."""
 
-    def __init__(self, dtype: str, offset: int, kernels: tuple[str, ...] = PLAIN) -> None:
+    def __init__(
+        self, dtype: str, offset: int, kernels: tuple[str, ...] = PLAIN, stored: str | None = None
+    ) -> None:
+        """For elements of `dtype`; those that it draws are `stored` as another one."""
         self.device: Device = library(dtype, kernels)
-        self.dtype, self.offset = dtype, offset
+        self.dtype, self.offset = stored or dtype, offset
         self.random = np.random.default_rng(0)
 
     def draw(self, *shape: int, shift: float = 0.0) -> Array:

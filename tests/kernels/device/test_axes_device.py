@@ -78,19 +78,23 @@ def test_cumulative_sums(sizes: tuple[int, int, int], offset: int, reverse: bool
 
 @EVERY
 @pytest.mark.parametrize(
-    ("shape", "is_last", "offset"),
-    [((3, 5, 49), False, 0), ((2, 8, 56), False, 0), ((2, 3, 7), False, 1), ((70, 40, 1), False, 0),
-     ((2, 24, 40), True, 0), ((2, 6, 7), True, 1), ((70, 3, 64), False, 0), ((50, 24, 49), True, 0)],
+    ("shape", "is_last", "offset", "wide"),
+    [((3, 5, 49), False, 0, False), ((2, 8, 56), False, 0, True), ((2, 3, 7), False, 1, False),
+     ((70, 40, 1), False, 0, True), ((2, 24, 40), True, 0, False), ((2, 6, 7), True, 1, True),
+     ((70, 3, 64), False, 0, False), ((50, 24, 49), True, 0, True)],
 )  # fmt: skip
 @pytest.mark.parametrize("act", ["none", "relu", "silu", "gelu"])
 def test_norms_by_running_statistics(
-    act: str, shape: tuple[int, int, int], is_last: bool, offset: int, dtype: str
+    act: str, shape: tuple[int, int, int], is_last: bool, offset: int, wide: bool, dtype: str
 ) -> None:
+    """`wide`: the parameters are float32, whatever elements are."""
     kit, (n, channels, spatial) = Kit(dtype, offset, AXES), shape
     laid = (n, spatial, channels) if is_last else shape
     x, residual, grad, y, dx, dz = *(kit.draw(*laid) for _ in range(3)), *(kit.room(*laid) for _ in range(3))
-    parameters = [kit.draw(channels, shift=shift) for shift in (0.0, 6.0, 1.0, 0.0)]
-    numbers = (*shape, NUMBERS[dtype], NUMBERS[dtype], int(is_last), activation.NUMBERS[act], 1e-3, 0, 0)
+    stored = "float32" if wide else dtype
+    of_channels = Kit(dtype, offset, AXES, stored)
+    parameters = [of_channels.draw(channels, shift=shift) for shift in (0.0, 6.0, 1.0, 0.0)]
+    numbers = (*shape, NUMBERS[dtype], NUMBERS[stored], int(is_last), activation.NUMBERS[act], 1e-3, 0, 0)
     run(
         kit.device, "batch_norm_forward", batch_norm.FORWARD,
         None, x, residual, *parameters, y, None, *numbers,
@@ -112,7 +116,8 @@ def test_norms_by_running_statistics(
         assert theirs.grad is not None
         kit.close(ours, theirs.grad)
     dx[...], dz[...] = math.nan, math.nan
-    dweight, dbias, workspace = kit.room(channels), kit.room(channels), kit.floats(2 * math.prod(shape))
+    dweight, dbias = of_channels.room(channels), of_channels.room(channels)
+    workspace = kit.floats(2 * math.prod(shape))
     run(
         kit.device, "batch_norm_backward", batch_norm.BACKWARD,
         grad, x, residual, *parameters, dx, dz, dweight, dbias, workspace, *numbers,

@@ -147,17 +147,47 @@ def test_turns_in_place_and_back(dim: int, interleaved: bool, offset: int, dtype
     inner = 7 if dim == -3 else 1
     sizes = (105, inner, positions, shape[-1], pairs)
     numbers = (NUMBERS[dtype], 0, 0, 0)  # tables in float32
-    run(kit.device, "rotary_forward", rotary.FORWARD, x, cos, sin, x, *sizes, 0, interleaved, 0, *numbers)
+    run(
+        kit.device, "rotary_forward", rotary.FORWARD,
+        x, cos, sin, x, *sizes, 0, interleaved, 0, *numbers, *rotary.DENSE,
+    )  # fmt: skip
     kit.close(x, wanted)
     grad, dx = kit.draw(*shape), kit.room(*shape)
     run(
         kit.device, "rotary_forward", rotary.FORWARD,
-        grad, frequencies, None, dx, *sizes, start, interleaved, 1, *numbers,
+        grad, frequencies, None, dx, *sizes, start, interleaved, 1, *numbers, *rotary.DENSE,
     )  # fmt: skip
     wanted.backward(exact(grad).detach())
     assert truth.grad is not None
     allowed = 1e-4 if dtype == "float32" else 4e-3  # an angle near 1000 is known to 3e-5
     np.testing.assert_allclose(dx.astype("float64"), truth.grad.numpy(), rtol=allowed, atol=allowed)
+
+
+@EVERY
+@OFFSET
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize(
+    ("dim", "order"), [(-2, (0, 3, 1, 4)), (-3, (0, 1, 3, 4)), (-2, (3, 0, 1, 4)), (-3, (3, 1, 0, 4))]
+)
+def test_turns_what_lies_beside_something_else(
+    dim: int, order: tuple[int, ...], interleaved: bool, offset: int, dtype: str
+) -> None:
+    """Keys of a projection that holds queries, keys and values, their dimensions in several orders."""
+    kit = Kit(dtype, offset)
+    whole = kit.draw(2, 5, 3, 4, 16)  # images, positions, which of the three, heads
+    keys = whole[:, :, 1].transpose([place - (place > 2) for place in order])
+    x = torch.tensor(whole.astype("float64"))[:, :, 1].permute([place - (place > 2) for place in order])
+    _, gaps = rotary._placed(x, dim)
+    assert gaps != rotary.DENSE
+    cos, sin = (kit.floats(5 * 8).reshape(5, 8) for _ in range(2))
+    cos[...], sin[...] = (kit.random.standard_normal((5, 8)) for _ in range(2))
+    inner, y = x.shape[2] if dim == -3 else 1, kit.room(*x.shape)
+    run(
+        kit.device, "rotary_forward", rotary.FORWARD,
+        keys, cos, sin, y, 40, inner, 5, 16, 8, 0, interleaved, 0, NUMBERS[dtype], 0, 0, 0, *gaps,
+    )  # fmt: skip
+    c, s = (torch.tensor(table.astype("float64")) for table in (cos, sin))
+    kit.close(y, rotary.in_torch(x, c, s, dim, interleaved))
 
 
 @EVERY

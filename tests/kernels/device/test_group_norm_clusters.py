@@ -23,7 +23,8 @@ using namespace kernelwright::group_norm::sm90;
 constexpr int kOfBlock = 96;
 template <class Call, class Share>
 int64_t shared_out(const Call& call, int blocks, Share* share) {
-    *share = blocks == 0 ? cluster_share(call) : share_out(call, {blocks, kOfBlock});
+    const bool takes_samples = call.n * blocks <= kMaxBlocks;
+    *share = blocks == 0 ? cluster_share(call) : share_out(call, {blocks, kOfBlock, takes_samples});
     return shares_out(*share) ? shared_bytes(*share) : 0;
 }
 extern "C" int64_t forward_share(const Forward* f, int blocks, ForwardShare* share) {
@@ -39,6 +40,7 @@ cudaError_t launched(const Backward& b) { return cluster_backward(b); }
 THREADS, ROOM = 96, 224 * 1024  # of a block above; bytes of shared memory that one may ask for
 KINDS = {"float32": "If", "float16": "I6__half"}
 EPSILON = {"float32": 2e-6, "float16": 1e-3}
+ROW_UNITS, PIECES, SAMPLES, ADDS_UP = 2, 5, 15, 16  # of a BackwardShare, in words of four bytes
 CALLS = [
     (Sizes(2, 8, 64, 2), 2),
     (Sizes(1, 10, 400, 2), 4),
@@ -49,10 +51,11 @@ CALLS = [
 
 
 class Shared(NamedTuple):
-    """How a call is shared out: the struct of its kernel, its blocks, and bytes of shared memory."""
+    """How a call is shared out: its kernel's struct, blocks of a row, rows of a cluster, bytes of a block."""
 
     struct: bytes
     blocks: int
+    samples: int
     shared_bytes: int
 
 
@@ -69,15 +72,16 @@ class Clusters(PtxDevice):
 
     def shared(self, direction: str, packed: Any, blocks: int = 0) -> Shared:
         """Over `blocks`, or as many as the launcher takes; none where it leaves the call to another path."""
-        struct = (ctypes.c_int * 16)()
+        struct = (ctypes.c_int * 20)()
         needed = getattr(self.host, f"{direction}_share")(packed, blocks, struct)
         size = self.kernel(f"cluster_{direction}{KINDS['float32']}").parameter_bytes[1]
-        return Shared(bytes(struct)[:size], struct[0] if needed else 0, needed)
+        samples = struct[SAMPLES] if direction == "backward" else 1
+        return Shared(bytes(struct)[:size], struct[0] if needed else 0, samples, needed)
 
     def run(self, direction: str, call: Call, packed: Any, blocks: int, *rest: Array) -> Shared:
         shared = self.shared(direction, packed, blocks)
         assert shared.blocks == blocks
-        self.cluster = (blocks, 1, 1)
+        self.cluster = (blocks * shared.samples, 1, 1)
         grid = call.sizes.n * call.sizes.groups * blocks
         self.runtime.kw_clear_findings()
         name = f"cluster_{direction}{KINDS[call.options.dtype]}"
@@ -127,15 +131,21 @@ class Case:
             BACKWARD, [*tensors, *parameters, mean, rstd, dx, dresidual, dweight, dbias], 0, []
         )
         sums = device.empty((self.x.size, 2))
-        struct = built().run("backward", call, packed, self.blocks, sums).struct
-        pieces = np.frombuffer(struct, "int32")[5:6]
-        name, sizes = f"channel_gradients{KINDS[call.options.dtype]}", call.sizes
-        team = np.array([2], "int32")
-        while team[0] < min(sizes.n * pieces[0], 256):
-            team *= 2
-        blocks = -(-sizes.channels // (256 // int(team[0])))
-        built().launch(name, blocks, 256, packed.raw[: BACKWARD.size], sums, pieces[0], team[0])
+        struct = np.frombuffer(built().run("backward", call, packed, self.blocks, sums).struct, "int32")
+        if not struct[ADDS_UP]:
+            self.channel_gradients(packed, sums, struct)
         return [call.result(dx), call.result(dresidual), dweight.astype("float64"), dbias.astype("float64")]
+
+    def channel_gradients(self, packed: Any, sums: Array, share: Array) -> None:
+        """What follows where no cluster has a group of all samples."""
+        name, sizes = f"channel_gradients{KINDS[self.call.options.dtype]}", self.call.sizes
+        pieces = share[PIECES]
+        parts = np.array([pieces, 1, share[ROW_UNITS], 1, pieces], "int32")
+        team = 2
+        while team < min(sizes.n * pieces, 256):
+            team *= 2
+        blocks = -(-sizes.channels // (256 // team))
+        built().launch(name, blocks, 256, packed.raw[: BACKWARD.size], sums, parts.tobytes(), np.int32(team))
 
     def expected(self) -> tuple[Array, Sequence[Array]]:
         """y, and the gradients of x, residual, weight and bias."""
@@ -207,10 +217,10 @@ def test_not_a_number_stays_in_its_group() -> None:
 @pytest.mark.parametrize(
     ("sizes", "forward", "backward"),
     [
-        (Sizes(2, 640, 4096, 32), 2, 2),
-        (Sizes(2, 320, 16384, 32), 2, 8),  # of x a pair of SMs holds a group
+        (Sizes(2, 640, 4096, 32), 2, 5),  # of x a pair of SMs holds a group
+        (Sizes(2, 320, 16384, 32), 2, 6),
         (Sizes(16, 320, 4096, 32), 1, 2),
-        (Sizes(1, 128, 82944, 32), 8, 8),
+        (Sizes(1, 128, 82944, 32), 6, 8),
         (Sizes(1, 128, 262144, 32), 0, 0),  # too large for a cluster
         (Sizes(32, 1024, 49, 32), 1, 1),
         (Sizes(32, 256, 49, 32), 0, 1),  # rows below 1 KB
@@ -222,6 +232,31 @@ def test_as_few_blocks_as_fill_a_gpu_take_a_group(sizes: Sizes, forward: int, ba
     of_forward = device.shared("forward", call.packed(FORWARD, [None] * 7, 0, [1e-5]))
     of_backward = device.shared("backward", call.packed(BACKWARD, [None] * 11, 0, []))
     assert (of_forward.blocks, of_backward.blocks) == (forward, backward)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "blocks", "samples"),
+    [
+        (Sizes(2, 2560, 256, 32), 4, 2),
+        (Sizes(5, 30, 323, 15), 1, 5),
+        (Sizes(8, 64, 1024, 8), 1, 8),
+        (Sizes(1, 512, 4096, 32), 8, 1),
+        (Sizes(2, 640, 4096, 32), 5, 1),  # blocks too large to stand anywhere
+        (Sizes(9, 64, 1024, 8), 2, 1),  # more samples than a cluster has blocks
+        (Sizes(4, 512, 15999, 512), 1, 1),  # more than one wave
+    ],
+    ids=str,
+)
+def test_a_cluster_takes_a_group_in_all_samples_where_it_has_room(
+    sizes: Sizes, blocks: int, samples: int
+) -> None:
+    call, device = Call(sizes, Options("float16"), device=built()), built()
+    wanted = device.empty(sizes.channels)
+    packed = call.packed(BACKWARD, [*[None] * 9, wanted, wanted], 0, [])
+    shared = device.shared("backward", packed)
+    assert (shared.blocks, shared.samples) == (blocks, samples)
+    adds_up = np.frombuffer(shared.struct, "int32")[ADDS_UP]
+    assert adds_up == (samples == sizes.n)
 
 
 def test_what_the_launcher_shares_out_fits() -> None:
@@ -239,6 +274,6 @@ def test_what_the_launcher_shares_out_fits() -> None:
             if shared.blocks == 0:
                 continue
             taken[direction] += 1
-            assert shared.blocks in (1, 2, 4, 8)
+            assert shared.blocks <= 8
             assert shared.shared_bytes <= ROOM
     assert min(taken.values()) > 1000

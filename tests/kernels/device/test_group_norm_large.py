@@ -41,7 +41,7 @@ extern "C" int backward_by(const Backward* b, int teams, int members, double* ce
     const auto kernel = stream_backward<float>;
     allow(kernel);
     kernel<<<teams * members, kThreads, kSharedBytes>>>(*b, share, cells, sums);
-    return launch_channels<float>(*b, sums, b->spatial * 4 / kPairBytes);
+    return launch_channels<float>(*b, sums, {int(b->spatial), kPairBytes / 4, share.chunks, 2});
 }
 extern "C" int run_forward(const Forward* f) { return takes(*f) ? sm90::forward(*f) : cudaErrorInvalidValue; }
 extern "C" int forward_bytes(const Forward* f) { return sm90::workspace(*f); }
@@ -131,6 +131,8 @@ def test_a_sum_that_is_not_a_number_ends_the_wait_too() -> None:
         (Sizes(3, 6, 1024, 1), 1, 2),
         (Sizes(5, 4, 1536, 1), 2, 3),
         (Sizes(70, 4, 512, 1), 1, 2),  # more rows than have a place
+        (Sizes(3, 4, 700, 2), 1, 1),  # chunks of two channels, and a cut one
+        (Sizes(2, 8, 1501, 1), 2, 3),  # planes that end within a pack
     ],
     ids=str,
 )
@@ -146,7 +148,8 @@ def test_gradients_by_teams_of_blocks(sizes: Sizes, teams: int, members: int, ac
     tensors = [call.tensor(dy), call.tensor(x), None, call.parameter(weight), call.parameter(bias)]
     named = [*tensors, mean, rstd, dx, None, dweight, dbias]
     cells = device.empty(sizes.n * sizes.groups * members * 2, "float64")
-    sums = device.empty(x.size // 512 * 2)
+    chunks = -(-x[0].size // sizes.groups // 512)
+    sums = device.empty(sizes.n * sizes.groups * chunks * 4)
     packed = call.packed(BACKWARD, named, 0, [])
     assert device.call("backward_by", packed, teams, members, cells, sums) == 0
 

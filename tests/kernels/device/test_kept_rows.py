@@ -25,7 +25,7 @@ STORED = {"float32": "float", "float16": "__half"}
 @cache
 def _device(dtype: str) -> Device:
     path = build_runtime().parent / f"kept_{dtype}.cu"
-    text = "#define KW_PORTABLE_ONLY\n" + code_of(("softmax",), dtype)
+    text = code_of(("softmax",), dtype)
     path.write_text(text + FACE.replace("STORED", STORED[dtype]))
     return Device(path, checked=True)
 

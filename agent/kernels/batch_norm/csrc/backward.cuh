@@ -56,9 +56,9 @@ inline int width_of(int64_t packs) {
 }
 
 inline int vector_of(const Backward& args, int wide) {
-    const bool starts =
-        aligned(args.dy) && aligned(args.x) && aligned(args.residual) && aligned(args.dx) && aligned(args.dz);
-    return starts && (in_planes(args) ? args.spatial : args.channels) % wide == 0 ? wide : 1;
+    const bool fits =
+        in_planes(args) ? args.spatial % wide == 0 : args.channels % wide == 0 && parameters_start(args);
+    return tensors_start(args) && aligned(args.dx) && fits ? wide : 1;
 }
 
 inline Parts parts_of(const Backward& args, int vector) {
@@ -72,26 +72,21 @@ inline Parts parts_of(const Backward& args, int vector) {
     return {blocks_of(packs, each), each};
 }
 
-template <typename P>
-__device__ __forceinline__ float mean_of(const Forward& args, int64_t channel) {
-    return to_float(static_cast<const P*>(args.mean)[channel]);
-}
-
 // What the sum of dz * (x - mean) still lacks.
-template <typename P>
+template <typename T>
 __device__ __forceinline__ float rstd_of(const Forward& args, int64_t channel) {
-    return rsqrtf(to_float(static_cast<const P*>(args.variance)[channel]) + float(args.eps));
+    return rsqrtf(parameters<T, 1>(args, args.variance, channel, 1.0f).v[0] + float(args.eps));
 }
 
 // A block sums a part of one channel's planes.
-template <typename T, typename P, int V>
+template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Parts parts, float* sums) {
     __shared__ float of_weight[kMaxWarps], of_bias[kMaxWarps];
     const int64_t channel = blockIdx.x % args.channels, part = blockIdx.x / args.channels;
     const int64_t plane = args.spatial / V, packs = args.n * plane;
     const int64_t begin = part * parts.each, end = min(packs, begin + parts.each);
-    const Map own = map_of<P>(args, channel);
-    const float mean = mean_of<P>(args, channel);
+    const Map own = map_of<T>(args, channel);
+    const float mean = parameters<T, 1>(args, args.mean, channel, 0.0f).v[0];
     Map maps[V];
     #pragma unroll
     for (int k = 0; k < V; ++k) maps[k] = own;
@@ -127,12 +122,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Pa
     dweight = block_reduce<Sum>(dweight, of_weight);
     dbias = block_reduce<Sum>(dbias, of_bias);
     if (threadIdx.x != 0) return;
-    sums[part * args.channels + channel] = dweight * rstd_of<P>(args, channel);
+    sums[part * args.channels + channel] = dweight * rstd_of<T>(args, channel);
     sums[(parts.count + part) * args.channels + channel] = dbias;
 }
 
 // A block sums some rows of `width` packs of channels.
-template <typename T, typename P, int V>
+template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
     Forward args, Parts parts, int64_t rows, int64_t packs, int width, float* sums) {
     __shared__ float of_weight[kThreads * V], of_bias[kThreads * V];
@@ -143,13 +138,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
     const int64_t end = column < packs ? min(rows, (part + 1) * parts.each) : 0;
     float dweight[V] = {}, dbias[V] = {};
     Map maps[V];
-    float mean[V];
-    #pragma unroll
-    for (int k = 0; k < V; ++k) {
-        const int64_t channel = min(column, packs - 1) * V + k;
-        maps[k] = map_of<P>(args, channel);
-        mean[k] = mean_of<P>(args, channel);
-    }
+    map_of<T>(maps, args, min(column, packs - 1));
+    const auto mean = parameters<T, V>(args, args.mean, min(column, packs - 1), 0.0f);
     for (int64_t row = part * parts.each + int(threadIdx.x) / width; row < end; row += kPacks * height) {
         Slope<T, V, true> taken[kPacks];
         #pragma unroll
@@ -162,7 +152,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
             #pragma unroll
             for (int k = 0; k < V; ++k) {
                 dbias[k] += dz.v[k];
-                dweight[k] = fmaf(dz.v[k], to_float(taken[u].of.x.v[k]) - mean[k], dweight[k]);
+                dweight[k] = fmaf(dz.v[k], to_float(taken[u].of.x.v[k]) - mean.v[k], dweight[k]);
             }
         }
     }
@@ -180,12 +170,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
             weight += of_weight[line * width * V + place];
             bias += of_bias[line * width * V + place];
         }
-        sums[part * args.channels + channel] = weight * rstd_of<P>(args, channel);
+        sums[part * args.channels + channel] = weight * rstd_of<T>(args, channel);
         sums[(parts.count + part) * args.channels + channel] = bias;
     }
 }
 
-template <typename P>
+template <typename T>
 __global__ void __launch_bounds__(kWarp * kFinishers) add_parts(Backward args, int64_t parts) {
     __shared__ float of_weight[kFinishers][kWarp], of_bias[kFinishers][kWarp];
     const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x;
@@ -204,11 +194,19 @@ __global__ void __launch_bounds__(kWarp * kFinishers) add_parts(Backward args, i
         weight += of_weight[other][threadIdx.x];
         bias += of_bias[other][threadIdx.x];
     }
-    if (args.dweight != nullptr) static_cast<P*>(args.dweight)[channel] = from_float<P>(weight);
-    if (args.dbias != nullptr) static_cast<P*>(args.dbias)[channel] = from_float<P>(bias);
+    const auto put = [&](void* to, float value) {
+        if (to == nullptr) return;
+        if (args.param_dtype == kFloat32) {
+            static_cast<float*>(to)[channel] = value;
+        } else {
+            static_cast<T*>(to)[channel] = from_float<T>(value);
+        }
+    };
+    put(args.dweight, weight);
+    put(args.dbias, bias);
 }
 
-template <typename T, typename P, int V>
+template <typename T, int V>
 cudaError_t launch_sums(const Backward& args) {
     const Parts parts = parts_of(args, V);
     const int64_t rows = args.n * args.spatial, packs = args.channels / V;
@@ -216,15 +214,15 @@ cudaError_t launch_sums(const Backward& args) {
     const int64_t blocks = parts.count * (in_planes(args) ? args.channels : blocks_of(packs, width));
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     if (in_planes(args)) {
-        sum_planes<T, P, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(map_of(args), parts, args.workspace);
+        sum_planes<T, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(map_of(args), parts, args.workspace);
     } else {
-        sum_side_by_side<T, P, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(
+        sum_side_by_side<T, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(
             map_of(args), parts, rows, packs, width, args.workspace);
     }
     const cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess) return status;
     const dim3 block(kWarp, kFinishers);
-    add_parts<P><<<unsigned(blocks_of(args.channels, kWarp)), block, 0, args.stream>>>(args, parts.count);
+    add_parts<T><<<unsigned(blocks_of(args.channels, kWarp)), block, 0, args.stream>>>(args, parts.count);
     return cudaGetLastError();
 }
 
@@ -235,11 +233,11 @@ inline int64_t backward_workspace(const Backward& args) {
 }
 
 inline cudaError_t backward(const Backward& args) {
-    return with_dtypes(args.dtype, args.param_dtype, [&](auto element, auto parameter) {
+    if (args.param_dtype != args.dtype && args.param_dtype != kFloat32) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        using P = decltype(parameter);
-        if (vector_of(args, kVector<T>) == 1) return launch_sums<T, P, 1>(args);
-        return launch_sums<T, P, kVector<T>>(args);
+        if (vector_of(args, kVector<T>) == 1) return launch_sums<T, 1>(args);
+        return launch_sums<T, kVector<T>>(args);
     });
 }
 

@@ -16,22 +16,23 @@ struct Planes {
     Divisor<Index> channels;
 };
 
-template <typename Taken, typename P, bool kStraddles, typename Index>
+template <typename Taken, bool kStraddles, typename Index>
 __global__ void __launch_bounds__(kMapThreads) planes(Forward args, Planes<Index> all) {
+    using T = typename Taken::Stored;
     constexpr int V = Taken::kWide;
-    await_earlier();
     const Index pack = Index(blockIdx.x) * kMapThreads + threadIdx.x;
+    const Index place = pack * (kStraddles ? V : 1), plane = all.spatial.of(place);
+    const Index channel = plane - all.channels.of(plane) * all.channels.by;
+    await_earlier();
     if (pack >= all.packs) return;
     Taken taken;
     taken.load(args, pack);
-    const Index place = pack * (kStraddles ? V : 1), plane = all.spatial.of(place);
-    const Index channel = plane - all.channels.of(plane) * all.channels.by;
-    const Map own = map_of<P>(args, channel);
+    const Map own = map_of<T>(args, channel);
     Map maps[V];
     if (kStraddles) {
         const Index left = all.spatial.by - (place - plane * all.spatial.by);
         const Index after = channel + 1 < all.channels.by ? channel + 1 : 0;
-        const Map next = map_of<P>(args, left < V ? after : channel);
+        const Map next = map_of<T>(args, left < V ? after : channel);
         #pragma unroll
         for (int k = 0; k < V; ++k) maps[k] = k < left ? own : next;
     } else {
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(kMapThreads) planes(Forward args, Planes<Index
 }
 
 // A thread goes down the rows of its own channels; a block is `width` packs of channels wide.
-template <typename Taken, typename P>
+template <typename Taken>
 __global__ void __launch_bounds__(kMapThreads) side_by_side(
     Forward args, int64_t rows, int64_t packs, int width) {
     constexpr int V = Taken::kWide;
@@ -54,8 +55,7 @@ __global__ void __launch_bounds__(kMapThreads) side_by_side(
     const int64_t end = min(rows, begin + kRows * height);
     if (column >= packs || begin >= rows) return;
     Map maps[V];
-    #pragma unroll
-    for (int k = 0; k < V; ++k) maps[k] = map_of<P>(args, column * V + k);
+    map_of<typename Taken::Stored>(maps, args, column);
     for (int64_t row = begin; row < end; row += kRowPacks * height) {
         Taken taken[kRowPacks];
         #pragma unroll
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kMapThreads) side_by_side(
     }
 }
 
-template <typename Taken, typename P, bool kStraddles, typename Index>
+template <typename Taken, bool kStraddles, typename Index>
 cudaError_t launch_planes(const Forward& args) {
     constexpr int V = Taken::kWide;
     const int64_t packs = args.n * args.channels * args.spatial / V;
@@ -76,10 +76,16 @@ cudaError_t launch_planes(const Forward& args) {
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const Planes<Index> all = {
         Index(packs), Divisor<Index>(kStraddles ? args.spatial : args.spatial / V), Divisor<Index>(args.channels)};
-    return launched(planes<Taken, P, kStraddles, Index>, unsigned(blocks), kMapThreads, args.stream, args, all);
+    return launched(planes<Taken, kStraddles, Index>, unsigned(blocks), kMapThreads, args.stream, args, all);
 }
 
-template <typename Taken, typename P>
+// Whether 32 bits count the places of planes: packs, or the elements of packs that reach into the next plane.
+inline bool is_counted(const Forward& args, int64_t vector) {
+    const int64_t count = args.n * args.channels * args.spatial;
+    return is_narrow(args.spatial % vector == 0 ? count / vector : count);
+}
+
+template <typename Taken>
 cudaError_t launch(const Forward& args, bool in_planes) {
     constexpr int V = Taken::kWide;
     if (!in_planes) {
@@ -88,45 +94,41 @@ cudaError_t launch(const Forward& args, bool in_planes) {
         while (width < kWarp && width < packs) width *= 2;
         const int64_t blocks = blocks_of(packs, width) * blocks_of(rows, kRows * (kMapThreads / width));
         if (blocks > kMaxGrid) return cudaErrorInvalidValue;
-        return launched(
-            side_by_side<Taken, P>, unsigned(blocks), kMapThreads, args.stream, args, rows, packs, width);
+        return launched(side_by_side<Taken>, unsigned(blocks), kMapThreads, args.stream, args, rows, packs, width);
     }
-    const bool is_wide = args.n * args.channels * args.spatial > 0x7fffffff;
     if constexpr (V > 1) {
-        if (args.spatial % V != 0) {
-            if (is_wide) return launch_planes<Taken, P, true, int64_t>(args);
-            return launch_planes<Taken, P, true, unsigned>(args);
-        }
+        if (args.spatial % V != 0) return launch_planes<Taken, true, unsigned>(args);
+        return launch_planes<Taken, false, unsigned>(args);
+    } else {
+        if (is_counted(args, 1)) return launch_planes<Taken, false, unsigned>(args);
+        return launch_planes<Taken, false, int64_t>(args);
     }
-    if (is_wide) return launch_planes<Taken, P, false, int64_t>(args);
-    return launch_planes<Taken, P, false, unsigned>(args);
 }
 
 // Forward the activations that most networks have get kernels of their own: asked for each pack, and called as a
 // function, they take more instructions than all else.
-template <typename T, typename P, int V>
+template <typename T, int V>
 cudaError_t launch_as(const Forward& args, bool in_planes) {
-    if (args.dy != nullptr) return launch<Slope<T, V>, P>(args, in_planes);
+    if (args.dy != nullptr) return launch<Slope<T, V>>(args, in_planes);
     if constexpr (V > 1) {
-        if (args.act == group_norm::kNone) return launch<Value<group_norm::kNone, T, V>, P>(args, in_planes);
-        if (args.act == group_norm::kRelu) return launch<Value<group_norm::kRelu, T, V>, P>(args, in_planes);
-        if (args.act == group_norm::kSilu) return launch<Value<group_norm::kSilu, T, V>, P>(args, in_planes);
+        if (args.act == group_norm::kNone) return launch<Value<group_norm::kNone, T, V>>(args, in_planes);
+        if (args.act == group_norm::kRelu) return launch<Value<group_norm::kRelu, T, V>>(args, in_planes);
+        if (args.act == group_norm::kSilu) return launch<Value<group_norm::kSilu, T, V>>(args, in_planes);
     }
-    return launch<Value<kAny, T, V>, P>(args, in_planes);
+    return launch<Value<kAny, T, V>>(args, in_planes);
 }
 
 inline cudaError_t forward(const Forward& args) {
     const bool in_planes = args.layout == group_norm::kContiguous && args.spatial > 1;
     const int64_t count = args.n * args.channels * args.spatial;
-    const bool starts =
-        aligned(args.dy) && aligned(args.x) && aligned(args.residual) && aligned(args.y) && aligned(args.dz);
-    return with_dtypes(args.dtype, args.param_dtype, [&](auto element, auto parameter) {
+    if (args.param_dtype != args.dtype && args.param_dtype != kFloat32) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        using P = decltype(parameter);
         constexpr int kWide = kVector<T>;
-        const bool fits = in_planes ? args.spatial >= kWide && count % kWide == 0 : args.channels % kWide == 0;
-        if (starts && fits) return launch_as<T, P, kWide>(args, in_planes);
-        return launch_as<T, P, 1>(args, in_planes);
+        const bool fits = in_planes ? args.spatial >= kWide && count % kWide == 0 && is_counted(args, kWide)
+                                    : args.channels % kWide == 0 && parameters_start(args);
+        if (tensors_start(args) && aligned(args.y) && fits) return launch_as<T, kWide>(args, in_planes);
+        return launch_as<T, 1>(args, in_planes);
     });
 }
 

@@ -36,14 +36,52 @@ struct Map {
     float scale, shift;
 };
 
-// P is what parameters are stored as.
-template <typename P>
-__device__ __forceinline__ Map map_of(const Forward& args, int64_t channel) {
-    const auto value = [&](const void* values, float absent) {
-        return values == nullptr ? absent : to_float(static_cast<const P*>(values)[channel]);
+// Parameters of V channels that follow each other, by packs from the first, which is the pack `place`; T is what elements are
+// stored as, and parameters are stored so too, or in float32.
+template <typename T, int V>
+__device__ __forceinline__ Pack<float, V> parameters(
+    const Forward& args, const void* values, int64_t place, float absent) {
+    Pack<float, V> found;
+    const auto load = [&](auto stored) {
+        using P = decltype(stored);
+        constexpr int kEach = V < kVector<P> ? V : kVector<P>;
+        #pragma unroll
+        for (int i = 0; i < V / kEach; ++i) {
+            const auto pack = static_cast<const Pack<P, kEach>*>(values)[place * (V / kEach) + i];
+            #pragma unroll
+            for (int k = 0; k < kEach; ++k) found.v[i * kEach + k] = to_float(pack.v[k]);
+        }
     };
-    const float scale = value(args.weight, 1.0f) * rsqrtf(value(args.variance, 1.0f) + float(args.eps));
-    return {scale, fmaf(-value(args.mean, 0.0f), scale, value(args.bias, 0.0f))};
+    if (values == nullptr) {
+        #pragma unroll
+        for (int k = 0; k < V; ++k) found.v[k] = absent;
+    } else if (args.param_dtype == kFloat32) {
+        load(float{});
+    } else {
+        load(T{});
+    }
+    return found;
+}
+
+// Of V channels that follow each other.
+template <typename T, int V>
+__device__ __forceinline__ void map_of(Map (&maps)[V], const Forward& args, int64_t place) {
+    const auto weight = parameters<T, V>(args, args.weight, place, 1.0f);
+    const auto variance = parameters<T, V>(args, args.variance, place, 1.0f);
+    const auto mean = parameters<T, V>(args, args.mean, place, 0.0f);
+    const auto bias = parameters<T, V>(args, args.bias, place, 0.0f);
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const float scale = weight.v[k] * rsqrtf(variance.v[k] + float(args.eps));
+        maps[k] = {scale, fmaf(-mean.v[k], scale, bias.v[k])};
+    }
+}
+
+template <typename T>
+__device__ __forceinline__ Map map_of(const Forward& args, int64_t channel) {
+    Map maps[1];
+    map_of<T>(maps, args, channel);
+    return maps[0];
 }
 
 // An activation or its derivative, of elements stored as T. Of 16-bit ones there are twice as many a byte, so that
@@ -113,6 +151,7 @@ struct Summands {
 // What is loaded at one place and what follows from it, forward.
 template <int kAct, typename T, int V>
 struct Value {
+    using Stored = T;
     static constexpr int kWide = V;
     Summands<T, V> of;
 
@@ -131,6 +170,7 @@ struct Value {
 // Backward; x is loaded without an activation too where a sum asks for it.
 template <typename T, int V, bool kSums = false>
 struct Slope {
+    using Stored = T;
     static constexpr int kWide = V;
     Summands<T, V> of;
     Pack<T, V> dy;
@@ -164,6 +204,17 @@ struct Slope {
         return dz;
     }
 };
+
+// Whether packs of tensors may begin where they begin; the same of parameters, of which packs are where channels lie side by side.
+template <typename Arguments>
+bool tensors_start(const Arguments& args) {
+    return aligned(args.dy) && aligned(args.x) && aligned(args.residual) && aligned(args.dz);
+}
+
+template <typename Arguments>
+bool parameters_start(const Arguments& args) {
+    return aligned(args.mean) && aligned(args.variance) && aligned(args.weight) && aligned(args.bias);
+}
 
 inline int64_t blocks_of(int64_t count, int64_t each) { return (count + each - 1) / each; }
 

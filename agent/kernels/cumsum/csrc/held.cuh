@@ -5,7 +5,7 @@
 #include "part.cuh"
 
 #ifndef KW_PORTABLE_ONLY
-#include <cooperative_groups.h>
+#include "../../csrc/cluster_sm90.cuh"
 #endif
 
 namespace kernelwright::cumsum {
@@ -17,22 +17,22 @@ constexpr int kHeldWidth = 8;     // packs side by side, so that loads are of 12
 #ifndef KW_PORTABLE_ONLY
 // What the blocks of a cluster that lie before this one have summed, `count` sums of each in `of_block`, to `before`.
 __device__ __forceinline__ void take_cluster(const Part& mine, int parts, int count, const float* of_block, float* before) {
-    const auto cluster = cooperative_groups::this_cluster();
-    cluster.sync();
+    sm90::cluster_arrive();
+    sm90::cluster_wait();
     for (int i = threadIdx.x; i < count; i += int(blockDim.x)) {
         float sum = 0.0f;
         for (int other = 0; other < parts; ++other) {
-            if (mine.follows(other)) sum += cluster.map_shared_rank(of_block, other)[i];
+            if (mine.follows(other)) sum += sm90::load_from_block(of_block + i, other);
         }
         before[i] = sum;
     }
-    cluster.barrier_arrive();
+    sm90::cluster_arrive();
     __syncthreads();
 }
 #endif
 
 // Of up to the block's threads times kRowPacks packs of a row, those of a warp side by side.
-template <bool kCluster, typename T, int V>
+template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
     const Pack<T, V>* x, Pack<T, V>* y, int64_t packs, int64_t part, int parts, bool reverse) {
     await_earlier();
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
     [[maybe_unused]] const float sums = scanned(above, 1, kWarp);
     float carry = __shfl_sync(0xffffffff, above, warp);
 #ifndef KW_PORTABLE_ONLY
-    if constexpr (kCluster) {
+    if (parts > 1) {
         __shared__ float of_block, of_others;
         if (threadIdx.x == kWarp - 1) of_block = sums;
         take_cluster(mine, parts, 1, &of_block, &of_others);
@@ -92,12 +92,12 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
         if (u * kWarp < left) y[at + u * step] = pack;
     }
 #ifndef KW_PORTABLE_ONLY
-    if constexpr (kCluster) cooperative_groups::this_cluster().barrier_wait();
+    if (parts > 1) sm90::cluster_wait();
 #endif
 }
 
 // Of columns, `width` packs side by side, a power of two up to the warp; a thread takes kColumnPacks rows below each other.
-template <bool kCluster, typename T, int V>
+template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
     const Pack<T, V>* x, Pack<T, V>* y, int64_t length, int64_t packs, int64_t part, int parts, int width, bool reverse) {
     await_earlier();
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
     }
     __syncthreads();
 #ifndef KW_PORTABLE_ONLY
-    if constexpr (kCluster) {
+    if (parts > 1) {
         __shared__ float of_block[kWarp][V], of_others[kWarp][V];
         for (int i = threadIdx.x; i < width * V; i += kReduceThreads) {
             float all = 0.0f;
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
         if (u < left) y[mine.at(first + u) * packs] = pack;
     }
 #ifndef KW_PORTABLE_ONLY
-    if constexpr (kCluster) cooperative_groups::this_cluster().barrier_wait();
+    if (parts > 1) sm90::cluster_wait();
 #endif
 }
 

@@ -261,14 +261,7 @@ cudaError_t launch_held(const Forward& args, const Held& held) {
             kernel, unsigned(held.parts), unsigned(blocks), kReduceThreads, args.stream, x, y, args.length, packs,
             held.part, held.parts, held.width, args.reverse != 0);
     };
-#ifndef KW_PORTABLE_ONLY
-    if constexpr (V > 1) {
-        if (held.parts > 1) {
-            return args.inner == 1 ? rows(held_rows<true, T, V>) : columns(held_columns<true, T, V>);
-        }
-    }
-#endif
-    return args.inner == 1 ? rows(held_rows<false, T, V>) : columns(held_columns<false, T, V>);
+    return args.inner == 1 ? rows(held_rows<T, V>) : columns(held_columns<T, V>);
 }
 
 inline int64_t forward_workspace(const Forward& args) {
@@ -293,7 +286,7 @@ cudaError_t launch(const Forward& args) {
     auto* parts = shape.splits > 1 ? static_cast<Partial<SumOf>*>(args.workspace) : nullptr;
     if (parts != nullptr) {
         const Reduced<SumOf> sums = {parts, nullptr, nullptr, 1.0f, 0, false};
-        const cudaError_t status = reduce_pass<SumOf, T, V>(args.x, shape, sums, args.stream);
+        const cudaError_t status = reduce_plain_pass<SumOf, T, V>(args.x, shape, sums, args.stream);
         if (status != cudaSuccess) return status;
     }
     const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));

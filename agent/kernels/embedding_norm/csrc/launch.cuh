@@ -63,36 +63,36 @@ struct RowsOfTable {
     }
 };
 
-template <bool kCentred, typename T, typename P, int V>
+template <bool kCentred, typename T, int V>
 cudaError_t launch(const Forward& args) {
     const RowsOfTable<T, V> rows = {
         args.ids, static_cast<const Pack<T, V>*>(args.table), static_cast<const Pack<T, V>*>(args.positions),
         args.entries, unsigned(args.count)};
     const auto held = [&](auto hold) {
-        return launch_held<decltype(hold), kCentred, P>(rows, static_cast<Pack<T, V>*>(args.embedded), args);
+        return launch_held<decltype(hold), kCentred>(rows, static_cast<Pack<T, V>*>(args.embedded), args);
     };
     if constexpr (V == 1) {
         return held(Held<0, 8, 1024, 1>{});
     } else {
-        // As for other rows, what does not fit in registers costs more than fewer blocks.
-        constexpr bool kSlim = sizeof(P) == sizeof(T);
-        constexpr int kBlocks = kSlim ? 8 : 6;
         const int64_t packs = args.length / V;
-        if (packs <= 32) return held(Held<32, 1, 256, kBlocks, true>{});
-        if (packs <= 256) return held(Held<0, 1, 256, kBlocks, true>{});
-        return held(Held<0, 4, 512, kSlim ? 2 : 1>{});
+        if constexpr (sizeof(T) < sizeof(float)) {
+            if (args.param_dtype == kFloat32) return held(Held<0, 4, 512, 2, false, true>{});
+        }
+        if (packs <= 32) return held(Held<32, 1, 256, 8, true>{});
+        if (packs <= 256) return held(Held<0, 1, 256, 8, true>{});
+        return held(Held<0, 4, 512, 2>{});
     }
 }
 
 template <bool kCentred>
 cudaError_t launch_as(const Forward& args) {
-    return with_dtypes(args.dtype, args.param_dtype, [&](auto element, auto parameter) {
+    return with_elements(args.dtype, args.param_dtype, [&](auto element) {
         using T = decltype(element);
-        using P = decltype(parameter);
-        const bool vectors =
-            in_vectors<T, P>(args.length, args.table, args.positions, args.y, args.weight, args.bias);
-        if (vectors && aligned(args.embedded)) return launch<kCentred, T, P, kVector<T>>(args);
-        return launch<kCentred, T, P, 1>(args);
+        if (in_vectors<T>(
+                args.length, args.table, args.positions, args.y, args.embedded, args.weight, args.bias)) {
+            return launch<kCentred, T, kVector<T>>(args);
+        }
+        return launch<kCentred, T, 1>(args);
     });
 }
 

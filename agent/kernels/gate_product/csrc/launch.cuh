@@ -63,50 +63,85 @@ __device__ __forceinline__ float slope(float x) {
     return gelu::slope_of<kAct == kGelu_tanh>(x);
 }
 
-// A thread takes one pack of each tensor: `at` of all, in a row and a column of packs.
+// A thread takes a pack of each tensor, or two where that is a single element, as many apart as a block has threads.
+template <int V>
+constexpr int kEach = V == 1 ? 2 : 1;
+
+// The place of a pack: `at` of all, in a row and a column of packs.
+template <typename Index>
+struct Place {
+    Index at, row, column;
+    bool is_there;  // else it is the last pack's
+};
+
 template <typename Index>
 struct Layout {
     Index total;
     Divisor<Index> packs;  // of a row
     int64_t gate_stride, value_stride, grad_stride;  // in packs
+
+    // Of pack `u` of the thread.
+    template <int V>
+    __device__ __forceinline__ Place<Index> place(int u) const {
+        const Index own = Index(blockIdx.x) * (kThreads * kEach<V>) + u * kThreads + threadIdx.x;
+        const Index at = min(own, Index(total - 1)), row = packs.of(at);
+        return {at, row, at - row * packs.by, own < total};
+    }
 };
 
 template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) products(
     const Pack<T, V>* gate, const Pack<T, V>* value, Pack<T, V>* y,
     Layout<Index> layout) {
+    Place<Index> places[kEach<V>];
+    #pragma unroll
+    for (int u = 0; u < kEach<V>; ++u) places[u] = layout.template place<V>(u);
     await_earlier();
-    const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
-    if (at >= layout.total) return;
-    const Index row = layout.packs.of(at), column = at - row * layout.packs.by;
-    const Pack<T, V> gates = gate[row * layout.gate_stride + column];
-    const Pack<T, V> values = value[row * layout.value_stride + column];
-    Pack<T, V> made;
-    for (int k = 0; k < V; ++k) {
-        made.v[k] = from_float<T>(activated<kAct>(to_float(gates.v[k])) * to_float(values.v[k]));
+    Pack<T, V> gates[kEach<V>], values[kEach<V>];
+    #pragma unroll
+    for (int u = 0; u < kEach<V>; ++u) {
+        gates[u] = gate[places[u].row * layout.gate_stride + places[u].column];
+        values[u] = value[places[u].row * layout.value_stride + places[u].column];
     }
-    y[at] = made;
+    #pragma unroll
+    for (int u = 0; u < kEach<V>; ++u) {
+        Pack<T, V> made;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            made.v[k] = from_float<T>(activated<kAct>(to_float(gates[u].v[k])) * to_float(values[u].v[k]));
+        }
+        if (places[u].is_there) y[places[u].at] = made;
+    }
 }
 
 template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) slopes(
     const Pack<T, V>* dy, const Pack<T, V>* gate, const Pack<T, V>* value,
     Pack<T, V>* dgate, Pack<T, V>* dvalue, Layout<Index> layout) {
+    Place<Index> places[kEach<V>];
+    #pragma unroll
+    for (int u = 0; u < kEach<V>; ++u) places[u] = layout.template place<V>(u);
     await_earlier();
-    const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
-    if (at >= layout.total) return;
-    const Index row = layout.packs.of(at), column = at - row * layout.packs.by;
-    const Pack<T, V> grown = dy[at];
-    const Pack<T, V> gates = gate[row * layout.gate_stride + column];
-    const Pack<T, V> values = value[row * layout.value_stride + column];
-    Pack<T, V> of_gate, of_value;
-    for (int k = 0; k < V; ++k) {
-        const float g = to_float(gates.v[k]), given = to_float(grown.v[k]);
-        of_gate.v[k] = from_float<T>(given * to_float(values.v[k]) * slope<kAct>(g));
-        of_value.v[k] = from_float<T>(given * activated<kAct>(g));
+    Pack<T, V> grown[kEach<V>], gates[kEach<V>], values[kEach<V>];
+    #pragma unroll
+    for (int u = 0; u < kEach<V>; ++u) {
+        grown[u] = dy[places[u].at];
+        gates[u] = gate[places[u].row * layout.gate_stride + places[u].column];
+        values[u] = value[places[u].row * layout.value_stride + places[u].column];
     }
-    if (dgate != nullptr) dgate[row * layout.grad_stride + column] = of_gate;
-    if (dvalue != nullptr) dvalue[row * layout.grad_stride + column] = of_value;
+    #pragma unroll
+    for (int u = 0; u < kEach<V>; ++u) {
+        Pack<T, V> of_gate, of_value;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            const float g = to_float(gates[u].v[k]), given = to_float(grown[u].v[k]);
+            of_gate.v[k] = from_float<T>(given * to_float(values[u].v[k]) * slope<kAct>(g));
+            of_value.v[k] = from_float<T>(given * activated<kAct>(g));
+        }
+        const auto to = places[u].row * layout.grad_stride + places[u].column;
+        if (places[u].is_there && dgate != nullptr) dgate[to] = of_gate;
+        if (places[u].is_there && dvalue != nullptr) dvalue[to] = of_value;
+    }
 }
 
 // `grad_stride` in elements, as those of the arguments.
@@ -118,15 +153,16 @@ Layout<Index> layout_of(const Arguments& args, int64_t grad_stride) {
 }
 
 // The grid for so many packs, or 0 where there are too many for one.
-inline unsigned grid_for(int64_t total) {
-    const int64_t blocks = (total + kThreads - 1) / kThreads;
+template <int V>
+unsigned grid_for(int64_t total) {
+    const int64_t blocks = (total + kThreads * kEach<V> - 1) / (kThreads * kEach<V>);
     return blocks > kMaxGrid ? 0 : unsigned(blocks);
 }
 
 template <int kAct, typename T, int V, typename Index>
 cudaError_t launch(const Forward& args) {
     const auto layout = layout_of<V, Index>(args, 0);
-    const unsigned grid = grid_for(layout.total);
+    const unsigned grid = grid_for<V>(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
     return launched(
         products<kAct, T, V, Index>, grid, kThreads, args.stream, static_cast<const Pack<T, V>*>(args.gate),
@@ -136,7 +172,7 @@ cudaError_t launch(const Forward& args) {
 template <int kAct, typename T, int V, typename Index>
 cudaError_t launch(const Backward& args) {
     const auto layout = layout_of<V, Index>(args, args.grad_stride);
-    const unsigned grid = grid_for(layout.total);
+    const unsigned grid = grid_for<V>(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
     return launched(
         slopes<kAct, T, V, Index>, grid, kThreads, args.stream, static_cast<const Pack<T, V>*>(args.dy),

@@ -44,9 +44,12 @@ bool takes_path(const Call& call, int64_t path) {
 
 inline int64_t forward_path(const Forward& args) {
     if (args.path != kAuto) return args.path;
+    const int64_t rows = args.n * args.groups;
     const int64_t bytes = args.channels / args.groups * args.spatial * element_bytes(args.dtype);
     const bool one_launch = args.layout == kContiguous && is_short(args);
-    if (one_launch && (bytes < kLeastBytes || args.n * args.groups <= kSms)) return kPortable;
+    if (one_launch && (bytes < kLeastOfMany || rows <= kSms)) return kPortable;
+    // Rows that clusters hold one wave after the other, a block on each SM, are streamed.
+    if (bytes > kAtOnceBytes && rows * bytes > kHeldAtOnce && takes_path(args, kStreamed)) return kStreamed;
     if (takes_path(args, kClustered)) return kClustered;
     const bool large = !resident(args.channels / args.groups * args.spatial, forward_lanes(args));
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;
@@ -54,6 +57,9 @@ inline int64_t forward_path(const Forward& args) {
 
 inline int64_t backward_path(const Backward& args) {
     if (args.path != kAuto) return args.path;
+    const int64_t bytes = 2 * (args.channels / args.groups) * args.spatial * element_bytes(args.dtype);
+    const bool waves = args.n * args.groups * bytes > kHeldAtOnce;
+    if (bytes >= kStreamedBytes && waves && takes_path(args, kStreamed)) return kStreamed;
     if (takes_path(args, kClustered)) return kClustered;
     const bool large = !resident(args.channels / args.groups * args.spatial, 1);
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;

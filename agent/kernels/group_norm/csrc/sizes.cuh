@@ -17,6 +17,12 @@ namespace kernelwright::group_norm {
 constexpr int64_t kSms = 128;              // that every GPU of sm_90 has, about
 constexpr int64_t kLeastBytes = 8 * 1024;  // that a block of a cluster holds, where its group has as much
 
+// What decides between paths on sm_90, in bytes of x, or of x and dy.
+constexpr int64_t kLeastOfMany = 4 * 1024;          // a group of many that gains by a cluster's path
+constexpr int64_t kHeldAtOnce = 27 * 1024 * 1024;   // that all clusters hold at once
+constexpr int64_t kAtOnceBytes = 8 * 108 * 1024;    // a group of x whose blocks stand two on an SM, at most
+constexpr int64_t kStreamedBytes = 256 * 1024;      // a group of x and dy that is streamed where all are more than that
+
 constexpr int64_t kMaxGrid = std::numeric_limits<int>::max();
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -31,7 +31,7 @@ __device__ __forceinline__ Pack<float, V> slopes(int64_t act, Pack<float, V> z) 
     #pragma unroll
     for (int k = 0; k < V; ++k) {
         const float s = sigmoid<T>(z.v[k]);
-        z.v[k] = s * fmaf(z.v[k], 1.0f - s, 1.0f);
+        z.v[k] = fmaf(z.v[k], fmaf(-s, s, s), s);
     }
     return z;
 }

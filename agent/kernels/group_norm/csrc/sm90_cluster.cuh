@@ -25,9 +25,14 @@ __device__ __forceinline__ double half_warp_sum(double mine) {
     return mine;
 }
 
-// The sum over all threads of a cluster, in each of them and in one order; the lower half of a warp adds up `a`, the upper
-// `b`. They have called cluster_begun before, so that blocks write to each other once all have begun.
-__device__ __forceinline__ Pair cluster_sum(Pair mine, int blocks) {
+// The blocks that share out a row: `count` of a cluster, from rank `first` on, this one the `mine`th of them.
+struct Sharers {
+    int first, count, mine;
+};
+
+// The sum over all threads of the blocks that share a row, in each of them and in one order; the lower half of a warp adds
+// up `a`, the upper `b`. All blocks of the cluster have begun: so late may one write to another.
+__device__ __forceinline__ Pair cluster_sum(Pair mine, const Sharers& blocks) {
     constexpr int kHalf = kWarp / 2;
     __shared__ double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
     const int lane = threadIdx.x % kWarp;
@@ -35,13 +40,12 @@ __device__ __forceinline__ Pair cluster_sum(Pair mine, int blocks) {
     const int warps = blockDim.x / kWarp;
     const double other = __shfl_xor_sync(0xffffffffu, half == 0 ? mine.b : mine.a, kHalf);
     const double sum = half_warp_sum((half == 0 ? mine.a : mine.b) + other);
-    cluster_wait();
-    double* place = of_warp[half] + cluster_rank() * warps + threadIdx.x / kWarp;
-    if (lane % kHalf < blocks) store_in_block(place, lane % kHalf, sum);
+    double* place = of_warp[half] + blocks.mine * warps + threadIdx.x / kWarp;
+    if (lane % kHalf < blocks.count) store_in_block(place, blocks.first + lane % kHalf, sum);
     cluster_arrive();
     cluster_wait();
     double total = 0.0;
-    for (int i = lane % kHalf; i < blocks * warps; i += kHalf) total += of_warp[half][i];
+    for (int i = lane % kHalf; i < blocks.count * warps; i += kHalf) total += of_warp[half][i];
     total = half_warp_sum(total);
     return {__shfl_sync(0xffffffffu, total, 0), __shfl_sync(0xffffffffu, total, kHalf)};
 }

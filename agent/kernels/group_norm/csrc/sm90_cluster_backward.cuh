@@ -1,5 +1,5 @@
-// Backward of groups whose x and dy a cluster holds (sm90_cluster.cuh). channel_gradients adds up what it leaves of each
-// plane to dweight and dbias.
+// Backward of groups whose x and dy a cluster holds (sm90_cluster.cuh). Where a cluster has room for a group in all samples
+// it makes dweight and dbias, else channel_gradients does of what is left of each plane.
 #pragma once
 
 #include "portable_backward.cuh"
@@ -20,7 +20,10 @@ struct BackwardShare {
     int packs;         // that a block holds, at most
     int team;          // a power of two, at least 2
     int groups, group_channels;
+    int channels;      // whose parameters a block needs, at most
     int step, rest;    // channels and positions from a thread's pack to its next
+    int samples;       // whose rows of one group a cluster takes, `blocks` each: all of them, or one
+    int adds_up;       // whether it makes dweight and dbias
     double inverse;    // 1 / elements of a row
 };
 
@@ -106,6 +109,40 @@ __device__ __forceinline__ Pack<T, 1> element_of(const void* tensor, int64_t at)
     return {static_cast<const T*>(tensor)[at]};
 }
 
+// The sums of the units of a group in all samples lie in the shared memory of a cluster's blocks: of channel c in block
+// c % blocks, channel after channel, each sample after sample and piece after piece.
+struct UnitSums {
+    Pair* here;
+    int blocks;    // of the cluster
+    int parts;     // of a channel
+
+    // A half of the sums of one part, to the block that adds them up.
+    __device__ __forceinline__ void give(int channel, int part, bool is_db, float sum) const {
+        const int before = channel / blocks;
+        Pair& place = here[before * parts + part];
+        store_in_block(is_db ? &place.a : &place.b, channel - before * blocks, sum);
+    }
+};
+
+// dweight and dbias of this block's channels of the group, a warp each; the halves of a warp add up one of the two.
+template <typename T>
+__device__ __forceinline__ void add_up(const Backward& b, const UnitSums& sums, int group_channel, int group_channels) {
+    constexpr int kHalf = kWarp / 2;
+    const int lane = threadIdx.x % kWarp;
+    const bool is_db = lane < kHalf;
+    for (int i = threadIdx.x / kWarp; i * sums.blocks + cluster_rank() < group_channels; i += blockDim.x / kWarp) {
+        double total = 0.0;
+        for (int part = lane % kHalf; part < sums.parts; part += kHalf) {
+            const Pair& place = sums.here[i * sums.parts + part];
+            total += is_db ? place.a : place.b;
+        }
+        total = half_warp_sum(total);
+        void* to = is_db ? b.dbias : b.dweight;
+        if (lane % kHalf != 0 || to == nullptr) continue;
+        set_parameter<T>(to, b.param_dtype, group_channel + i * sums.blocks + cluster_rank(), static_cast<float>(total));
+    }
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kMaxClusterThreads)
     cluster_backward(const __grid_constant__ Backward b, const __grid_constant__ BackwardShare share, Sums* sums) {
@@ -114,8 +151,9 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
-    const int number = cluster_number();
-    const int rank = cluster_rank();
+    const int sample = cluster_rank() / share.blocks;  // of the cluster's
+    const int number = sample * share.groups + cluster_number();
+    const int rank = cluster_rank() - sample * share.blocks;
     const int first_unit = rank * share.units + min(rank, share.more);
     const int last_unit = first_unit + share.units - (rank < share.more ? 0 : 1);
     const Unit first_held = unit_of(share, first_unit);
@@ -134,11 +172,14 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     // The last pack may end in one more channel.
     const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
     const int group_channel = number % share.groups * share.group_channels;
+    const UnitSums of_units = {reinterpret_cast<Pair*>(affine + share.channels), share.samples * share.blocks,
+                               share.samples * share.pieces};
     begin_loads<T, 2>({x, dy}, {xs, dys}, held, b, group_channel + first_held.channel, channels, affine, arrivals);
     __syncwarp();
     cluster_begun();
     row.mean = b.mean[number];
     row.rstd = b.rstd[number];
+    cluster_wait();
     barrier_wait(&arrivals.parameters, 0);
 
     const int threads = blockDim.x;
@@ -194,11 +235,16 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         const bool is_db = lane == 0;
         const bool is_ds = lane == team / 2;
         if (mine > last_unit || !(is_db || is_ds)) continue;
-        Sums& place = sums[int64_t{number} * share.row_units + mine];
-        (is_db ? place.db : place.ds) = sum;
+        if (share.adds_up) {
+            const int channel = mine / share.pieces;
+            of_units.give(channel, sample * share.pieces + mine - channel * share.pieces, is_db, sum);
+        } else {
+            Sums& place = sums[int64_t{number} * share.row_units + mine];
+            (is_db ? place.db : place.ds) = sum;
+        }
         (is_db ? total.a : total.b) += static_cast<double>(of_unit.weight) * sum;
     }
-    total = cluster_sum(total, share.blocks);
+    total = cluster_sum(total, {sample * share.blocks, share.blocks, rank});
     const double inverse = row.rstd * share.inverse;
     const GroupTerms g = {static_cast<float>(-total.b * inverse * row.rstd), static_cast<float>(-total.a * inverse)};
 
@@ -231,6 +277,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
             ++channel;
         }
     }
+    if (share.adds_up) add_up<T>(b, of_units, group_channel, share.group_channels);
 }
 
 }  // namespace kernelwright::group_norm::sm90

@@ -73,13 +73,14 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     begin_loads<T, 1>({x}, {packs}, held, f, group_channel + first_channel, channels, affine, arrivals);
     __syncwarp();
     cluster_begun();
+    cluster_wait();
 
     Pair mine = sum_held<T>(packs, held.count, arrivals.tiles);
     if (end >= 0) {
         const double value = to_float(x[end]);
         mine = mine + Pair{value, value * value};
     }
-    const Pair total = cluster_sum(mine, share.blocks);
+    const Pair total = cluster_sum(mine, {0, share.blocks, cluster_rank()});
     const Moments m = moments_of(total, share.inverse, f.eps);
     if (threadIdx.x == 0 && held.begin == 0) keep_moments(f, row, m);
     if (end >= 0) store_end<T>(f, m, start, end, group_channel + end / share.spatial);

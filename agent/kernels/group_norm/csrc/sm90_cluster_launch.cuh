@@ -10,9 +10,11 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int64_t kHeldBytes = 104 * 1024;  // that a block holds: two blocks stand on an SM
+constexpr int64_t kHeldBytes = 108 * 1024;  // that a block holds: two blocks stand on an SM
 constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
 constexpr int64_t kLeastGroup = 1024;       // bytes; less does not pay
+constexpr int64_t kSmallBytes = 32 * 1024;  // of blocks that stand anywhere
+constexpr int64_t kLeastPart = 2560;        // bytes of a block that takes part of a row for the sake of one launch
 constexpr int64_t kMostShared = 224 * 1024;
 constexpr int kLeastTeam = 8;               // of threads; fewer meet in the banks of shared memory
 constexpr int64_t kShortPlane = 16;         // packs; of such planes half as many threads still gain
@@ -20,17 +22,18 @@ constexpr double kPieceCost = 2.5;
 constexpr int kMostRounds = 4;
 constexpr int64_t kMorePacks = 64;
 
-// How many blocks of how many threads take a row.
+// How many blocks of how many threads take a row, and whether a cluster takes a group's rows of all samples.
 struct Cluster {
     int blocks;
     int threads;
+    bool takes_samples;
 };
 
 // For so many rows, each of so many bytes to hold: the fewest blocks that hold a row and fill the SMs, of which there are
 // some 128. Two blocks stand on SMs side by side; more of them are spread unevenly, so that it takes twice as many to fill
 // all. None where a cluster cannot hold a row, or where it is short. What that gains: benchmarks/kernels/README.md.
 inline Cluster cluster_for(int64_t rows, int64_t bytes) {
-    if (bytes < kLeastGroup || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {0, 0};
+    if (bytes < kLeastGroup || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {};
     int64_t blocks = 1;
     for (; blocks < kMaxBlocks; blocks *= 2) {
         const bool pairs_alone = blocks == 2 && rows * blocks <= kSms;
@@ -38,6 +41,10 @@ inline Cluster cluster_for(int64_t rows, int64_t bytes) {
         const bool fills = rows * blocks >= (blocks <= 2 ? kSms : 2 * kSms);
         if (holds && (fills || bytes < 2 * blocks * kLeastBytes)) break;
     }
+    // Clusters of eight whose blocks stand two on an SM do not all find room at once: the SMs of a part of the GPU are not
+    // a multiple of four.
+    const bool in_pairs = 3 * bytes > 2 * blocks * kHeldBytes && bytes <= blocks * kHeldBytes;
+    if (blocks == kMaxBlocks && in_pairs && rows * blocks >= 2 * kSms) blocks = ceil_div(bytes, kHeldBytes);
     // Few blocks, or large ones, have to be many threads to keep an SM busy.
     const int64_t held = bytes / blocks;
     const bool many = held > 64 * 1024 || (blocks <= 2 && rows * blocks <= 2 * kSms && held >= 16 * 1024);
@@ -45,7 +52,28 @@ inline Cluster cluster_for(int64_t rows, int64_t bytes) {
     // Of many small blocks an SM has more where they are few threads.
     if (rows > kSms && bytes <= 16 * 1024) threads = 128;
     if (rows > kSms && bytes <= 4 * 1024) threads = 64;
-    return {static_cast<int>(blocks), threads};
+    return {static_cast<int>(blocks), threads, false};
+}
+
+inline Cluster cluster_for(const Forward& f, int64_t bytes) { return cluster_for(f.n * f.groups, bytes); }
+
+// So that one launch makes dweight and dbias too, a cluster takes a group in all samples, where its blocks are small, or so
+// few that each has an SM.
+inline Cluster cluster_for(const Backward& b, int64_t bytes) {
+    const int64_t rows = b.n * b.groups;
+    Cluster cluster = cluster_for(rows, 2 * bytes);
+    if (cluster.blocks == 0 || b.n > kMaxBlocks) return cluster;
+    const int64_t blocks = std::min(kMaxBlocks / b.n, std::max<int64_t>(2 * bytes / kLeastPart, 1));
+    const int64_t held = ceil_div(2 * bytes, blocks);
+    const bool alone = rows * blocks <= kSms;
+    if (held <= kSmallBytes ? rows * blocks <= 4 * kSms : alone && held <= kHeldBytes) {
+        const int threads = held < 4 * 1024 ? 128 : alone && held >= 16 * 1024 ? kMaxClusterThreads : kMaxClusterThreads / 2;
+        return {static_cast<int>(blocks), threads, true};
+    }
+    cluster.takes_samples = b.n == 1;
+    // Where a pair would have its SMs alone, five of half as many threads are faster.
+    const bool pairs_alone = cluster.blocks == 2 && bytes > kHeldBytes;
+    return pairs_alone ? Cluster{5, kMaxClusterThreads / 2, cluster.takes_samples} : cluster;
 }
 
 inline ForwardShare share_out(const Forward& f, Cluster cluster) {
@@ -120,6 +148,9 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     share.packs = static_cast<int>((most + 2 * lanes - 2) / lanes);  // and one more, where packs are cut
     share.groups = static_cast<int>(b.groups);
     share.group_channels = static_cast<int>(group_channels);
+    share.channels = static_cast<int>(std::min<int64_t>(group_channels, share.units / share.pieces + 4));
+    share.adds_up = cluster.takes_samples && (b.dweight != nullptr || b.dbias != nullptr);
+    share.samples = share.adds_up ? static_cast<int>(b.n) : 1;
     share.step = static_cast<int>(share.threads * lanes / b.spatial);
     share.rest = static_cast<int>(share.threads * lanes % b.spatial);
     share.inverse = 1.0 / static_cast<double>(group_channels * b.spatial);
@@ -128,10 +159,12 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
 
 template <class Call>
 auto cluster_share(const Call& call) {
-    constexpr int kTensors = std::is_same_v<Call, Backward> ? 2 : 1;
-    const int64_t bytes = call.channels / call.groups * call.spatial * element_bytes(call.dtype);
-    return share_out(call, cluster_for(call.n * call.groups, kTensors * bytes));
+    return share_out(call, cluster_for(call, call.channels / call.groups * call.spatial * element_bytes(call.dtype)));
 }
+
+// Of a cluster.
+inline int blocks_of(const ForwardShare& share) { return share.blocks; }
+inline int blocks_of(const BackwardShare& share) { return share.blocks * share.samples; }
 
 // What a block holds: its packs of each tensor, and the parameters of its channels.
 inline int64_t shared_bytes(const ForwardShare& share) {
@@ -139,8 +172,9 @@ inline int64_t shared_bytes(const ForwardShare& share) {
 }
 
 inline int64_t shared_bytes(const BackwardShare& share) {
-    const int64_t channels = std::min(share.group_channels, share.units / share.pieces + 4);
-    return share.packs * int64_t{2 * sizeof(Raw)} + channels * int64_t{sizeof(Affine)};
+    const int64_t parts = ceil_div(share.group_channels, share.blocks * share.samples) * share.samples * share.pieces;
+    return share.packs * int64_t{2 * sizeof(Raw)} + share.channels * int64_t{sizeof(Affine)} +
+           (share.adds_up ? parts * int64_t{sizeof(Pair)} : 0);
 }
 
 // Whether every block of a cluster has something of the row, and room for it. Of x it has: rows are 512 packs and more.
@@ -169,7 +203,8 @@ inline bool cluster_takes(const Backward& b) {
 inline int64_t cluster_workspace(const Forward&) { return 0; }
 
 inline int64_t cluster_workspace(const Backward& b) {
-    return b.n * b.groups * cluster_share(b).row_units * int64_t{sizeof(Sums)};
+    const BackwardShare share = cluster_share(b);
+    return share.adds_up ? 0 : b.n * b.groups * share.row_units * int64_t{sizeof(Sums)};
 }
 
 template <class Call, class Share, class... Arguments>
@@ -180,7 +215,7 @@ cudaError_t launch_clusters(const Call& call, const Share& share, void (*kernel)
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
     if (error != cudaSuccess) return error;
     const auto grid = static_cast<unsigned>(call.n * call.groups * share.blocks);
-    return launched_as(kernel, share.blocks, grid, share.threads, bytes, call.stream, call, share, rest...);
+    return launched_as(kernel, blocks_of(share), grid, share.threads, bytes, call.stream, call, share, rest...);
 }
 
 inline cudaError_t cluster_forward(const Forward& f) {
@@ -194,7 +229,8 @@ inline cudaError_t cluster_backward(const Backward& b) {
         const BackwardShare share = cluster_share(b);
         Sums* sums = static_cast<Sums*>(b.workspace);
         const cudaError_t error = launch_clusters(b, share, cluster_backward<decltype(element)>, sums);
-        return error != cudaSuccess ? error : launch_channels<decltype(element)>(b, sums, share.pieces);
+        if (error != cudaSuccess || share.adds_up) return error;
+        return launch_channels<decltype(element)>(b, sums, {share.pieces, 1, share.row_units, 1});
     });
 }
 

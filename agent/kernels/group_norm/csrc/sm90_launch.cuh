@@ -21,7 +21,8 @@ inline int attribute(cudaDeviceAttr which, int64_t device) {
 
 inline bool on_16_bytes(const void* tensor) { return reinterpret_cast<uintptr_t>(tensor) % 16 == 0; }
 
-// Teams for a call, in chunks of `chunk` bytes: as many as leave the fewest SMs over. None where a row does not fit.
+// Teams for a call, in chunks of `chunk` bytes: as many as are through with their rows first, where each takes as many SMs
+// as it can. None where a row does not fit.
 template <class Call>
 Share share_of(const Call& call, int64_t chunk) {
     const int64_t elements = call.channels / call.groups * call.spatial;
@@ -38,7 +39,9 @@ Share share_of(const Call& call, int64_t chunk) {
     const int64_t few = std::min(rows, sms / std::min<int64_t>(sms, ceil_div(share.bytes, kShareBytes)));
     int teams = 0;
     for (int more = static_cast<int>(few); more <= std::min(few + few / 2, rows); ++more) {
-        if (more * (sms / more) > teams * share.members) teams = more, share.members = sms / more;
+        const int members = sms / more;
+        const bool is_faster = ceil_div(rows, more) * share.members < ceil_div(rows, std::max(teams, 1)) * members;
+        if (teams == 0 || is_faster) teams = more, share.members = members;
     }
     share.members = static_cast<int>(std::min<int64_t>(share.members, chunks / 2));
     if (share.members > 0 && ceil_div(chunks, share.members) <= kSlots) share.teams = teams;
@@ -62,7 +65,8 @@ inline bool takes(const Forward& f) {
 
 inline bool takes(const Backward& b) {
     return b.residual == nullptr && b.dresidual == nullptr && b.dx != nullptr && on_16_bytes(b.x) && on_16_bytes(b.dy) &&
-           on_16_bytes(b.dx) && b.spatial * element_bytes(b.dtype) % kPairBytes == 0 && takes_sizes(b);
+           on_16_bytes(b.dx) && b.channels / b.groups * b.spatial * element_bytes(b.dtype) % 16 == 0 &&
+           b.spatial * element_bytes(b.dtype) >= kPairBytes && takes_sizes(b);
 }
 
 // The team's cells, at the beginning of the workspace.
@@ -74,7 +78,7 @@ int64_t cells_bytes(const Call& call) {
 inline int64_t workspace(const Forward& f) { return cells_bytes(f); }
 
 inline int64_t workspace(const Backward& b) {
-    return cells_bytes(b) + b.n * b.groups * share_of(b).chunks * int64_t{sizeof(Sums)};
+    return cells_bytes(b) + b.n * b.groups * share_of(b).chunks * int64_t{2 * sizeof(Sums)};
 }
 
 template <class Call, class Kernel, class... Rest>
@@ -95,13 +99,14 @@ cudaError_t forward_of(const Forward& f) {
     return launch(f, stream_forward<T>, share_of(f));
 }
 
-// dweight and dbias, where they are wanted, from `pieces` sums for each plane.
+// dweight and dbias, where they are wanted.
 template <typename T>
-cudaError_t launch_channels(const Backward& b, const Sums* sums, int pieces) {
+cudaError_t launch_channels(const Backward& b, const Sums* sums, PlaneParts parts) {
     if (b.dweight == nullptr && b.dbias == nullptr) return cudaSuccess;
-    const int team = power_of_two(std::max<int64_t>(b.n * pieces, 2), kChannelThreads);
+    parts.most = static_cast<int>(ceil_div(parts.plane, parts.part)) + (parts.plane % parts.part == 0 ? 0 : 1);
+    const int team = power_of_two(std::max<int64_t>(b.n * parts.most, 2), kChannelThreads);
     const auto blocks = static_cast<unsigned>(ceil_div(b.channels, kChannelThreads / team));
-    return launched(channel_gradients<T>, blocks, kChannelThreads, b.stream, b, sums, pieces, team);
+    return launched(channel_gradients<T>, blocks, kChannelThreads, b.stream, b, sums, parts, team);
 }
 
 template <typename T>
@@ -110,7 +115,7 @@ cudaError_t backward_of(const Backward& b) {
     Sums* sums = reinterpret_cast<Sums*>(static_cast<char*>(b.workspace) + cells_bytes(b));
     const cudaError_t error = launch(b, stream_backward<T>, share, sums);
     if (error != cudaSuccess) return error;
-    return launch_channels<T>(b, sums, static_cast<int>(b.spatial * element_bytes(b.dtype) / kPairBytes));
+    return launch_channels<T>(b, sums, {static_cast<int>(b.spatial), static_cast<int>(kPairBytes / sizeof(T)), share.chunks, 2});
 }
 
 // `run` of an element of the call's type.

@@ -25,19 +25,17 @@ namespace kernelwright::group_norm::sm90 {
 
 constexpr int kSlotBytes = 4096;
 constexpr int kSlots = 54;
-constexpr int kSummers = 4;
-constexpr int kStorers = 16;
+constexpr int kWorkers = 20;  // summers and storers
 constexpr int kLoader = 0;  // the warps of a block
 constexpr int kPublisher = 1;
 constexpr int kCollector = 2;
 constexpr int kFirstSummer = 3;
-constexpr int kFirstStorer = kFirstSummer + kSummers;
-constexpr int kThreads = kWarp * (kFirstStorer + kStorers);
+constexpr int kThreads = kWarp * (kFirstSummer + kWorkers);
 constexpr int kRows = 64;  // rows that an SM has begun and not finished, at most
 constexpr int kSharedBytes = kSlots * (kSlotBytes + 2 * static_cast<int>(sizeof(uint64_t)));
 
 // Every row leaves at least two chunks to each member, so this many rows are never under way at once.
-static_assert(kRows >= (kSlots + kStorers) / 2 + 2, "a row's place would be taken while it is needed");
+static_assert(kRows >= (kSlots + kWorkers) / 2 + 2, "a row's place would be taken while it is needed");
 
 // How the rows are shared out. Team t takes rows t, t + teams, ...; its members take the chunks of all of them in turn.
 struct Share {
@@ -82,16 +80,16 @@ struct Ring {
 };
 
 // What the warps of a block tell each other of each row under way.
-template <class Answer>
+template <class Answer, int SUMMERS>
 struct Board {
-    Pair sums[kRows][kSummers];
+    Pair sums[kRows][SUMMERS];
     Answer answers[kRows];
     uint64_t summed[kRows];
     uint64_t answered[kRows];
 };
 
-template <class Answer>
-__device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer>& board) {
+template <class Answer, int SUMMERS>
+__device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer, SUMMERS>& board) {
     Ring ring;
     ring.slots = shared;
     ring.full = reinterpret_cast<uint64_t*>(shared + kSlots * kSlotBytes);
@@ -99,11 +97,11 @@ __device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer>& boar
     if (threadIdx.x == 0) {
         for (int slot = 0; slot < kSlots; ++slot) {
             barrier_init(ring.full + slot);
-            barrier_init(ring.free + slot, 2);
+            barrier_init(ring.free + slot, 2 * kWarp);
         }
         for (int row = 0; row < kRows; ++row) {
-            barrier_init(board.summed + row, kSummers);
-            barrier_init(board.answered + row);
+            barrier_init(board.summed + row, SUMMERS * kWarp);
+            barrier_init(board.answered + row, kWarp);
         }
         barriers_made();
     }
@@ -134,8 +132,8 @@ __device__ __forceinline__ void load_chunks(const Share& share, const Ring& ring
     }
 }
 
-template <class Answer>
-__device__ __forceinline__ void publish_sums(const Share& share, Board<Answer>& board, double* partials) {
+template <class Answer, int SUMMERS>
+__device__ __forceinline__ void publish_sums(const Share& share, Board<Answer, SUMMERS>& board, double* partials) {
     const int lane = threadIdx.x % kWarp;
     const int member = blockIdx.x % share.members;
     int turn = 0;
@@ -143,48 +141,41 @@ __device__ __forceinline__ void publish_sums(const Share& share, Board<Answer>& 
         const int place = turn % kRows;
         barrier_wait(board.summed + place, turn / kRows % 2);
         Pair sum = {0.0, 0.0};
-        if (lane < kSummers) sum = board.sums[place][lane];
+        if (lane < SUMMERS) sum = board.sums[place][lane];
         publish(warp_sum(sum, kWarp), partials + (int64_t{row} * share.members + member) * 2);
     }
 }
 
 // `answer(row, total)` is what the storers need to know.
-template <class Answer, class Make>
-__device__ __forceinline__ void collect_sums(const Share& share, Board<Answer>& board, const double* partials, Make answer) {
+template <class Answer, int SUMMERS, class Make>
+__device__ __forceinline__ void collect_sums(const Share& share, Board<Answer, SUMMERS>& board, const double* partials, Make answer) {
     int turn = 0;
     for (int row = blockIdx.x / share.members; row < share.rows; row += share.teams, ++turn) {
         const Pair total = collect(partials + int64_t{row} * share.members * 2, share.members);
-        if (threadIdx.x % kWarp == 0) {
-            board.answers[turn % kRows] = answer(row, total);
-            barrier_arrive(board.answered + turn % kRows);
-        }
+        if (threadIdx.x % kWarp == 0) board.answers[turn % kRows] = answer(row, total);
+        barrier_arrive(board.answered + turn % kRows);
     }
 }
 
 // `sum(at)` takes the chunk under the cursor and adds it up; over the warp it is added up here.
-template <class Answer, class Sum>
-__device__ __forceinline__ void sum_chunks(const Share& share, Board<Answer>& board, int summer, Sum sum) {
+template <class Answer, int SUMMERS, class Sum>
+__device__ __forceinline__ void sum_chunks(const Share& share, Board<Answer, SUMMERS>& board, int summer, Sum sum) {
     const int lane = threadIdx.x % kWarp;
     Cursor at = first_chunk(share, summer);
     int turn = 0;
     for (int row = blockIdx.x / share.members; row < share.rows; row += share.teams, ++turn) {
         Pair total = {0.0, 0.0};
-        for (; at.row == row; advance(at, share, kSummers)) total = total + sum(at);
+        for (; at.row == row; advance(at, share, SUMMERS)) total = total + sum(at);
         total = warp_sum(total, kWarp);
-        if (lane == 0) {
-            board.sums[turn % kRows][summer] = total;
-            barrier_arrive(board.summed + turn % kRows);
-        }
+        if (lane == 0) board.sums[turn % kRows][summer] = total;
+        barrier_arrive(board.summed + turn % kRows);
     }
 }
 
-__device__ __forceinline__ void slot_read(const Ring& ring, const Cursor& at) {
-    __syncwarp();
-    if (threadIdx.x % kWarp == 0) barrier_arrive(ring.free + at.slot);
-}
+__device__ __forceinline__ void slot_read(const Ring& ring, const Cursor& at) { barrier_arrive(ring.free + at.slot); }
 
-template <class Answer>
-__device__ __forceinline__ Answer answer_for(Board<Answer>& board, int turn) {
+template <class Answer, int SUMMERS>
+__device__ __forceinline__ Answer answer_for(Board<Answer, SUMMERS>& board, int turn) {
     barrier_wait(board.answered + turn % kRows, turn / kRows % 2);
     return board.answers[turn % kRows];
 }

@@ -1,7 +1,7 @@
 // Backward of groups that are too large for one block, with one read of x and dy and one write of dx (sm90_stream.cuh).
 //
-// A slot holds a chunk of x and the same one of dy, which lies in one channel. Its sums are kept for dweight and dbias,
-// which channel_gradients adds up: 8 bytes for each 2 KB of x.
+// A slot holds a chunk of x and the same one of dy. Planes are no shorter than a chunk, so that one lies in a channel or in
+// two. Its sums of either are kept for dweight and dbias, which channel_gradients adds up: up to 16 bytes for each 2 KB of x.
 #pragma once
 
 #include "portable_backward.cuh"
@@ -10,28 +10,47 @@
 
 namespace kernelwright::group_norm::sm90 {
 
+constexpr int kBackwardSummers = 8;  // who have as much to compute as the storers
 constexpr int kPairBytes = kSlotBytes / 2;
 constexpr int kBackwardLoads = kPairBytes / 16 / kWarp;
 
-// What the row and the channel of a chunk come with. Asked for before the chunk is there.
+// What the row and the channels of a chunk come with. Asked for before the chunk is there.
 struct Facts {
     float mean, rstd;
-    Affine affine;
+    Affine here, next;
+    int left;   // elements from here on are the next channel's
+    int count;  // elements
 };
 
 template <typename T>
 __device__ __forceinline__ Facts facts_of(const Backward& b, const Share& share, const Cursor& at) {
+    constexpr int kElements = kPairBytes / sizeof(T);
     const int groups = static_cast<int>(b.groups);
-    const int group_channels = static_cast<int>(b.channels) / groups;
-    const int channel = at.row % groups * group_channels + at.chunk / (share.chunks / group_channels);
-    return {b.mean[at.row], b.rstd[at.row],
-            {parameter<T>(b.weight, b.param_dtype, channel, 1.0f), parameter<T>(b.bias, b.param_dtype, channel, 0.0f)}};
+    const int spatial = static_cast<int>(b.spatial);
+    const int group_channel = at.row % groups * (static_cast<int>(b.channels) / groups);
+    const int first = at.chunk * kElements;
+    const int channel = first / spatial;
+    const auto affine_at = [&](int place) {
+        return Affine{parameter<T>(b.weight, b.param_dtype, group_channel + place, 1.0f),
+                      parameter<T>(b.bias, b.param_dtype, group_channel + place, 0.0f)};
+    };
+    Facts facts = {b.mean[at.row], b.rstd[at.row], affine_at(channel)};
+    facts.left = (channel + 1) * spatial - first;
+    facts.count = bytes_of(share, at.chunk, kPairBytes) / static_cast<int>(sizeof(T));
+    facts.next = facts.left < facts.count ? affine_at(channel + 1) : facts.here;
+    return facts;
 }
 
-// dz of a pack, and its xhat.
-template <typename T, int V>
+// Whether all lanes of a warp have all of their packs, of one channel.
+template <typename T>
+__device__ __forceinline__ bool is_uncut(const Facts& facts) {
+    return facts.left >= static_cast<int>(kPairBytes / sizeof(T)) && facts.count == static_cast<int>(kPairBytes / sizeof(T));
+}
+
+// dz of a pack whose lane 0 is element `first` of a chunk, and its xhat. CUT: the chunk is not whole, or of two channels.
+template <typename T, int V, bool CUT>
 __device__ __forceinline__ Pack<float, V> gradient_before(int64_t act, const Raw& x, const Raw& dy, const Facts& facts,
-                                                          Pack<float, V>& xhat) {
+                                                          int first, Pack<float, V>& xhat) {
     const Pack<T, V> values = elements_of<T>(x);
     const Pack<T, V> gradients = elements_of<T>(dy);
     Pack<float, V> dz;
@@ -43,46 +62,71 @@ __device__ __forceinline__ Pack<float, V> gradient_before(int64_t act, const Raw
     if (act == kNone) return dz;
     Pack<float, V> z;
     #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] = fmaf(xhat.v[k], facts.affine.weight, facts.affine.bias);
+    for (int k = 0; k < V; ++k) {
+        const bool is_next = CUT && first + k >= facts.left;
+        z.v[k] = fmaf(xhat.v[k], is_next ? facts.next.weight : facts.here.weight,
+                      is_next ? facts.next.bias : facts.here.bias);
+    }
     z = slopes<T, V>(act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) dz.v[k] *= z.v[k];
     return dz;
 }
 
-template <typename T>
-__device__ __forceinline__ float gradient_sums(int64_t act, const Raw (&xs)[kBackwardLoads],
-                                               const Raw (&dys)[kBackwardLoads], const Facts& facts) {
-    constexpr int V = 16 / sizeof(T);
-    float db = 0.0f;
-    float ds = 0.0f;
-    #pragma unroll
-    for (int j = 0; j < kBackwardLoads; ++j) {
-        Pack<float, V> xhat;
-        const auto dz = gradient_before<T, V>(act, xs[j], dys[j], facts, xhat);
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            db += dz.v[k];
-            ds = fmaf(dz.v[k], xhat.v[k], ds);
-        }
-    }
-    return halves_sum(db, ds, kWarp);
+// Of the lane's pack j, its first element's place in the chunk.
+template <int V>
+__device__ __forceinline__ int first_of(int j) {
+    return (j * kWarp + static_cast<int>(threadIdx.x) % kWarp) * V;
 }
 
-template <typename T>
+// Of each channel: the lower half of a warp has db, the upper ds.
+struct ChunkSums {
+    float here, next;
+};
+
+template <typename T, bool CUT>
+__device__ __forceinline__ ChunkSums gradient_sums(int64_t act, const Raw (&xs)[kBackwardLoads],
+                                                   const Raw (&dys)[kBackwardLoads], const Facts& facts) {
+    constexpr int V = 16 / sizeof(T);
+    Sums here = {0.0f, 0.0f};
+    Sums next = {0.0f, 0.0f};
+    #pragma unroll
+    for (int j = 0; j < kBackwardLoads; ++j) {
+        const int first = first_of<V>(j);
+        if (CUT && first >= facts.count) break;
+        Pack<float, V> xhat;
+        const auto dz = gradient_before<T, V, CUT>(act, xs[j], dys[j], facts, first, xhat);
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            const float ds = dz.v[k] * xhat.v[k];
+            const bool is_next = CUT && first + k >= facts.left;
+            here.db += is_next ? 0.0f : dz.v[k];
+            here.ds += is_next ? 0.0f : ds;
+            next.db += is_next ? dz.v[k] : 0.0f;
+            next.ds += is_next ? ds : 0.0f;
+        }
+    }
+    return {halves_sum(here.db, here.ds, kWarp), CUT ? halves_sum(next.db, next.ds, kWarp) : 0.0f};
+}
+
+template <typename T, bool CUT>
 __device__ __forceinline__ void store_gradient(int64_t act, unsigned char* dx, const Raw (&xs)[kBackwardLoads],
                                                const Raw (&dys)[kBackwardLoads], const Facts& facts,
                                                const GroupTerms& g) {
     constexpr int V = 16 / sizeof(T);
-    const float scale = facts.rstd * facts.affine.weight;
     #pragma unroll
     for (int j = 0; j < kBackwardLoads; ++j) {
+        const int first = first_of<V>(j);
+        if (CUT && first >= facts.count) break;
         Pack<float, V> xhat;
-        const auto dz = gradient_before<T, V>(act, xs[j], dys[j], facts, xhat);
+        const auto dz = gradient_before<T, V, CUT>(act, xs[j], dys[j], facts, first, xhat);
         Pack<T, V> made;
         #pragma unroll
-        for (int k = 0; k < V; ++k) made.v[k] = from_float<T>(fmaf(dz.v[k], scale, fmaf(xhat.v[k], g.slope, g.level)));
-        *reinterpret_cast<Raw*>(dx + (j * kWarp + threadIdx.x % kWarp) * 16) = reinterpret_cast<const Raw&>(made);
+        for (int k = 0; k < V; ++k) {
+            const float weight = CUT && first + k >= facts.left ? facts.next.weight : facts.here.weight;
+            made.v[k] = from_float<T>(fmaf(dz.v[k], facts.rstd * weight, fmaf(xhat.v[k], g.slope, g.level)));
+        }
+        *reinterpret_cast<Raw*>(dx + first * sizeof(T)) = reinterpret_cast<const Raw&>(made);
     }
 }
 
@@ -94,12 +138,13 @@ __device__ __forceinline__ void take_pair(const Ring& ring, const Cursor& at, Ra
     slot_read(ring, at);
 }
 
-// sums[row * chunks + chunk].
+// sums[(row * chunks + chunk) * 2], and behind it those of the chunk's second channel.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 1)
     stream_backward(const __grid_constant__ Backward b, const __grid_constant__ Share share, double* partials, Sums* sums) {
+    constexpr int kFirstStorer = kFirstSummer + kBackwardSummers;
     extern __shared__ __align__(128) unsigned char shared[];
-    __shared__ Board<GroupTerms> board;
+    __shared__ Board<GroupTerms, kBackwardSummers> board;
     const Ring ring = begin(shared, board);
     const int warp = threadIdx.x / kWarp;
     const int lane = threadIdx.x % kWarp;
@@ -119,47 +164,73 @@ __global__ void __launch_bounds__(kThreads, 1)
             const Facts facts = facts_of<T>(b, share, at);
             Raw xs[kBackwardLoads], dys[kBackwardLoads];
             take_pair(ring, at, xs, dys);
-            const float mine = gradient_sums<T>(b.act, xs, dys, facts);
+            const bool uncut = is_uncut<T>(facts);
+            const ChunkSums mine = uncut ? gradient_sums<T, false>(b.act, xs, dys, facts)
+                                         : gradient_sums<T, true>(b.act, xs, dys, facts);
             const bool is_db = lane == 0;
             const bool is_ds = lane == kWarp / 2;
-            Sums& of_chunk = sums[int64_t{at.row} * share.chunks + at.chunk];
-            if (is_db) of_chunk.db = mine;
-            if (is_ds) of_chunk.ds = mine;
-            const double weighted = static_cast<double>(facts.affine.weight) * mine;
+            Sums* of_chunk = sums + (int64_t{at.row} * share.chunks + at.chunk) * 2;
+            if (is_db) of_chunk[0].db = mine.here, of_chunk[1].db = mine.next;
+            if (is_ds) of_chunk[0].ds = mine.here, of_chunk[1].ds = mine.next;
+            const double weighted = fma(static_cast<double>(facts.here.weight), static_cast<double>(mine.here),
+                                        static_cast<double>(facts.next.weight) * mine.next);
             return Pair{is_db ? weighted : 0.0, is_ds ? weighted : 0.0};
         });
     } else {
-        for (Cursor at = first_chunk(share, warp - kFirstStorer); at.row < share.rows; advance(at, share, kStorers)) {
+        for (Cursor at = first_chunk(share, warp - kFirstStorer); at.row < share.rows; advance(at, share, kWorkers - kBackwardSummers)) {
             const Facts facts = facts_of<T>(b, share, at);
             Raw xs[kBackwardLoads], dys[kBackwardLoads];
             take_pair(ring, at, xs, dys);
             unsigned char* dx = static_cast<unsigned char*>(b.dx) + at.row * share.bytes + int64_t{at.chunk} * kPairBytes;
-            store_gradient<T>(b.act, dx, xs, dys, facts, answer_for(board, at.turn));
+            const GroupTerms terms = answer_for(board, at.turn);
+            if (is_uncut<T>(facts)) {
+                store_gradient<T, false>(b.act, dx, xs, dys, facts, terms);
+            } else {
+                store_gradient<T, true>(b.act, dx, xs, dys, facts, terms);
+            }
         }
     }
 }
 
-// dweight and dbias from `pieces` sums for each plane, a team of threads per channel.
+// Where the sums of planes lie, row after row. A row's planes, of `plane` each, are cut every `part`, whether or not one
+// ends there; of a part that two planes share, `kept` is 2, and the second's sums are behind the first's.
+struct PlaneParts {
+    int plane, part;
+    int of_row;   // parts
+    int kept;     // sums of a part: 1 or 2
+    int most;     // parts of a plane
+};
+
+// dweight and dbias, a team of threads per channel.
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
-    channel_gradients(const Backward b, const Sums* sums, const int pieces, const int team) {
+    channel_gradients(const Backward b, const Sums* sums, const PlaneParts parts, const int team) {
     await_earlier();
     const int channel = blockIdx.x * (kChannelThreads / team) + threadIdx.x / team;
     const int channels = static_cast<int>(b.channels);
     const int samples = static_cast<int>(b.n);
-    // Lanes go from piece to piece and from sample to sample.
-    const int step = team / pieces, rest = team - step * pieces;
-    int sample = threadIdx.x % team / pieces;
-    int piece = threadIdx.x % team - sample * pieces;
+    const int groups = static_cast<int>(b.groups);
+    const int group = channel / (channels / groups);
+    const int begin = (channel - group * (channels / groups)) * parts.plane;
+    const int first = begin / parts.part;
+    const int count = (begin + parts.plane - 1) / parts.part - first + 1;
+    const bool begins_within = first * parts.part < begin;
+    // Lanes go from part to part and from sample to sample.
+    const int step = team / parts.most, rest = team - step * parts.most;
+    int sample = threadIdx.x % team / parts.most;
+    int i = threadIdx.x % team - sample * parts.most;
     Pair total = {0.0, 0.0};
     if (channel < channels) {
         while (sample < samples) {
-            const Sums s = sums[(int64_t{sample} * channels + channel) * pieces + piece];
-            total = total + Pair{s.db, s.ds};
+            if (i < count) {
+                const int64_t part = (int64_t{sample} * groups + group) * parts.of_row + first + i;
+                const Sums s = sums[part * parts.kept + (i == 0 && begins_within ? 1 : 0)];
+                total = total + Pair{s.db, s.ds};
+            }
             sample += step;
-            piece += rest;
-            if (piece >= pieces) {
-                piece -= pieces;
+            i += rest;
+            if (i >= parts.most) {
+                i -= parts.most;
                 ++sample;
             }
         }

@@ -7,6 +7,7 @@
 
 namespace kernelwright::group_norm::sm90 {
 
+constexpr int kForwardSummers = 4;
 constexpr int kForwardLoads = kSlotBytes / 16 / kWarp;
 
 template <typename T>
@@ -77,8 +78,9 @@ __device__ __forceinline__ void take_chunk(const Ring& ring, const Cursor& at, R
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 1)
     stream_forward(const __grid_constant__ Forward f, const __grid_constant__ Share share, double* partials) {
+    constexpr int kFirstStorer = kFirstSummer + kForwardSummers;
     extern __shared__ __align__(128) unsigned char shared[];
-    __shared__ Board<Moments> board;
+    __shared__ Board<Moments, kForwardSummers> board;
     const Ring ring = begin(shared, board);
     const int warp = threadIdx.x / kWarp;
     const int lane = threadIdx.x % kWarp;
@@ -103,7 +105,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         });
     } else {
         const bool one_channel = f.spatial * static_cast<int64_t>(sizeof(T)) % kSlotBytes == 0;
-        for (Cursor at = first_chunk(share, warp - kFirstStorer); at.row < share.rows; advance(at, share, kStorers)) {
+        for (Cursor at = first_chunk(share, warp - kFirstStorer); at.row < share.rows; advance(at, share, kWorkers - kForwardSummers)) {
             Raw packs[kForwardLoads];
             take_chunk(ring, at, packs);
             store_chunk<T>(f, share, answer_for(board, at.turn), at, packs, one_channel);

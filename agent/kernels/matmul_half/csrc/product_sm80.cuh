@@ -104,31 +104,43 @@ __device__ __forceinline__ void multiply_slice(float (&sum)[4][4][4], const unsi
     }
 }
 
+// The part of the result that begins at one of its elements, and of c.
 template <typename T>
-__device__ __forceinline__ float finished(const Forward& args, float product, int64_t batch, int64_t row, int64_t column) {
-    const float scaled = static_cast<float>(args.alpha) * product;
-    if (args.c == nullptr) return scaled;
-    const T* c = static_cast<const T*>(args.c) + batch * args.c_batch + row * args.c_row + column * args.c_column;
-    return fmaf(static_cast<float>(args.beta), to_float(*c), scaled);
-}
+struct Result {
+    T* y;
+    const T* c;  // or null
+    int64_t y_row, c_row, c_column;
+    int64_t rows, columns;  // that there are from here
+    float alpha, beta;
 
-// Two neighbours of a row of y.
-template <typename T>
-__device__ __forceinline__ void store_two(const Forward& args, const float* sum, int64_t batch, int64_t row, int64_t column) {
-    if (row >= args.m || column >= args.n) return;
-    T* to = static_cast<T*>(args.y) + (batch * args.m + row) * args.n + column;
-    const T first = from_float<T>(finished<T>(args, sum[0], batch, row, column));
-    if (column + 1 >= args.n) {
-        *to = first;
-        return;
+    __device__ __forceinline__ Result(const Forward& args, int64_t batch, int64_t row, int64_t column)
+        : y(static_cast<T*>(args.y) + (batch * args.m + row) * args.n + column),
+          c(static_cast<const T*>(args.c)),
+          y_row(args.n), c_row(args.c_row), c_column(args.c_column),
+          rows(args.m - row), columns(args.n - column),
+          alpha(static_cast<float>(args.alpha)), beta(static_cast<float>(args.beta)) {
+        if (c != nullptr) c += batch * args.c_batch + row * c_row + column * c_column;
     }
-    const T second = from_float<T>(finished<T>(args, sum[1], batch, row, column + 1));
-    if (args.n % 2 == 0) {
-        *reinterpret_cast<Pack<T, 2>*>(to) = {first, second};
-    } else {
-        to[0] = first, to[1] = second;
+
+    // Two neighbours of a row.
+    __device__ __forceinline__ void store(const float* sum, int row, int column) const {
+        if (row >= rows || column >= columns) return;
+        const bool are_two = column + 1 < columns;
+        float first = alpha * sum[0], second = alpha * sum[1];
+        if (c != nullptr) {
+            const T* of = c + row * c_row + column * c_column;
+            first = fmaf(beta, to_float(*of), first);
+            if (are_two) second = fmaf(beta, to_float(of[c_column]), second);
+        }
+        T* to = y + row * y_row + column;
+        if (are_two && y_row % 2 == 0) {
+            *reinterpret_cast<Pack<T, 2>*>(to) = {from_float<T>(first), from_float<T>(second)};
+        } else {
+            to[0] = from_float<T>(first);
+            if (are_two) to[1] = from_float<T>(second);
+        }
     }
-}
+};
 
 struct Tile {
     int64_t batch, row, column;  // of the result
@@ -161,7 +173,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     };
     const int warp = threadIdx.x / 32, row = warp % 2 * kOfWarp[0], column = warp / 2 * kOfWarp[1];
     float sum[4][4][4] = {};
-    #pragma unroll
+    #pragma unroll 1
     for (int stage = 0; stage < kStages - 1; ++stage) load(stage);
     for (int stage = 0; stage < stages; ++stage) {
         sm80::copies_done<kStages - 2>();
@@ -171,13 +183,13 @@ __global__ void __launch_bounds__(kThreads, 2)
         multiply_slice<T, A_ACROSS, B_ACROSS>(sum, now[0], now[1], row, column);
     }
     const int lane = threadIdx.x % 32;
-    const int64_t first_row = tile.row + row + lane / 4, first_column = tile.column + column + lane % 4 * 2;
+    const Result<T> result(args, tile.batch, tile.row + row + lane / 4, tile.column + column + lane % 4 * 2);
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            store_two<T>(args, sum[i][j], tile.batch, first_row + i * 16, first_column + j * 8);
-            store_two<T>(args, sum[i][j] + 2, tile.batch, first_row + i * 16 + 8, first_column + j * 8);
+            result.store(sum[i][j], i * 16, j * 8);
+            result.store(sum[i][j] + 2, i * 16 + 8, j * 8);
         }
     }
 #endif

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_half_sm90(const __grid_con
     float sum[64];
     #pragma unroll
     for (int i = 0; i < 64; ++i) sum[i] = 0.0f;
-    #pragma unroll
+    #pragma unroll 1
     for (int stage = 0; stage < kRing - 1; ++stage) load(stage);
     for (int stage = 0; stage < stages; ++stage) {
         sm80::copies_done<kRing - 2>();
@@ -90,11 +90,12 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_half_sm90(const __grid_con
         products_done<0>(sum);
     }
     const int thread = threadIdx.x % 128;
-    const int64_t row = tile.row + group * 64 + thread / 32 * 16 + thread % 32 / 4, column = tile.column + thread % 4 * 2;
+    const int row = group * 64 + thread / 32 * 16 + thread % 32 / 4;
+    const Result<T> result(args, tile.batch, tile.row + row, tile.column + thread % 4 * 2);
     #pragma unroll
     for (int j = 0; j < 16; ++j) {
-        store_two<T>(args, sum + 4 * j, tile.batch, row, column + 8 * j);
-        store_two<T>(args, sum + 4 * j + 2, tile.batch, row + 8, column + 8 * j);
+        result.store(sum + 4 * j, 0, 8 * j);
+        result.store(sum + 4 * j + 2, 8, 8 * j);
     }
 #endif
 }

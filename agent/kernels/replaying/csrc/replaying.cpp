@@ -212,7 +212,8 @@ PyObject* call(PyObject* object, PyObject* const* arguments, size_t flags, PyObj
     const auto count = Py_ssize_t(known->results.size());
     py::object made = py::reinterpret_steal<py::object>(PyTuple_New(count));
     for (Py_ssize_t i = 0; i < count; ++i) {
-        PyTuple_SET_ITEM(made.ptr(), i, THPVariable_Wrap(tensors[known->results[i]]));
+        const int64_t at = known->results[i];
+        PyTuple_SET_ITEM(made.ptr(), i, at == NONE ? Py_NewRef(Py_None) : THPVariable_Wrap(tensors[at]));
     }
     return made.release().ptr();
     END_HANDLE_TH_ERRORS

@@ -23,6 +23,8 @@ struct Forward {
     int64_t dtype, param_dtype;
     cudaStream_t stream;
     int64_t device;
+    int64_t second;  // the size of the last dimension before the positions where x has gaps; 0: x is contiguous
+    int64_t by_first, by_second, by_position, by_inner;  // elements from one to the next in x with gaps
 };
 
 constexpr int kThreads = 128;
@@ -36,7 +38,17 @@ struct Rows {
     Index total;           // items, of which a thread takes one
     Index packs, rotated;  // packs of a row; items of a row that are turned
     Divisor<Index> items;  // of a row
-    Divisor<Index> inner, positions;
+    Divisor<Index> inner, positions, second;
+    Index by_first, by_second, by_position, by_inner;  // in packs
+    bool dense;
+
+    // Of a row of x, in packs.
+    __device__ __forceinline__ Index start_of(Index row) const {
+        if (dense) return row * packs;
+        const Index place = inner.of(row), outer = positions.of(place), first = second.of(outer);
+        return first * by_first + (outer - first * second.by) * by_second +
+               (place - outer * positions.by) * by_position + (row - place * inner.by) * by_inner;
+    }
 
     __device__ __forceinline__ Index position_of(Index row) const {
         const Index place = inner.of(row);
@@ -61,21 +73,22 @@ __global__ void __launch_bounds__(kThreads) turned(
     int64_t first, float way) {
     constexpr int kHeld = kPacks<kApart, V>;
     static_assert(2 * N == kHeld * V);
-    await_earlier();
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
-    if (at >= rows.total) return;
     const Index row = rows.items.of(at), item = at - row * rows.items.by;
     const bool stays = item >= rows.rotated, apart = kApart && !stays;
-    const Index one = row * rows.packs + (apart ? item : kHeld * item), other = apart ? one + rows.rotated : one + 1;
-    Pack<T, V> held[kHeld];
-    held[0] = x[one];
-    if constexpr (kHeld == 2) held[1] = x[other];
-    const auto store = [&] {
-        y[one] = held[0];
-        if constexpr (kHeld == 2) y[other] = held[1];
-    };
+    const Index one = apart ? item : kHeld * item, other = one + (apart ? rows.rotated : 1);  // in the row
+    const Index from = rows.start_of(row), to = row * rows.packs;
     // For what stays the first angle: a branch in front of these loads would wait for x.
     const Index position = rows.position_of(row), place = stays ? 0 : kTables ? position * rows.rotated + item : item;
+    await_earlier();
+    if (at >= rows.total) return;
+    Pack<T, V> held[kHeld];
+    held[0] = x[from + one];
+    if constexpr (kHeld == 2) held[1] = x[from + other];
+    const auto store = [&] {
+        y[to + one] = held[0];
+        if constexpr (kHeld == 2) y[to + other] = held[1];
+    };
     Angles<P, N> cosines = table[place], sines;
     if constexpr (kTables) sines = sin[place];
     if (stays) return store();
@@ -101,7 +114,9 @@ cudaError_t launch(const Forward& args) {
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const Rows<Index> rows = {
         Index(total), Index(packs), Index(args.half / N),
-        Divisor<Index>(items), Divisor<Index>(args.inner), Divisor<Index>(args.positions)};
+        Divisor<Index>(items), Divisor<Index>(args.inner), Divisor<Index>(args.positions),
+        Divisor<Index>(std::max(args.second, int64_t{1})), Index(args.by_first / V), Index(args.by_second / V),
+        Index(args.by_position / V), Index(args.by_inner / V), args.second == 0};
     return launched(
         turned<kApart, kTables, T, P, V, N, Index>, unsigned(blocks), kThreads, args.stream,
         static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, N>*>(args.table),
@@ -109,13 +124,24 @@ cudaError_t launch(const Forward& args) {
         args.backwards ? -1.0f : 1.0f);
 }
 
+// How many elements x and y span, whichever has more.
+inline int64_t reach(const Forward& args) {
+    const int64_t elements = args.rows * args.size;
+    if (args.second == 0) return elements;
+    const int64_t firsts = args.rows / (args.second * args.positions * args.inner);
+    const int64_t last = (firsts - 1) * args.by_first + (args.second - 1) * args.by_second +
+                         (args.positions - 1) * args.by_position + (args.inner - 1) * args.by_inner;
+    return std::max(elements, last + args.size);
+}
+
 template <bool kApart, bool kTables, typename T, typename P>
 cudaError_t launch_in(const Forward& args) {
     constexpr int V = kVector<T>, kTaken = kPacks<kApart, V> * V;
-    const bool whole = 2 * args.half % kTaken == 0 && args.size % kTaken == 0 && is_narrow(args.rows * args.size / V);
+    const int64_t steps = args.by_first | args.by_second | args.by_position | args.by_inner;
+    const bool whole = 2 * args.half % kTaken == 0 && args.size % kTaken == 0 && steps % V == 0;
     const bool starts = aligned(args.x) && aligned(args.table) && aligned(args.sin) && aligned(args.y);
-    if (whole && starts) return launch<kApart, kTables, T, P, V, unsigned>(args);
-    if (is_narrow(args.rows * args.size)) return launch<kApart, kTables, T, P, 1, unsigned>(args);
+    if (whole && starts && is_narrow(reach(args) / V)) return launch<kApart, kTables, T, P, V, unsigned>(args);
+    if (is_narrow(reach(args))) return launch<kApart, kTables, T, P, 1, unsigned>(args);
     return launch<kApart, kTables, T, P, 1, int64_t>(args);
 }
 

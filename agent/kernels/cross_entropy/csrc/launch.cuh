@@ -192,9 +192,10 @@ __global__ void __launch_bounds__(kLanesThreads) short_slopes(GivenBackward args
     });
 }
 
-// Of a row of which a thread has one pack (kOnce) that is asked for before the target is known; two at a time otherwise.
+// Of a row of which a thread has one pack (kOnce) asked for before the target is known; otherwise two at a time.
 template <bool kWhole, bool kOnce, typename T, int V>
-__global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOnce ? 1 : kSlopeBlocks) slopes(GivenBackward args) {
+__global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOnce ? 1 : kSlopeBlocks) slopes(
+    GivenBackward args) {
     await_earlier();
     const int64_t index = Block::row_from_last();
     if (index >= args.rows) return;

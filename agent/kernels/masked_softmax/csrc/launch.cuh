@@ -383,7 +383,8 @@ cudaError_t launch_rows(const Forward& args) {
                 const dim3 block = block_for(packs, kMost);
                 if (packs <= kThreads * kMost) return start(resident_rows<kWhole, kMost, T, V>, args.rows, block);
             }
-            return start(streamed_rows<kWhole, T, V>, args.rows, std::min<unsigned>(block_for(packs, kTile / V), kThreads));
+            const unsigned threads = std::min<unsigned>(block_for(packs, kTile / V), kThreads);
+            return start(streamed_rows<kWhole, T, V>, args.rows, threads);
         });
 }
 

@@ -1,6 +1,7 @@
 // Softmax of [outer, length, inner] over length, forward.
 //
-// A row that the registers of a warp, a block or a cluster, or their shared memory, hold is read once; a longer one twice.
+// A row that lies in the registers of a warp, a block or a cluster, or in a cluster's shared memory, is read once; a
+// longer one twice.
 #pragma once
 
 #include "columns.cuh"

@@ -156,7 +156,9 @@ struct WholeColumns {
     }
 };
 
-inline unsigned whole_column_blocks(int64_t count) { return unsigned((count + kWholeColumnThreads - 1) / kWholeColumnThreads); }
+inline unsigned whole_column_blocks(int64_t count) {
+    return unsigned((count + kWholeColumnThreads - 1) / kWholeColumnThreads);
+}
 
 // Of what the threads of a column have, in every one of them.
 __device__ __forceinline__ Partition column_merge(Partition mine, Partition (*of_warp)[kWarp]) {

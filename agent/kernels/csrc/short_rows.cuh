@@ -63,39 +63,20 @@ struct ShortShare {
         return i < kPacked ? i / V * L * V + i % V : end[i - kPacked];
     }
 
-    // The share as it is stored.
-    template <typename T>
-    struct Stored {
-        Words<T, V> packs[P];
-        T ends[2];
-
-        __device__ __forceinline__ float at(int i) const {
-            return to_float(i < kPacked ? packs[i / V].at(i % V) : ends[i - kPacked]);
-        }
-    };
-
-    // Asks for all of it; `outside` is what the row does not have.
-    template <typename T>
-    __device__ __forceinline__ Stored<T> asked(const T* x, float outside) const {
-        const T* from = x + first;
-        Stored<T> stored;
-        #pragma unroll
-        for (int u = 0; u < P; ++u) {
-            stored.packs[u] = Words<T, V>(from_float<T>(outside));
-            if (u * L < left) stored.packs[u] = reinterpret_cast<const Words<T, V>*>(from)[u * L];
-        }
-        #pragma unroll
-        for (int i = kPacked; i < kSize; ++i) {
-            stored.ends[i - kPacked] = has(i) ? from[place(i)] : from_float<T>(outside);
-        }
-        return stored;
-    }
-
     template <typename T>
     __device__ __forceinline__ void load(const T* x, float outside, float (&tile)[kSize]) const {
-        const Stored<T> stored = asked(x, outside);
+        const T* from = x + first;
+        Words<T, V> packs[P];
+        T ends[2];
         #pragma unroll
-        for (int i = 0; i < kSize; ++i) tile[i] = stored.at(i);
+        for (int u = 0; u < P; ++u) {
+            packs[u] = Words<T, V>(from_float<T>(outside));
+            if (u * L < left) packs[u] = reinterpret_cast<const Words<T, V>*>(from)[u * L];
+        }
+        #pragma unroll
+        for (int i = kPacked; i < kSize; ++i) ends[i - kPacked] = has(i) ? from[place(i)] : from_float<T>(outside);
+        #pragma unroll
+        for (int i = 0; i < kSize; ++i) tile[i] = to_float(i < kPacked ? packs[i / V].at(i % V) : ends[i - kPacked]);
     }
 
     // value(i) for each element that the row has.

@@ -57,6 +57,7 @@ constexpr int kPacks = 4;           // of a row, under way in one thread
 // its first packs, others sum.
 constexpr int64_t kManyRows = 256;
 constexpr unsigned kThreads = 256;
+constexpr int kSlopeBlocks = 5;  // on an SM, of so many threads each of which has two packs under way backward
 
 // The logit of the target: NaN for one that is no class, which makes the loss NaN, and reads nothing.
 // Of a row's threads the first alone asks for it, once they have asked for the row, so that none waits for a target
@@ -191,9 +192,10 @@ __global__ void __launch_bounds__(kLanesThreads) short_slopes(GivenBackward args
     });
 }
 
-// Of a row of which a thread has one pack (kOnce) that is asked for before the target is known; two at a time otherwise.
+// Of a row of which a thread has one pack (kOnce) asked for before the target is known; otherwise two at a time.
 template <bool kWhole, bool kOnce, typename T, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(GivenBackward args) {
+__global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOnce ? 1 : kSlopeBlocks) slopes(
+    GivenBackward args) {
     await_earlier();
     const int64_t index = Block::row_from_last();
     if (index >= args.rows) return;
@@ -279,7 +281,7 @@ cudaError_t launch_rows(const Backward& args) {
             return launched_by_lanes(shape, kernel, args.rows, args.stream, GivenBackward(args));
         },
         [&] {
-            const SharedRows shape = shared_rows(args.rows, packs, kPacks);
+            SharedRows shape = shared_rows(args.rows, packs, kPacks);
             const bool once = packs <= int64_t{shape.block.x} * shape.grid.y;
             const auto start = [&](auto kernel) {
                 return launched(kernel, shape.grid, shape.block, args.stream, GivenBackward(args));
@@ -287,6 +289,7 @@ cudaError_t launch_rows(const Backward& args) {
             if constexpr (V > 1) {
                 if (once) return start(slopes<kWhole, true, T, V>);
             }
+            shape.block.x = std::min(shape.block.x, kThreads);
             return start(slopes<V == 1, false, T, V>);
         });
 }

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
     if (exact != nullptr) exact[share.row] = result;
 }
 
-template <bool kWhole, int P, typename T, int V>
+template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) rows(
     const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length) {
     await_earlier();
@@ -235,17 +235,17 @@ cudaError_t launch_long_rows(const Forward& args) {
     if constexpr (V > 1) {
         if (lack_blocks(args.outer, packs) && has_clusters(args.device)) {
             const unsigned threads = block_for(packs_of_block(packs, kMaxCluster), 2);
-            return start(rows<kWhole, 2, T, V>, threads, kMaxCluster);
+            return start(rows<kWhole, Team, 2, T, V>, threads, kMaxCluster);
         }
         const int64_t each = packs_at_once(args.outer, packs, kMost);
         if (each <= 2) {
             const unsigned threads = std::min<unsigned>(block_for(packs, each), kThreads);
-            return each == 1 ? start(rows<kWhole, 1, T, V>, threads) : start(rows<kWhole, 2, T, V>, threads);
+            return each == 1 ? start(rows<kWhole, Block, 1, T, V>, threads) : start(rows<kWhole, Team, 2, T, V>, threads);
         }
     }
     const bool are_short = V > kVector<float> && packs <= kLanePacks * kWarp;
     const unsigned threads = are_short ? kWarp : std::min<unsigned>(block_for(packs, kMost), kThreads);
-    return start(rows<V == 1, kMost, T, V>, threads);
+    return start(rows<kWhole, Block, kMost, T, V>, threads);
 }
 
 template <bool kWhole, typename T, int V>

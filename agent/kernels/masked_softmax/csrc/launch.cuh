@@ -182,25 +182,28 @@ __device__ __forceinline__ void store_probabilities(
     }
 }
 
-// The mask of a share of a short row, whose first element is at `mask`: apply(i, element) for each that the row has.
-// Where rows are not whole packs, those of the mask begin elsewhere and are read by elements.
-template <bool kWhole, int L, int P, int V, typename Element, typename Apply>
-__device__ __forceinline__ void with_mask(
-    const ShortShare<kWhole, L, P, V>& share, const Element* mask, Apply apply) {
+// The scores of a share of a short row, apply(score, element of the mask) of each; the row's mask begins at `mask`.
+template <typename T, bool kWhole, int L, int P, int V, typename Element, int N, typename Apply>
+__device__ __forceinline__ void load_masked(
+    const GivenForward& args, const ShortShare<kWhole, L, P, V>& share, const Element* mask, float (&tile)[N],
+    Apply apply) {
     const Element* from = mask + share.at;
-    constexpr int N = share.kSize;
+    const auto* x = static_cast<const T*>(args.x);
+    const float scale = float(args.scale);
     if constexpr (kWhole) {
         Words<Element, V> read[P];
         #pragma unroll
         for (int u = 0; u < P; ++u) {
             if (u * L < share.left) read[u] = reinterpret_cast<const Words<Element, V>*>(from)[u * L];
         }
+        share.load(x, 0.0f, tile);
         #pragma unroll
-        for (int i = 0; i < N; ++i) apply(i, read[i / V].at(i % V));
+        for (int i = 0; i < N; ++i) tile[i] = apply(scale * tile[i], read[i / V].at(i % V));
     } else {
+        share.load(x, 0.0f, tile);
         #pragma unroll
         for (int i = 0; i < N; ++i) {
-            if (share.has(i)) apply(i, from[share.place(i)]);
+            if (share.has(i)) tile[i] = apply(scale * tile[i], from[share.place(i)]);
         }
     }
 }
@@ -213,20 +216,18 @@ __global__ void __launch_bounds__(kLanesThreads, 4) short_rows(GivenForward args
     const int keys = share.is_there ? visible_keys(args, share.row) : 0;
     const auto seen = share.up_to(keys);
     const int64_t masked = share.is_there ? masked_at(args, share.row) : 0;
-    const auto scores = seen.asked(static_cast<const T*>(args.x), 0.0f);
-    const float scale = float(args.scale);
     float tile[N];
     if (args.kind == kNamed) {
-        with_mask(seen, static_cast<const unsigned char*>(args.mask) + masked, [&](int i, unsigned char named) {
-            tile[i] = named ? scale * scores.at(i) : -INFINITY;
-        });
+        const auto apply = [](float score, unsigned char named) { return named ? score : -INFINITY; };
+        load_masked<T>(args, seen, static_cast<const unsigned char*>(args.mask) + masked, tile, apply);
     } else if (args.kind == kAdded) {
-        with_mask(seen, static_cast<const T*>(args.mask) + masked, [&](int i, T added) {
-            tile[i] = scale * scores.at(i) + to_float(added);
-        });
+        const auto apply = [](float score, T added) { return score + to_float(added); };
+        load_masked<T>(args, seen, static_cast<const T*>(args.mask) + masked, tile, apply);
     } else {
+        const float scale = float(args.scale);
+        seen.load(static_cast<const T*>(args.x), 0.0f, tile);
         #pragma unroll
-        for (int i = 0; i < N; ++i) tile[i] = scale * scores.at(i);
+        for (int i = 0; i < N; ++i) tile[i] *= scale;
     }
     // Of most rows every lane has all of its packs.
     if (!kWhole || seen.left <= (P - 1) * L || seen.at + ((P - 1) * L + 1) * V > keys) {
@@ -382,7 +383,8 @@ cudaError_t launch_rows(const Forward& args) {
                 const dim3 block = block_for(packs, kMost);
                 if (packs <= kThreads * kMost) return start(resident_rows<kWhole, kMost, T, V>, args.rows, block);
             }
-            return start(streamed_rows<kWhole, T, V>, args.rows, std::min<unsigned>(block_for(packs, kTile / V), kThreads));
+            const unsigned threads = std::min<unsigned>(block_for(packs, kTile / V), kThreads);
+            return start(streamed_rows<kWhole, T, V>, args.rows, threads);
         });
 }
 
@@ -401,7 +403,7 @@ cudaError_t launch_rows(const Backward& args) {
         },
         [&] {
             const dim3 block = rows_block(block_for(packs, kMost));
-            return start(backward_rows<V == 1, kMost, T, V>, rows_grid(args.rows, block), block);
+            return start(backward_rows<kWhole, kMost, T, V>, rows_grid(args.rows, block), block);
         });
 }
 

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
 }
 
 // The first P packs of each thread stay in registers; what is behind them in a row (kRest) is read again.
-template <bool kWhole, bool kRest, int P, typename T, int V>
+template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int64_t length) {
     await_earlier();
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
 // A thread has V neighbouring columns of each in its registers.
 template <int N, typename T, int V>
 __global__ void __launch_bounds__(kWholeColumnThreads) backward_short_columns(
-    const T* dy, const T* y, T* __restrict__ dx, int64_t length, int64_t inner, int64_t count) {
+    const T* dy, const T* y, T* __restrict__ dx, int length, int64_t inner, int64_t count) {
     await_earlier();
     const WholeColumns here(length, inner, block_from_last());
     if (here.number >= count) return;
@@ -150,7 +150,6 @@ __global__ void __launch_bounds__(kWholeColumnThreads) backward_short_columns(
     Pack<T, V> dy_tile[N], y_tile[N];
     #pragma unroll
     for (int i = 0; i < N; ++i) {
-        dy_tile[i] = y_tile[i] = Pack<T, V>{};
         if (i < length) {
             dy_tile[i] = of_dy[i * inner];
             y_tile[i] = of_y[i * inner];
@@ -159,19 +158,19 @@ __global__ void __launch_bounds__(kWholeColumnThreads) backward_short_columns(
     float sum[V] = {};
     #pragma unroll
     for (int i = 0; i < N; ++i) {
+        if (i >= length) continue;
         #pragma unroll
         for (int k = 0; k < V; ++k) sum[k] += to_float(dy_tile[i].v[k]) * to_float(y_tile[i].v[k]);
     }
-    keep_stored(dy_tile);
-    keep_stored(y_tile);
     #pragma unroll
     for (int i = 0; i < N; ++i) {
+        if (i >= length) continue;
         Pack<T, V> pack;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             pack.v[k] = from_float<T>((to_float(dy_tile[i].v[k]) - sum[k]) * to_float(y_tile[i].v[k]));
         }
-        if (i < length) of_dx[i * inner] = pack;
+        of_dx[i * inner] = pack;
     }
 }
 
@@ -183,16 +182,16 @@ cudaError_t launch_backward_long_rows(const Backward& args) {
     auto* dx = static_cast<T*>(args.dx);
     const int64_t blocks = V == 1 ? 1 : cluster_for(args.outer, args.length / V, kMost, kMaxCluster, args.device);
     const int64_t packs = packs_of_block(args.length / V, blocks);
-    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : packs <= kBlockPacks ? 1 : kMost;
-    const dim3 block = rows_block(block_for(packs, each));
+    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : kMost;
+    const dim3 block = rows_block(block_for(packs, blocks > 1 && packs <= kBlockPacks ? 1 : each));
     const auto start = [&](auto kernel) {
         return start_teams(kernel, blocks, args.outer, block, args.stream, dy, y, dx, args.outer, args.length);
     };
     if constexpr (V > 1) {
-        if (each == 1) return start(backward_rows<kWhole, false, 1, T, V>);
-        if (packs <= kMost * kBlockPacks) return start(backward_rows<false, false, kMost, T, V>);
+        if (each == 1) return start(backward_rows<kWhole, Block, false, 1, T, V>);
+        if (packs <= kMost * kBlockPacks) return start(backward_rows<false, Team, false, kMost, T, V>);
     }
-    return start(backward_rows<V == 1, true, kMost / 2, T, V>);
+    return start(backward_rows<V == 1, Block, true, kMost / 2, T, V>);
 }
 
 template <bool kWhole, typename T, int V>
@@ -214,15 +213,16 @@ inline cudaError_t backward(const Backward& args) {
         using T = decltype(element);
         constexpr int kMany = kBeside<T>;
         const bool are_aligned = aligned(args.dy) && aligned(args.y) && aligned(args.dx);
-        if (are_short_columns(args) && args.inner % kMany == 0 && are_aligned) {
-            const auto start = [&](auto kernel) {
-                const int64_t inner = args.inner / kMany, count = args.outer * inner;
+        if (are_short_columns(args)) {
+            const auto start = [&](auto kernel, int beside) {
+                const int64_t inner = args.inner / beside, count = args.outer * inner;
                 return launched(
                     kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.dy),
                     static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length, inner, count);
             };
-            if (args.length <= kShortColumn / 4) return start(backward_short_columns<kShortColumn / 4, T, kMany>);
-            return start(backward_short_columns<kShortColumn, T, kMany>);
+            if (args.inner % kMany != 0 || !are_aligned) return start(backward_short_columns<kShortColumn, T, 1>, 1);
+            if (args.length <= kShortColumn / 4) return start(backward_short_columns<kShortColumn / 4, T, kMany>, kMany);
+            return start(backward_short_columns<kShortColumn, T, kMany>, kMany);
         }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
 // A thread has V neighbouring columns of up to N elements in its registers.
 template <int N, typename T, int V>
 __global__ void __launch_bounds__(kWholeColumnThreads) short_columns(
-    const T* x, T* __restrict__ y, int64_t length, int64_t inner, int64_t count) {
+    const T* x, T* __restrict__ y, int length, int64_t inner, int64_t count) {
     await_earlier();
     const WholeColumns here(length, inner);
     if (here.number >= count) return;
@@ -57,9 +57,12 @@ __global__ void __launch_bounds__(kWholeColumnThreads) short_columns(
     }
     float tile[V][N], factor[V];
     #pragma unroll
-    for (int k = 0; k < V; ++k) {
+    for (int i = 0; i < N; ++i) {
         #pragma unroll
-        for (int i = 0; i < N; ++i) tile[k][i] = i < length ? to_float(packs[i].v[k]) : -INFINITY;
+        for (int k = 0; k < V; ++k) tile[k][i] = i < length ? to_float(packs[i].v[k]) : -INFINITY;
+    }
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
         const float max = tile_max(tile[k]);
         factor[k] = inverse({max, take_exponentials<T>(tile[k], level_of(max))});
     }

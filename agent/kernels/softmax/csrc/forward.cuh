@@ -1,6 +1,7 @@
 // Softmax of [outer, length, inner] over length, forward.
 //
-// A row that the registers of a warp, a block or a cluster, or their shared memory, hold is read once; a longer one twice.
+// A row that lies in the registers of a warp, a block or a cluster, or in a cluster's shared memory, is read once; a
+// longer one twice.
 #pragma once
 
 #include "columns.cuh"
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
 }
 
 // A thread takes its exponentials below its own maximum, and one factor makes them those below the row's.
-template <bool kWhole, int P, typename T, int V>
+template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
     await_earlier();
@@ -99,17 +100,17 @@ template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kHeld / V;
     const bool are_shared = lack_blocks(args.outer, args.length / V) && has_clusters(args.device);
-    const int64_t blocks = are_shared && args.length / V <= 2 * kMaxCluster * kBlockPacks ? kMaxCluster : 1;
+    const int64_t blocks = are_shared && args.length / V <= kMaxCluster * kMost * kBlockPacks ? kMaxCluster : 1;
     const int64_t packs = packs_of_block(args.length / V, blocks);
     const auto start = [&](auto kernel, unsigned threads) {
         return start_teams(
             kernel, blocks, args.outer, threads, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
             args.outer, args.length);
     };
-    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : 2;
-    if (each == 1) return start(resident_rows<kWhole, 1, T, V>, block_for(packs, 1));
-    if (each == 2) return start(resident_rows<kWhole, 2, T, V>, block_for(packs, 2));
-    if (packs <= kMost * kBlockPacks) return start(resident_rows<false, kMost, T, V>, block_for(packs, kMost));
+    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : packs <= 2 * kBlockPacks ? 2 : kMost;
+    if (each == 1) return start(resident_rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
+    if (each == 2) return start(resident_rows<kWhole, Team, 2, T, V>, block_for(packs, 2));
+    if (packs <= kMost * kBlockPacks) return start(resident_rows<false, Team, kMost, T, V>, block_for(packs, kMost));
 #ifndef KW_PORTABLE_ONLY
     const Kept kept(packs);
     if (has_clusters(args.device) && args.outer <= kMaxClusterRows && kept.bytes <= kMostKeptBytes) {
@@ -145,15 +146,17 @@ inline cudaError_t forward(const Forward& args) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
         constexpr int kMany = kBeside<T>;
-        if (are_short_columns(args) && args.inner % kMany == 0 && aligned(args.x) && aligned(args.y)) {
-            const auto start = [&](auto kernel) {
-                const int64_t inner = args.inner / kMany, count = args.outer * inner;
+        if (are_short_columns(args)) {
+            const auto start = [&](auto kernel, int beside) {
+                const int64_t inner = args.inner / beside, count = args.outer * inner;
                 return launched(
                     kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.x),
                     static_cast<T*>(args.y), args.length, inner, count);
             };
-            if (args.length <= kShortColumn / 4) return start(short_columns<kShortColumn / 4, T, kMany>);
-            return start(short_columns<kShortColumn, T, kMany>);
+            const bool fit = args.inner % kMany == 0 && aligned(args.x) && aligned(args.y);
+            if (!fit) return start(short_columns<kShortColumn, T, 1>, 1);
+            if (args.length <= kShortColumn / 4) return start(short_columns<kShortColumn / 4, T, kMany>, kMany);
+            return start(short_columns<kShortColumn, T, kMany>, kMany);
         }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));

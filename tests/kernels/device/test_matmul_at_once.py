@@ -40,7 +40,7 @@ extern "C" int told(const Forward* args, int64_t sms, Product* product, int64_t*
     launch[0] = blocks_at_once(plan.both, plan.tiles, sms);
     launch[1] = kOnceThreads;
     launch[2] = kOnceSharedBytes;
-    const auto* begin = reinterpret_cast<const char*>(product->plain.b.words);
+    const auto* begin = reinterpret_cast<const char*>(product->plain.b.largest);
     launch[3] = begin - static_cast<const char*>(args->workspace);
     launch[4] = plan.ended_at + kMeetings * sizeof(int);
     return sizeof(Product);

@@ -18,7 +18,7 @@ namespace kernelwright::matmul {
 
 constexpr int kAnewThreads = 256;
 constexpr int kAnewWarps = kAnewThreads / 32;
-constexpr int kAnewDepth = 512;                        // that is added up by itself
+constexpr int kAnewDepth = 128;                        // that is added up by itself
 constexpr float kNeeded = 46341.0f * (1 << kMargin);  // 2^(26.5 - 11), of a row's largest factor
 constexpr float kLargestOf = 11.0f / 128.0f;           // 1 / sqrt(128), not above: what the largest of 128 says of their size
 static_assert(kTile == kSide);

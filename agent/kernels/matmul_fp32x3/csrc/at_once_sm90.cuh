@@ -53,8 +53,7 @@ __device__ __forceinline__ void split_share_of_a(const Operand& a, Packed& tile,
             load<kOnceThreads>(v, a, at);
             __syncthreads();  // the one before has been stored
         }
-        pack_as<kOnceThreads, false>(tile, a, at, v);
-        __syncthreads();
+        note_sparse(a, pack_as<kOnceThreads, false>(tile, a, at, v));
         store<kOnceThreads>(tile, a, block);
     }
 }
@@ -83,8 +82,7 @@ __device__ __forceinline__ void split_shares(const Product& p, Packed* tiles) {
             if (at.stage == 0) b.exponents[column] = tile.exponents[threadIdx.x];
         }
         __syncthreads();
-        pack_as<kOnceThreads, !ALL>(tile, b, at, v);
-        __syncthreads();
+        note_sparse(b, pack_as<kOnceThreads, !ALL>(tile, b, at, v));
         store<kOnceThreads>(tile, b, blockIdx.x);
     }
     sm90::all_stores_made();

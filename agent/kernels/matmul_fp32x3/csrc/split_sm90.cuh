@@ -286,14 +286,17 @@ __device__ __forceinline__ int count_large(const float* v, int exponent, bool is
     return large;
 }
 
-// Of the half that begins at `depth`.
-__device__ __forceinline__ void note_sparse(const Operand& of, int64_t row, int64_t depth, int large) {
+constexpr int kDense = kHalf * 5 / 8;
+
+// Of the half that begins at `depth`, whose values may not all be there.
+__device__ __forceinline__ bool is_sparse(const Operand& of, int64_t row, int64_t depth, int large) {
+    if (large >= kDense || row >= of.rows) return false;
     const int64_t there = min(of.end_of(row), depth + kHalf) - max(of.begin_of(row), depth);
-    if (row < of.rows && 8 * int64_t{large} < 5 * there) *of.sparse = 1;
+    return 8 * int64_t{large} < 5 * there;
 }
 
 template <int THREADS>
-__device__ __forceinline__ void note_sparse_eights(const Operand& of, const Portion& at, const int (&large)[Eights<THREADS>::kCount]) {
+__device__ __forceinline__ bool has_sparse(const Operand& of, const Portion& at, const int (&large)[Eights<THREADS>::kCount]) {
     constexpr int kCount = Eights<THREADS>::kCount;
     const Eights<THREADS> eights = {of.by_rows};
     const int64_t depth = at.stage * kDepth + eights.piece(0) / 4 * kHalf;
@@ -302,20 +305,31 @@ __device__ __forceinline__ void note_sparse_eights(const Operand& of, const Port
         #pragma unroll
         for (int i = 0; i < kCount; ++i) all += large[i];
         for (int lanes = Eights<THREADS>::kLanes; lanes < 32; lanes *= 2) all += __shfl_xor_sync(0xffffffffu, all, lanes);
-        note_sparse(of, at.first_row + eights.row(0), depth, all);
-        return;
+        return is_sparse(of, at.first_row + eights.row(0), depth, all);
     }
     unsigned bytes = 0;
     #pragma unroll
     for (int i = 0; i < kCount; ++i) bytes |= static_cast<unsigned>(large[i]) << 8 * i;
     bytes += __shfl_xor_sync(0xffffffffu, bytes, 1);
     bytes += __shfl_xor_sync(0xffffffffu, bytes, 2);
-    #pragma unroll
-    for (int i = 0; i < kCount; ++i) note_sparse(of, at.first_row + eights.row(i), depth, static_cast<int>(bytes >> 8 * i & 0xff));
+    constexpr unsigned kOfEach = 0x01010101u >> 8 * (4 - kCount);
+    if (((bytes + (128 - kDense) * kOfEach) & 128 * kOfEach) == 128 * kOfEach) return false;
+    bool sparse = false;
+    #pragma unroll 1
+    for (int i = 0; i < kCount; ++i) {
+        sparse = sparse || is_sparse(of, at.first_row + eights.row(i), depth, static_cast<int>(bytes >> 8 * i & 0xff));
+    }
+    return sparse;
 }
 
+// Of a block that has met, by all its threads.
+__device__ __forceinline__ void note_sparse(const Operand& of, bool sparse) {
+    if (__syncthreads_or(sparse) && threadIdx.x == 0) *of.sparse = 1;
+}
+
+// Whether a row is not dense there.
 template <int THREADS, bool DRAWN>
-__device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const Portion& at,
+__device__ __forceinline__ bool pack_as(Packed& tile, const Operand& of, const Portion& at,
                                         const float (&v)[Eights<THREADS>::kValues]) {
     const Eights<THREADS> eights = {of.by_rows};
     float largest[Eights<THREADS>::kCount];
@@ -328,7 +342,7 @@ __device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const P
         put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
         large[i] = count_large<8>(v + i * 8, exponent, of.is_b);
     }
-    note_sparse_eights<THREADS>(of, at, large);
+    return has_sparse<THREADS>(of, at, large);
 }
 
 template <int THREADS>
@@ -363,12 +377,8 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split(const __grid_co
     }
     float v[Eights<kSplitThreads>::kValues];
     load<kSplitThreads>(v, of, at);
-    if (of.drawn) {
-        pack_as<kSplitThreads, true>(tile, of, at, v);
-    } else {
-        pack_as<kSplitThreads, false>(tile, of, at, v);
-    }
-    __syncthreads();
+    const bool sparse = of.drawn ? pack_as<kSplitThreads, true>(tile, of, at, v) : pack_as<kSplitThreads, false>(tile, of, at, v);
+    note_sparse(of, sparse);
     store<kSplitThreads>(tile, of, block);
 }
 

@@ -66,6 +66,10 @@ __device__ __forceinline__ void note_rows(int* largest, const float (&v)[kOfLane
     }
 }
 
+__device__ __forceinline__ void note_sparse_warp(const Operand& of, bool sparse) {
+    if (__any_sync(0xffffffffu, sparse) && threadIdx.x % 32 == 0) *of.sparse = 1;
+}
+
 template <bool DRAWN>
 __device__ __forceinline__ void store_row(const Operand& of, const OfWarp& at, const float (&v)[kOfLane], int exponent,
                                           unsigned char* tile, int row, unsigned char* staged) {
@@ -81,7 +85,8 @@ __device__ __forceinline__ void store_row(const Operand& of, const OfWarp& at, c
             *reinterpret_cast<linear::Halves*>(to) = hi;
             *reinterpret_cast<linear::Halves*>(to + kStagedBytes / 2) = lo;
         }
-        note_sparse(of, at.first_row + lane, at.depth + half * kHalf, count_large<kHalf>(v + half * kHalf, exponent, true));
+        const int large = count_large<kHalf>(v + half * kHalf, exponent, true);
+        note_sparse_warp(of, is_sparse(of, at.first_row + lane, at.depth + half * kHalf, large));
         __syncwarp();
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -111,7 +116,7 @@ __device__ __forceinline__ void store_eights(const Operand& of, const OfWarp& at
         int large = count_large<8>(v + i, exponents[of_group], true);
         large += __shfl_xor_sync(0xffffffffu, large, 1);
         large += __shfl_xor_sync(0xffffffffu, large, 2);
-        note_sparse(of, at.first_row + of_group, at.depth + lane % 8 / 4 * kHalf, large);
+        note_sparse_warp(of, is_sparse(of, at.first_row + of_group, at.depth + lane % 8 / 4 * kHalf, large));
     }
 }
 

@@ -97,31 +97,16 @@ struct Held {
     }
 };
 
-// weight[at] and bias[at]; 1 and 0 where there are none. Of packs of one element the parameters may be in float32 beside
-// 16-bit elements, which takes no more registers.
+// weight[at] and bias[at], stored as the elements; 1 and 0 where there are none.
 template <typename T, int V>
 struct Affine {
-    using Stored = std::conditional_t<V == 1, float, T>;
-    Pack<Stored, V> scale, shift;
+    Pack<T, V> scale, shift;
 
-    // Parameters that are stored as P, which is T but of packs of one element.
-    template <typename P>
     __device__ __forceinline__ void load(const void* weight, const void* bias, int at) {
-        scale = filled<Stored, V>(1.0f);
-        shift = filled<Stored, V>(0.0f);
-        if constexpr (V == 1) {
-            if (weight != nullptr) scale = parameter_pack<P, V>(weight, at);
-            if (bias != nullptr) shift = parameter_pack<P, V>(bias, at);
-        } else {
-            if (weight != nullptr) scale = static_cast<const Pack<T, V>*>(weight)[at];
-            if (bias != nullptr) shift = static_cast<const Pack<T, V>*>(bias)[at];
-        }
-    }
-
-    // Whatever their type is.
-    __device__ __forceinline__ void load(Parameter weight, Parameter bias, int at) {
-        if constexpr (V > 1) load<T>(weight.values, bias.values, at);
-        else with_parameters<T>(weight.wide, [&](auto p) { load<decltype(p)>(weight.values, bias.values, at); });
+        scale = filled<T, V>(1.0f);
+        shift = filled<T, V>(0.0f);
+        if (weight != nullptr) scale = static_cast<const Pack<T, V>*>(weight)[at];
+        if (bias != nullptr) shift = static_cast<const Pack<T, V>*>(bias)[at];
     }
 
     __device__ __forceinline__ Pack<T, V> of(Pack<float, V> wide, float mean, float rstd) const {
@@ -135,8 +120,8 @@ struct Affine {
 // With parameters in float32 beside 16-bit elements, which take twice the registers: four at a time.
 template <typename T, int V>
 __device__ __forceinline__ Pack<T, V> of_wide(
-    Pack<float, V> wide, float mean, float rstd, Parameter weight, Parameter bias, int at) {
-    constexpr int kEach = kVector<float>;
+    Pack<float, V> wide, float mean, float rstd, const void* weight, const void* bias, int at) {
+    constexpr int kEach = V < kVector<float> ? V : kVector<float>;
     #pragma unroll
     for (int k = 0; k < V; k += kEach) {
         Affine<float, kEach> affine;
@@ -185,7 +170,7 @@ struct RowsOfSum {
 // RMSNorm has no bias; `added` is null where the source's kSum is false.
 template <typename Hold, bool kCentred, typename Source, typename T, int V>
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
-    const Source source, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
+    const Source source, const void* weight, const void* bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
     float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
@@ -207,7 +192,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
             if (at < packs && is_there(i / kPacks)) f(i, i / kPacks, at);
         }
     };
-    if (!kCentred) bias.values = nullptr;
+    if (!kCentred) bias = nullptr;
     y += begin;
     added += begin;
     typename Source::Parts from[kRows];
@@ -219,13 +204,9 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         other[i] = source.second(from[r], at);
     });
     Affine<T, V> affine[kPacks];
-    const auto load = [&](auto parameter) {
-        each_pack<kPacks>(first, step, packs, [&](int u, int at) {
-            affine[u].template load<decltype(parameter)>(weight.values, bias.values, at);
-        });
-    };
-    if constexpr (Hold::kEarly && V > 1) load(T{});
-    else if constexpr (Hold::kEarly) with_parameters<T>(weight.wide, load);
+    if (Hold::kEarly) {
+        each_pack<kPacks>(first, step, packs, [&](int u, int at) { affine[u].load(weight, bias, at); });
+    }
     Pack<Kept, V> kept[kRows * kPacks];
     float sum[kRows] = {}, squares[kRows] = {}, mean[kRows] = {}, rstd[kRows];
     each([&](int i, int r, int at) {
@@ -292,8 +273,8 @@ cudaError_t launch_held(const Source& source, Pack<T, V>* added, const Args& arg
     constexpr int64_t kEach = Hold::kTeams * Hold::kRows;
     const int64_t blocks = (args.rows + kEach - 1) / kEach;
     return launched(
-        norm_held<Hold, kCentred, Source, T, V>, unsigned(blocks), threads, args.stream, source, weight_of(args),
-        bias_of(args), static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd,
+        norm_held<Hold, kCentred, Source, T, V>, unsigned(blocks), threads, args.stream, source, args.weight,
+        args.bias, static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd,
         unsigned(args.rows), int(packs), 1.0f / float(args.length), float(args.eps));
 }
 

@@ -51,7 +51,7 @@ inline int64_t forward_path(const Forward& args) {
     // Rows that clusters hold one wave after the other, a block on each SM, are streamed.
     if (bytes > kAtOnceBytes && rows * bytes > kHeldAtOnce && takes_path(args, kStreamed)) return kStreamed;
     if (takes_path(args, kClustered)) return kClustered;
-    const bool large = !resident(args.channels / args.groups * args.spatial, forward_lanes(args));
+    const bool large = !resident(args.channels / args.groups * args.spatial, row_lanes(args));
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;
 }
 

@@ -85,46 +85,22 @@ __device__ __forceinline__ Affines affines_of(const Forward& f, Place<I> at, I f
     const I left = spatial - at.position;
     Affines affines;
     affines.here = affines.next = affine_here<T>(f, at.channel);
-    if (spatial >= V && left < V && first + left < length) affines.next = affine_here<T>(f, at.channel + 1);
+    if (left < V && first + left < length) affines.next = affine_here<T>(f, at.channel + 1);
     return affines;
 }
 
-// z of a pack that planes shorter than it share, of which the first `count` lanes are its row's. A function, because it would
-// be most of the code of a kernel that has many packs.
-template <typename T, int V>
-__device__ __noinline__ Pack<float, V> of_short_planes(Pack<T, V> pack, Moments m, const void* weight, const void* bias,
-                                                       int64_t dtype, Place<int64_t> at, int spatial, int count) {
-    Pack<float, V> z;
-    Line now = line_of(m, affine_of<T>(weight, bias, dtype, at.channel));
-    #pragma unroll
-    for (int k = 0; k < V; ++k) {
-        z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, now.scale, now.level);
-        if (++at.position < spatial || k + 1 >= count) continue;
-        at.position = 0;
-        now = line_of(m, affine_of<T>(weight, bias, dtype, ++at.channel));
-    }
-    return z;
-}
-
-// y of one pack whose lane 0 is element `first` of its row. Where planes are no shorter than packs, a pack lies in one
+// y of one pack whose lane 0 is element `first` of its row. Planes are no shorter than packs, so that a pack lies in one
 // channel or two, and no lane has to go another way than the others.
 template <typename T, int V, typename I>
 __device__ __forceinline__ void apply_pack(const Forward& f, const Moments& m, Pack<T, V> pack, int64_t row_start,
                                            I first, I length, Place<I> at, const Affines& affines) {
-    const I spatial = static_cast<I>(f.spatial);
+    const I left = static_cast<I>(f.spatial) - at.position;  // lanes from here on are the next channel's
+    const Line line = line_of(m, affines.here), next = line_of(m, affines.next);
     Pack<float, V> z;
-    if (V == 1 || spatial >= V) {
-        const I left = spatial - at.position;  // lanes from here on are the next channel's
-        const Line line = line_of(m, affines.here), next = line_of(m, affines.next);
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            const bool here = k < left;
-            z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, here ? line.scale : next.scale, here ? line.level : next.level);
-        }
-    } else {
-        const int count = static_cast<int>(length - first < V ? length - first : V);
-        z = of_short_planes<T, V>(pack, m, f.weight, f.bias, f.param_dtype, {at.channel, at.position},
-                                  static_cast<int>(spatial), count);
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const bool here = k < left;
+        z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, here ? line.scale : next.scale, here ? line.level : next.level);
     }
     if (f.residual != nullptr) {
         const Pack<T, V> residual = load_pack<T, V>(static_cast<const T*>(f.residual) + row_start, first, length);

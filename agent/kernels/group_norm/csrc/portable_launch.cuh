@@ -80,6 +80,9 @@ inline bool is_short(const Forward& f) {
            f.channels <= kMaxGrid;
 }
 
+// Lanes of the packs of longer rows: one where planes are shorter than packs.
+inline int row_lanes(const Forward& f) { return f.spatial * element_bytes(f.dtype) < 16 ? 1 : forward_lanes(f); }
+
 template <typename T>
 cudaError_t forward_short(const Forward& f) {
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
@@ -94,7 +97,6 @@ cudaError_t forward_short(const Forward& f) {
 template <typename T, int V>
 cudaError_t forward_rows(const Forward& f) {
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
-    if (V > 1 && is_short(f)) return forward_short<T>(f);
     const int64_t packs = packs_of(r.length, V);
     if (resident(r.length, V)) {
         const int team = power_of_two(ceil_div(packs, kResidentPacks), kMaxTeam);
@@ -136,8 +138,8 @@ inline int64_t portable_forward_workspace(const Forward& f) {
         return plan.cut.slabs == 1 ? 0 : f.n * plan.cut.slabs * f.groups * int64_t{sizeof(Pair)};
     }
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
-    const int v = forward_lanes(f);
-    return resident(r.length, v) ? 0 : r.rows * cut_of(r.rows, r.length, v).slices * int64_t{sizeof(Pair)};
+    const int v = row_lanes(f);
+    return is_short(f) || resident(r.length, v) ? 0 : r.rows * cut_of(r.rows, r.length, v).slices * int64_t{sizeof(Pair)};
 }
 
 template <typename T>
@@ -147,7 +149,8 @@ cudaError_t portable_forward_of(const Forward& f) {
         const SlabPlan plan = forward_plan(f);
         return plan.v == 1 ? forward_slabs<T, 1>(f, plan) : forward_slabs<T, kLanes>(f, plan);
     }
-    return forward_lanes(f) == 1 ? forward_rows<T, 1>(f) : forward_rows<T, kLanes>(f);
+    if (is_short(f)) return forward_short<T>(f);
+    return row_lanes(f) == 1 ? forward_rows<T, 1>(f) : forward_rows<T, kLanes>(f);
 }
 
 inline cudaError_t portable_forward(const Forward& f) {

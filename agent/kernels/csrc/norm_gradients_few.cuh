@@ -60,7 +60,8 @@ __device__ __forceinline__ void gradients_of_columns(
 template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
     const Pack<T, V>* dy, const Pack<T, V>* dadded, const Pack<T, V>* x, Parameter weight, const float* means,
-    const float* rstds, Pack<T, V>* dx, void* dweight, void* dbias, int64_t rows, int64_t packs, int64_t column_blocks, int width, bool rows_first) {
+    const float* rstds, Pack<T, V>* dx, void* dweight, void* dbias, int64_t rows, int64_t packs, int64_t column_blocks,
+    int width, bool rows_first) {
     await_earlier();
     const int64_t slab = int64_t{blockIdx.x} - (rows_first ? rows : 0);
     if (slab >= 0 && slab < column_blocks) {

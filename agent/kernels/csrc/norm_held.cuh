@@ -170,8 +170,8 @@ struct RowsOfSum {
 // RMSNorm has no bias; `added` is null where the source's kSum is false.
 template <typename Hold, bool kCentred, typename Source, typename T, int V>
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
-    const Source source, const void* weight, const void* bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
-    float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
+    const Source source, const void* weight, const void* bias, Pack<T, V>* __restrict__ y,
+    Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     constexpr bool kMoments = Hold::kFew && kCentred && V > 1;
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
     __shared__ Moments of_warp[kMoments ? kMaxWarps : 1];
-    const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;  // the first; of fewer than 2^31, and a block's more
+    const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;  // the first
     const int step = int(Hold::step()), first = int(threadIdx.x - Hold::team() * Hold::step());
     const int64_t begin = int64_t{row} * packs;
     const auto is_there = [&](int r) { return Hold::kTeam == 0 || row + r < rows; };

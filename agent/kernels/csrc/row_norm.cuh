@@ -180,7 +180,8 @@ __device__ __forceinline__ void keep_as_stored(Pack<T, V>& pack) {
 
 // f(u, at) for each of a thread's kPacks packs that lie in the row; `at` begins at `first`, a step apart.
 template <int kPacks, typename Place, typename F>
-__device__ __forceinline__ void each_pack(Place first, std::common_type_t<Place> step, std::common_type_t<Place> packs, F f) {
+__device__ __forceinline__ void each_pack(
+    Place first, std::common_type_t<Place> step, std::common_type_t<Place> packs, F f) {
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
         const Place at = first + u * step;

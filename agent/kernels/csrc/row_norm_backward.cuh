@@ -1,7 +1,8 @@
 // LayerNorm and RMSNorm, backward, of rows or of sums of two rows, whose own gradient is added: which kernel takes a call,
 // and how the partial sums of the parameters' gradients become those.
 //
-// Few rows go by norm_gradients_few.cuh, rows that do not fit into an SM by row_norm_backward_long.cuh.
+// Few rows go by norm_gradients_few.cuh; rows that do not fit into an SM too, but for their parameters' gradients, which
+// are added up by row_norm_backward_long.cuh.
 #pragma once
 
 #include <type_traits>

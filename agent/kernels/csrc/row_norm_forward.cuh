@@ -102,9 +102,9 @@ template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_streamed(const AddRowForward& args) {
     return launched(
         norm_streamed<kCentred, kSum, T, V>, unsigned(args.rows), kTileThreads, args.stream,
-        static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual),
-        args.weight, args.bias, sizeof(T) < sizeof(float) && args.param_dtype == kFloat32, static_cast<Pack<T, V>*>(args.y), static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.length / V,
-        1.0f / float(args.length), float(args.eps));
+        static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual), args.weight, args.bias,
+        sizeof(T) < sizeof(float) && args.param_dtype == kFloat32, static_cast<Pack<T, V>*>(args.y),
+        static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.length / V, 1.0f / float(args.length), float(args.eps));
 }
 
 // What holds rows of so many packs best, by times on an H200 and an H100.

@@ -262,6 +262,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
     }
     __syncthreads();
     await_earlier();
+    let_next_begin();  // it waits for this one's end, and finds no room until then
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
         sm90::give_registers<kLoaderRegisters>();

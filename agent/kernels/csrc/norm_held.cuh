@@ -78,7 +78,7 @@ __device__ __forceinline__ Moments block_moments(
 // Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs; such
 // lanes take kRows rows at once. kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the
 // parameters are asked for with the row; they take registers that more rows need, but of few or short rows nothing else
-// hides how long they are on their way. kWide: they are in float32 beside 16-bit elements, and come late.
+// hides how long they are on their way. kWide: they are in float32 beside 16-bit elements.
 template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false, bool kWide_ = false, int kRows_ = 1>
 struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
@@ -97,18 +97,24 @@ struct Held {
     }
 };
 
-// weight[at] and bias[at], stored as the elements; 1 and 0 where there are none.
-template <typename T, int V>
+// weight[at] and bias[at], stored as P; 1 and 0 where there are none.
+template <typename P, int V>
 struct Affine {
-    Pack<T, V> scale, shift;
+    Pack<P, V> scale, shift;
 
-    __device__ __forceinline__ void load(const void* weight, const void* bias, int at) {
-        scale = filled<T, V>(1.0f);
-        shift = filled<T, V>(0.0f);
-        if (weight != nullptr) scale = static_cast<const Pack<T, V>*>(weight)[at];
-        if (bias != nullptr) shift = static_cast<const Pack<T, V>*>(bias)[at];
+    __device__ __forceinline__ static Pack<P, V> loaded(const void* values, int at) {
+        if constexpr (sizeof(Pack<P, V>) > kVectorBytes) return parameter_pack<P, V>(values, at);
+        else return static_cast<const Pack<P, V>*>(values)[at];
     }
 
+    __device__ __forceinline__ void load(const void* weight, const void* bias, int at) {
+        scale = filled<P, V>(1.0f);
+        shift = filled<P, V>(0.0f);
+        if (weight != nullptr) scale = loaded(weight, at);
+        if (bias != nullptr) shift = loaded(bias, at);
+    }
+
+    template <typename T>
     __device__ __forceinline__ Pack<T, V> of(Pack<float, V> wide, float mean, float rstd) const {
         const Pack<float, V> scales = widened(scale), shifts = widened(shift);
         #pragma unroll
@@ -128,7 +134,7 @@ __device__ __forceinline__ Pack<T, V> of_wide(
         affine.load(weight, bias, at * (V / kEach) + k / kEach);
         Pack<float, kEach> some;
         memcpy(&some, &wide.v[k], sizeof some);
-        some = affine.of(some, mean, rstd);
+        some = affine.template of<float>(some, mean, rstd);
         memcpy(&wide.v[k], &some, sizeof some);
     }
     return narrowed<T>(wide);
@@ -203,7 +209,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         tile[i] = source.first(from[r], at);
         other[i] = source.second(from[r], at);
     });
-    Affine<T, V> affine[kPacks];
+    Affine<std::conditional_t<Hold::kWide, float, T>, V> affine[kPacks];
     if (Hold::kEarly) {
         each_pack<kPacks>(first, step, packs, [&](int u, int at) { affine[u].load(weight, bias, at); });
     }
@@ -250,11 +256,11 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     }
     each([&](int i, int r, int at) {
         const int u = i % kPacks;
-        if constexpr (Hold::kWide) {
+        if constexpr (Hold::kWide && !Hold::kEarly) {
             y[r * packs + at] = of_wide<T>(widened(kept[i]), mean[r], rstd[r], weight, bias, at);
         } else {
             if (!Hold::kEarly && r == 0) affine[u].load(weight, bias, at);
-            y[r * packs + at] = affine[u].of(widened(kept[i]), mean[r], rstd[r]);
+            y[r * packs + at] = affine[u].template of<T>(widened(kept[i]), mean[r], rstd[r]);
         }
     });
     if (rstds == nullptr || first != 0) return;

@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
                     return;
                 }
             }
-            y[at] = affine[u].of(wide, mean, rstd);
+            y[at] = affine[u].template of<T>(wide, mean, rstd);
         });
     }
     if (rstds != nullptr && threadIdx.x == 0) {
@@ -122,12 +122,16 @@ cudaError_t launch_forward(const AddRowForward& args) {
         }
     };
     if (sizeof(T) < sizeof(float) && args.param_dtype == kFloat32) {
-        // Parameters that take twice the registers: few instances, and they come late.
+        // Parameters that take twice the registers: fewer instances, and of more than few rows they come late.
         if constexpr (sizeof(T) < sizeof(float) && V == 1) {
             if (packs <= 4096) return held(Held<0, 8, 512, 1, false, true>{});
         } else if constexpr (sizeof(T) < sizeof(float)) {
             if (packs <= 32) return held(Held<16, 2, 256, 5, false, true>{});
+            if (args.rows * packs <= kFewPacks && packs <= kTileThreads) {
+                return held(Held<0, 1, kTileThreads, 1, true, true>{});
+            }
             if (packs <= 2048) return held(Held<0, 4, 512, 2, false, true>{});
+            if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1, false, true>{});
         }
     } else if constexpr (V == 1) {
         if (packs <= 4096) return held(Held<0, 8, 512, kSum && kCentred ? 1 : 2, true>{});

@@ -78,7 +78,7 @@ __device__ __forceinline__ Moments block_moments(
 // Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs; such
 // lanes take kRows rows at once. kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the
 // parameters are asked for with the row; they take registers that more rows need, but of few or short rows nothing else
-// hides how long they are on their way. kWide: they are in float32 beside 16-bit elements.
+// hides how long they are on their way. kWide: they are in float32 beside 16-bit elements, and come late.
 template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false, bool kWide_ = false, int kRows_ = 1>
 struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
@@ -97,24 +97,33 @@ struct Held {
     }
 };
 
-// weight[at] and bias[at], stored as P; 1 and 0 where there are none.
-template <typename P, int V>
+// weight[at] and bias[at]; 1 and 0 where there are none. Of packs of one element the parameters may be in float32 beside
+// 16-bit elements, which takes no more registers.
+template <typename T, int V>
 struct Affine {
-    Pack<P, V> scale, shift;
+    using Stored = std::conditional_t<V == 1, float, T>;
+    Pack<Stored, V> scale, shift;
 
-    __device__ __forceinline__ static Pack<P, V> loaded(const void* values, int at) {
-        if constexpr (sizeof(Pack<P, V>) > kVectorBytes) return parameter_pack<P, V>(values, at);
-        else return static_cast<const Pack<P, V>*>(values)[at];
-    }
-
+    // Parameters that are stored as P, which is T but of packs of one element.
+    template <typename P>
     __device__ __forceinline__ void load(const void* weight, const void* bias, int at) {
-        scale = filled<P, V>(1.0f);
-        shift = filled<P, V>(0.0f);
-        if (weight != nullptr) scale = loaded(weight, at);
-        if (bias != nullptr) shift = loaded(bias, at);
+        scale = filled<Stored, V>(1.0f);
+        shift = filled<Stored, V>(0.0f);
+        if constexpr (V == 1) {
+            if (weight != nullptr) scale = parameter_pack<P, V>(weight, at);
+            if (bias != nullptr) shift = parameter_pack<P, V>(bias, at);
+        } else {
+            if (weight != nullptr) scale = static_cast<const Pack<T, V>*>(weight)[at];
+            if (bias != nullptr) shift = static_cast<const Pack<T, V>*>(bias)[at];
+        }
     }
 
-    template <typename T>
+    // Whatever their type is.
+    __device__ __forceinline__ void load(Parameter weight, Parameter bias, int at) {
+        if constexpr (V > 1) load<T>(weight.values, bias.values, at);
+        else with_parameters<T>(weight.wide, [&](auto p) { load<decltype(p)>(weight.values, bias.values, at); });
+    }
+
     __device__ __forceinline__ Pack<T, V> of(Pack<float, V> wide, float mean, float rstd) const {
         const Pack<float, V> scales = widened(scale), shifts = widened(shift);
         #pragma unroll
@@ -126,15 +135,15 @@ struct Affine {
 // With parameters in float32 beside 16-bit elements, which take twice the registers: four at a time.
 template <typename T, int V>
 __device__ __forceinline__ Pack<T, V> of_wide(
-    Pack<float, V> wide, float mean, float rstd, const void* weight, const void* bias, int at) {
-    constexpr int kEach = V < kVector<float> ? V : kVector<float>;
+    Pack<float, V> wide, float mean, float rstd, Parameter weight, Parameter bias, int at) {
+    constexpr int kEach = kVector<float>;
     #pragma unroll
     for (int k = 0; k < V; k += kEach) {
         Affine<float, kEach> affine;
         affine.load(weight, bias, at * (V / kEach) + k / kEach);
         Pack<float, kEach> some;
         memcpy(&some, &wide.v[k], sizeof some);
-        some = affine.template of<float>(some, mean, rstd);
+        some = affine.of(some, mean, rstd);
         memcpy(&wide.v[k], &some, sizeof some);
     }
     return narrowed<T>(wide);
@@ -176,8 +185,8 @@ struct RowsOfSum {
 // RMSNorm has no bias; `added` is null where the source's kSum is false.
 template <typename Hold, bool kCentred, typename Source, typename T, int V>
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
-    const Source source, const void* weight, const void* bias, Pack<T, V>* __restrict__ y,
-    Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
+    const Source source, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
+    float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
@@ -185,7 +194,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     constexpr bool kMoments = Hold::kFew && kCentred && V > 1;
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
     __shared__ Moments of_warp[kMoments ? kMaxWarps : 1];
-    const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;  // the first
+    const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;  // the first; of fewer than 2^31, and a block's more
     const int step = int(Hold::step()), first = int(threadIdx.x - Hold::team() * Hold::step());
     const int64_t begin = int64_t{row} * packs;
     const auto is_there = [&](int r) { return Hold::kTeam == 0 || row + r < rows; };
@@ -198,7 +207,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
             if (at < packs && is_there(i / kPacks)) f(i, i / kPacks, at);
         }
     };
-    if (!kCentred) bias = nullptr;
+    if (!kCentred) bias.values = nullptr;
     y += begin;
     added += begin;
     typename Source::Parts from[kRows];
@@ -209,10 +218,14 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         tile[i] = source.first(from[r], at);
         other[i] = source.second(from[r], at);
     });
-    Affine<std::conditional_t<Hold::kWide, float, T>, V> affine[kPacks];
-    if (Hold::kEarly) {
-        each_pack<kPacks>(first, step, packs, [&](int u, int at) { affine[u].load(weight, bias, at); });
-    }
+    Affine<T, V> affine[kPacks];
+    const auto load = [&](auto parameter) {
+        each_pack<kPacks>(first, step, packs, [&](int u, int at) {
+            affine[u].template load<decltype(parameter)>(weight.values, bias.values, at);
+        });
+    };
+    if constexpr (Hold::kEarly && V > 1) load(T{});
+    else if constexpr (Hold::kEarly) with_parameters<T>(weight.wide, load);
     Pack<Kept, V> kept[kRows * kPacks];
     float sum[kRows] = {}, squares[kRows] = {}, mean[kRows] = {}, rstd[kRows];
     each([&](int i, int r, int at) {
@@ -256,11 +269,11 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     }
     each([&](int i, int r, int at) {
         const int u = i % kPacks;
-        if constexpr (Hold::kWide && !Hold::kEarly) {
+        if constexpr (Hold::kWide) {
             y[r * packs + at] = of_wide<T>(widened(kept[i]), mean[r], rstd[r], weight, bias, at);
         } else {
             if (!Hold::kEarly && r == 0) affine[u].load(weight, bias, at);
-            y[r * packs + at] = affine[u].template of<T>(widened(kept[i]), mean[r], rstd[r]);
+            y[r * packs + at] = affine[u].of(widened(kept[i]), mean[r], rstd[r]);
         }
     });
     if (rstds == nullptr || first != 0) return;
@@ -279,8 +292,8 @@ cudaError_t launch_held(const Source& source, Pack<T, V>* added, const Args& arg
     constexpr int64_t kEach = Hold::kTeams * Hold::kRows;
     const int64_t blocks = (args.rows + kEach - 1) / kEach;
     return launched(
-        norm_held<Hold, kCentred, Source, T, V>, unsigned(blocks), threads, args.stream, source, args.weight,
-        args.bias, static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd,
+        norm_held<Hold, kCentred, Source, T, V>, unsigned(blocks), threads, args.stream, source, weight_of(args),
+        bias_of(args), static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd,
         unsigned(args.rows), int(packs), 1.0f / float(args.length), float(args.eps));
 }
 

@@ -66,9 +66,9 @@ using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat16
 template <typename T, int V>
 constexpr bool kInTwos = V % 2 == 0 && sizeof(T) == sizeof(__half);
 
-// A pack as floats, and floats as a pack. By value: through a reference it would be loaded element by element.
+// A pack as floats, and floats as a pack. One in memory is copied first: it would be loaded element by element.
 template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> widened(Pack<T, V> pack) {
+__device__ __forceinline__ Pack<float, V> widened(const Pack<T, V>& pack) {
     Pack<float, V> wide;
     #pragma unroll
     for (int k = 0; k < V; k += kInTwos<T, V> ? 2 : 1) {
@@ -153,6 +153,9 @@ struct Parameter {
 
 template <typename Args>
 Parameter weight_of(const Args& args) { return {args.weight, args.param_dtype == kFloat32}; }
+
+template <typename Args>
+Parameter bias_of(const Args& args) { return {args.bias, args.param_dtype == kFloat32}; }
 
 // f(T{}) for the elements' dtype; the parameters' is that or float32.
 template <typename F>

@@ -54,7 +54,8 @@ struct RowGradient {
             dx.v[k] = rstd * (centred - normal[k] * with_normal);
         }
         if (own != nullptr) {
-            const Pack<float, V> more = widened(*own);
+            const Pack<T, V> stored = *own;
+            const Pack<float, V> more = widened(stored);
             #pragma unroll
             for (int k = 0; k < V; ++k) dx.v[k] += more.v[k];
         }

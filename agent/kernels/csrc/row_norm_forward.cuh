@@ -53,7 +53,7 @@ __device__ __forceinline__ Moments share_of_row(
 
 template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kTileThreads) norm_streamed(
-    const Pack<T, V>* x, const Pack<T, V>* residual, const void* weight, const void* bias, bool wide_parameters,
+    const Pack<T, V>* x, const Pack<T, V>* residual, Parameter weight, Parameter bias,
     Pack<T, V>* __restrict__ y, Pack<T, V>* added, float* __restrict__ means, float* __restrict__ rstds, int64_t packs,
     float share, float eps) {
     await_earlier();
@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     if (kCentred) mean += block_sum(mine.count * (mine.mean - mean), of_rest) * share;
     const float off = mine.mean - mean;
     const float rstd = rsqrtf(block_sum(mine.m2 + mine.count * off * off, of_variance) * share + eps);
-    if (!kCentred) bias = nullptr;
+    const bool in_float32 = V > 1 && sizeof(T) < sizeof(float) && weight.wide;
+    if (!kCentred) bias.values = nullptr;
     const Pack<T, V>* source = kSum ? added : x;
     const int64_t step = blockDim.x;
     for (int64_t first = threadIdx.x; first < packs; first += kWrittenPacks * step) {
@@ -79,17 +80,17 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
         Affine<T, V> affine[kWrittenPacks];
         each_pack<kWrittenPacks>(first, step, packs, [&](int u, int64_t at) {
             tile[u] = source[at];
-            if (!wide_parameters) affine[u].load(weight, bias, int(at));
+            if (!in_float32) affine[u].load(weight, bias, int(at));
         });
         each_pack<kWrittenPacks>(first, step, packs, [&](int u, int64_t at) {
             const Pack<float, V> wide = widened(tile[u]);
-            if constexpr (sizeof(T) < sizeof(float)) {
-                if (wide_parameters) {
+            if constexpr (V > 1 && sizeof(T) < sizeof(float)) {
+                if (in_float32) {
                     y[at] = of_wide<T>(wide, mean, rstd, weight, bias, int(at));
                     return;
                 }
             }
-            y[at] = affine[u].template of<T>(wide, mean, rstd);
+            y[at] = affine[u].of(wide, mean, rstd);
         });
     }
     if (rstds != nullptr && threadIdx.x == 0) {
@@ -102,9 +103,9 @@ template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_streamed(const AddRowForward& args) {
     return launched(
         norm_streamed<kCentred, kSum, T, V>, unsigned(args.rows), kTileThreads, args.stream,
-        static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual), args.weight, args.bias,
-        sizeof(T) < sizeof(float) && args.param_dtype == kFloat32, static_cast<Pack<T, V>*>(args.y),
-        static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.length / V, 1.0f / float(args.length), float(args.eps));
+        static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual),
+        weight_of(args), bias_of(args), static_cast<Pack<T, V>*>(args.y), static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.length / V,
+        1.0f / float(args.length), float(args.eps));
 }
 
 // What holds rows of so many packs best, by times on an H200 and an H100.
@@ -121,20 +122,14 @@ cudaError_t launch_forward(const AddRowForward& args) {
             return launch_held<decltype(hold), kCentred>(RowsOfOne<T, V>{x}, added, args);
         }
     };
-    if (sizeof(T) < sizeof(float) && args.param_dtype == kFloat32) {
-        // Parameters that take twice the registers: fewer instances, and of more than few rows they come late.
-        if constexpr (sizeof(T) < sizeof(float) && V == 1) {
-            if (packs <= 4096) return held(Held<0, 8, 512, 1, false, true>{});
-        } else if constexpr (sizeof(T) < sizeof(float)) {
-            if (packs <= 32) return held(Held<16, 2, 256, 5, false, true>{});
-            if (args.rows * packs <= kFewPacks && packs <= kTileThreads) {
-                return held(Held<0, 1, kTileThreads, 1, true, true>{});
-            }
-            if (packs <= 2048) return held(Held<0, 4, 512, 2, false, true>{});
-            if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1, false, true>{});
-        }
-    } else if constexpr (V == 1) {
+    if constexpr (V == 1) {
         if (packs <= 4096) return held(Held<0, 8, 512, kSum && kCentred ? 1 : 2, true>{});
+    } else if (sizeof(T) < sizeof(float) && args.param_dtype == kFloat32) {
+        // Parameters that take twice the registers: few instances, and they come late.
+        if constexpr (sizeof(T) < sizeof(float)) {
+            if (packs <= 32) return held(Held<16, 2, 256, 5, false, true>{});
+            if (packs <= 2048) return held(Held<0, 4, 512, 2, false, true>{});
+        }
     } else {
         // What does not fit into registers would be kept in memory, which costs more than fewer blocks or parameters that
         // come late.

@@ -71,14 +71,13 @@ cudaError_t launch(const Forward& args) {
     const auto held = [&](auto hold) {
         return launch_held<decltype(hold), kCentred>(rows, static_cast<Pack<T, V>*>(args.embedded), args);
     };
-    const int64_t packs = args.length / V;
-    if constexpr (sizeof(T) < sizeof(float)) {
-        constexpr int kPacks = V == 1 ? 8 : 4, kThreads = V == 1 ? 1024 : 512;
-        if (args.param_dtype == kFloat32) return held(Held<0, kPacks, kThreads, 1, false, true>{});
-    }
     if constexpr (V == 1) {
         return held(Held<0, 8, 1024, 1>{});
     } else {
+        const int64_t packs = args.length / V;
+        if constexpr (sizeof(T) < sizeof(float)) {
+            if (args.param_dtype == kFloat32) return held(Held<0, 4, 512, 2, false, true>{});
+        }
         if (packs <= 32) return held(Held<32, 1, 256, 8, true>{});
         if (packs <= 256) return held(Held<0, 1, 256, 8, true>{});
         return held(Held<0, 4, 512, 2>{});

@@ -5,7 +5,7 @@
 // small, of the other operand. It is 2^-25 at most, times the other's value, 2^14 at most: of n such products 2^-11 * sqrt(n) in
 // the root mean square, as far as what is lost has either sign.
 //
-// Where both operands are dense (split_sm90.cuh) it cannot show: a quarter of the products of each sum are 2^15 and more, and
+// Where both operands are dense (split_sm90.cuh, which says of how much that has to hold) it cannot show: a quarter of the products of each sum are 2^15 and more, and
 // what rounding a float sum at each of them costs, 2^-25.3 of it, is more. Else all tiles are looked at: where a row's sums, in the
 // root of their squares' mean, are not 2^26.5 times what all their products may have lost, the tile is computed anew. Elsewhere that
 // is at most 2^-26.5 of the row in this tile, below half of the 2^-25.3 that rounding the results to floats costs.
@@ -20,7 +20,6 @@ constexpr int kAnewThreads = 256;
 constexpr int kAnewWarps = kAnewThreads / 32;
 constexpr int kAnewDepth = 128;                        // that is added up by itself
 constexpr float kNeeded = 46341.0f * (1 << kMargin);  // 2^(26.5 - 11), of a row's largest factor
-constexpr float kLargestOf = 11.0f / 128.0f;           // 1 / sqrt(128), not above: what the largest of 128 says of their size
 static_assert(kTile == kSide);
 
 // Rows [first_row, first_row + rows) of a tile of y.
@@ -92,18 +91,20 @@ __device__ __forceinline__ bool is_lost(const Product& p, const Band& band, Anew
         const float factor = i < band.rows ? fmaxf(shared.factors[0][of_tile + i], shared.factors[1][of_tile + i]) : 0.0f;
         return factor > none ? factor * products : 0.0f;
     };
+    const auto columns = static_cast<float>(min(int64_t{kTile}, p.tiles.n - band.first_column));
+    const float share = 0.97f * rsqrtf(columns);  // what the largest says of the size of all: 1 / sqrt(columns), not above
     float largest[kRows];  // a quarter of the columns nearly always shows that the sums are large enough
     #pragma unroll
     for (int i = 0; i < kRows; ++i) largest[i] = sizes_of<32>(p, band, first + i).x;
     #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-        if (__any_sync(0xffffffffu, largest[i] * kLargestOf >= needed(first + i))) continue;
+        if (__any_sync(0xffffffffu, largest[i] * share >= needed(first + i))) continue;
         float2 sizes = sizes_of<kTile>(p, band, first + i);
         for (int lanes = 16; lanes > 0; lanes /= 2) {
             sizes.x = fmaxf(sizes.x, __shfl_xor_sync(0xffffffffu, sizes.x, lanes));
             sizes.y += __shfl_xor_sync(0xffffffffu, sizes.y, lanes);
         }
-        if (fmaxf(sizes.x * kLargestOf, sizes.y / kTile) < needed(first + i)) shared.lost = 1;
+        if (fmaxf(sizes.x * share, sizes.y / columns) < needed(first + i)) shared.lost = 1;
     }
     meet();
     return shared.lost != 0;
@@ -130,10 +131,10 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, AnewSha
     store_tile(p.out, all, p.tiles.m, p.tiles.n, p.y_part, band.batch, band.first_row, band.first_column, past);
 }
 
-// Behind the product. Ends at once where both operands are dense.
+// Behind the product. Ends at once where both operands are dense but for a few halves of stages.
 __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_constant__ Product p) {
     await_earlier();
-    if (__ldcg(p.plain.b.sparse) == 0) return;
+    if (!are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse))) return;
     __shared__ AnewShared shared;
     for (int number = blockIdx.x; number < p.cut.tiles; number += gridDim.x) {
         const Band band = band_of(p, number, 0, kTile);

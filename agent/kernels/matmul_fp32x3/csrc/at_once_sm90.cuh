@@ -54,6 +54,7 @@ __device__ __forceinline__ void split_share_of_a(const Operand& a, Packed& tile,
             __syncthreads();  // the one before has been stored
         }
         note_sparse(a, pack_as<kOnceThreads, false>(tile, a, at, v));
+        __syncthreads();
         store<kOnceThreads>(tile, a, block);
     }
 }
@@ -83,6 +84,7 @@ __device__ __forceinline__ void split_shares(const Product& p, Packed* tiles) {
         }
         __syncthreads();
         note_sparse(b, pack_as<kOnceThreads, !ALL>(tile, b, at, v));
+        __syncthreads();
         store<kOnceThreads>(tile, b, blockIdx.x);
     }
     sm90::all_stores_made();
@@ -202,7 +204,7 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     unscale(p, both, share.batch, at.column);
     finish_unit<ALL>(p, both, share.batch, at);
     store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
-    if (sm90::load_acquire(p.plain.b.sparse) != 0) hold_at_once(p);
+    if (are_sparse(p.plain.a, p.plain.b, sm90::load_acquire(p.plain.b.sparse))) hold_at_once(p);
 }
 
 template <bool ALL>

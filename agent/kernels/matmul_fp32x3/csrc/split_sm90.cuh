@@ -51,7 +51,7 @@ struct Operand {
     unsigned char* packed;
     int* exponents;              // of b, [batch, padded rows]
     int* largest;                // of b, [pieces, batch, padded rows]: the bits of the largest finite size
-    int* sparse;                 // behind b's, of both: not 0 where one has a half of a stage of a row that is not dense
+    int* sparse;                 // behind b's, of both: how many halves of a stage of a row are not dense
     int64_t piece, pieces;       // of depth
 
     // The depths that a row has, [begin_of(row), end_of(row)).
@@ -295,8 +295,9 @@ __device__ __forceinline__ bool is_sparse(const Operand& of, int64_t row, int64_
     return 8 * int64_t{large} < 5 * there;
 }
 
+// How many a thread notes: of the lanes that share a half the first.
 template <int THREADS>
-__device__ __forceinline__ bool has_sparse(const Operand& of, const Portion& at, const int (&large)[Eights<THREADS>::kCount]) {
+__device__ __forceinline__ int count_sparse(const Operand& of, const Portion& at, const int (&large)[Eights<THREADS>::kCount]) {
     constexpr int kCount = Eights<THREADS>::kCount;
     const Eights<THREADS> eights = {of.by_rows};
     const int64_t depth = at.stage * kDepth + eights.piece(0) / 4 * kHalf;
@@ -305,7 +306,7 @@ __device__ __forceinline__ bool has_sparse(const Operand& of, const Portion& at,
         #pragma unroll
         for (int i = 0; i < kCount; ++i) all += large[i];
         for (int lanes = Eights<THREADS>::kLanes; lanes < 32; lanes *= 2) all += __shfl_xor_sync(0xffffffffu, all, lanes);
-        return is_sparse(of, at.first_row + eights.row(0), depth, all);
+        return threadIdx.x % 32 < Eights<THREADS>::kLanes && is_sparse(of, at.first_row + eights.row(0), depth, all) ? 1 : 0;
     }
     unsigned bytes = 0;
     #pragma unroll
@@ -313,23 +314,31 @@ __device__ __forceinline__ bool has_sparse(const Operand& of, const Portion& at,
     bytes += __shfl_xor_sync(0xffffffffu, bytes, 1);
     bytes += __shfl_xor_sync(0xffffffffu, bytes, 2);
     constexpr unsigned kOfEach = 0x01010101u >> 8 * (4 - kCount);
-    if (((bytes + (128 - kDense) * kOfEach) & 128 * kOfEach) == 128 * kOfEach) return false;
-    bool sparse = false;
+    if (((bytes + (128 - kDense) * kOfEach) & 128 * kOfEach) == 128 * kOfEach || threadIdx.x % 4 != 0) return 0;
+    int sparse = 0;
     #pragma unroll 1
     for (int i = 0; i < kCount; ++i) {
-        sparse = sparse || is_sparse(of, at.first_row + eights.row(i), depth, static_cast<int>(bytes >> 8 * i & 0xff));
+        sparse += is_sparse(of, at.first_row + eights.row(i), depth, static_cast<int>(bytes >> 8 * i & 0xff)) ? 1 : 0;
     }
     return sparse;
 }
 
-// Of a block that has met, by all its threads.
-__device__ __forceinline__ void note_sparse(const Operand& of, bool sparse) {
-    if (__syncthreads_or(sparse) && threadIdx.x == 0) *of.sparse = 1;
+// Of a warp, by all its lanes.
+__device__ __forceinline__ void note_sparse(const Operand& of, int sparse) {
+    if (!__any_sync(0xffffffffu, sparse != 0)) return;
+    for (int lanes = 16; lanes > 0; lanes /= 2) sparse += __shfl_xor_sync(0xffffffffu, sparse, lanes);
+    if (threadIdx.x % 32 == 0) atomicAdd(of.sparse, sparse);
 }
 
-// Whether a row is not dense there.
+// Whether more than one in 64 of both operands' halves are not dense. Fewer are found in any operand by chance, most of
+// all where a length leaves a half one value: rows of which that is said among many dense ones are not looked at.
+__device__ __forceinline__ bool are_sparse(const Operand& a, const Operand& b, int found) {
+    return found * int64_t{64 * kHalf} > (a.batch * a.rows + b.batch * b.rows) * a.depth;
+}
+
+// Returns how many halves are not dense.
 template <int THREADS, bool DRAWN>
-__device__ __forceinline__ bool pack_as(Packed& tile, const Operand& of, const Portion& at,
+__device__ __forceinline__ int pack_as(Packed& tile, const Operand& of, const Portion& at,
                                         const float (&v)[Eights<THREADS>::kValues]) {
     const Eights<THREADS> eights = {of.by_rows};
     float largest[Eights<THREADS>::kCount];
@@ -342,7 +351,7 @@ __device__ __forceinline__ bool pack_as(Packed& tile, const Operand& of, const P
         put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
         large[i] = count_large<8>(v + i * 8, exponent, of.is_b);
     }
-    return has_sparse<THREADS>(of, at, large);
+    return count_sparse<THREADS>(of, at, large);
 }
 
 template <int THREADS>
@@ -377,8 +386,9 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split(const __grid_co
     }
     float v[Eights<kSplitThreads>::kValues];
     load<kSplitThreads>(v, of, at);
-    const bool sparse = of.drawn ? pack_as<kSplitThreads, true>(tile, of, at, v) : pack_as<kSplitThreads, false>(tile, of, at, v);
+    const int sparse = of.drawn ? pack_as<kSplitThreads, true>(tile, of, at, v) : pack_as<kSplitThreads, false>(tile, of, at, v);
     note_sparse(of, sparse);
+    __syncthreads();
     store<kSplitThreads>(tile, of, block);
 }
 

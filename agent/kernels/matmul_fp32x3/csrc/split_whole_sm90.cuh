@@ -66,10 +66,6 @@ __device__ __forceinline__ void note_rows(int* largest, const float (&v)[kOfLane
     }
 }
 
-__device__ __forceinline__ void note_sparse_warp(const Operand& of, bool sparse) {
-    if (__any_sync(0xffffffffu, sparse) && threadIdx.x % 32 == 0) *of.sparse = 1;
-}
-
 template <bool DRAWN>
 __device__ __forceinline__ void store_row(const Operand& of, const OfWarp& at, const float (&v)[kOfLane], int exponent,
                                           unsigned char* tile, int row, unsigned char* staged) {
@@ -86,7 +82,7 @@ __device__ __forceinline__ void store_row(const Operand& of, const OfWarp& at, c
             *reinterpret_cast<linear::Halves*>(to + kStagedBytes / 2) = lo;
         }
         const int large = count_large<kHalf>(v + half * kHalf, exponent, true);
-        note_sparse_warp(of, is_sparse(of, at.first_row + lane, at.depth + half * kHalf, large));
+        note_sparse(of, is_sparse(of, at.first_row + lane, at.depth + half * kHalf, large) ? 1 : 0);
         __syncwarp();
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -116,7 +112,7 @@ __device__ __forceinline__ void store_eights(const Operand& of, const OfWarp& at
         int large = count_large<8>(v + i, exponents[of_group], true);
         large += __shfl_xor_sync(0xffffffffu, large, 1);
         large += __shfl_xor_sync(0xffffffffu, large, 2);
-        note_sparse_warp(of, is_sparse(of, at.first_row + of_group, at.depth + lane % 8 / 4 * kHalf, large));
+        note_sparse(of, lane % 4 == 0 && is_sparse(of, at.first_row + of_group, at.depth + lane % 8 / 4 * kHalf, large) ? 1 : 0);
     }
 }
 

@@ -146,7 +146,7 @@ def test_nothing_to_compute() -> None:
 
 
 def test_the_file_for_one_architecture_holds_its_path() -> None:
-    marks = dict.fromkeys(("cumsum", "logsumexp", "softmax"), "this_cluster")
+    marks = dict.fromkeys(("cumsum", "logsumexp", "softmax"), "barrier.cluster")
     marks |= dict.fromkeys(("cross_entropy", "linear_cross_entropy", "masked_softmax"), "griddepcontrol")
     for name in sources.OWN_PATHS:
         portable, own = sources.candidate(name), sources.candidate(name, "90a")

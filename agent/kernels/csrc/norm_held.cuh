@@ -78,8 +78,7 @@ __device__ __forceinline__ Moments block_moments(
 // Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs; such
 // lanes take kRows rows at once. kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the
 // parameters are asked for with the row; they take registers that more rows need, but of few or short rows nothing else
-// hides how long they are on their way. kWide: they are in float32 beside 16-bit elements, and come late but for packs of
-// one element.
+// hides how long they are on their way. kWide: they are in float32 beside 16-bit elements, and come late.
 template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false, bool kWide_ = false, int kRows_ = 1>
 struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
@@ -225,8 +224,8 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
             affine[u].template load<decltype(parameter)>(weight.values, bias.values, at);
         });
     };
-    using Stored = std::conditional_t<Hold::kWide && V == 1, float, T>;
-    if constexpr (Hold::kEarly) load(Stored{});
+    if constexpr (Hold::kEarly && V > 1) load(T{});
+    else if constexpr (Hold::kEarly) with_parameters<T>(weight.wide, load);
     Pack<Kept, V> kept[kRows * kPacks];
     float sum[kRows] = {}, squares[kRows] = {}, mean[kRows] = {}, rstd[kRows];
     each([&](int i, int r, int at) {
@@ -270,7 +269,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     }
     each([&](int i, int r, int at) {
         const int u = i % kPacks;
-        if constexpr (Hold::kWide && V > 1) {
+        if constexpr (Hold::kWide) {
             y[r * packs + at] = of_wide<T>(widened(kept[i]), mean[r], rstd[r], weight, bias, at);
         } else {
             if (!Hold::kEarly && r == 0) affine[u].load(weight, bias, at);

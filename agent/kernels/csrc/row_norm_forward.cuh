@@ -123,11 +123,7 @@ cudaError_t launch_forward(const AddRowForward& args) {
         }
     };
     if constexpr (V == 1) {
-        constexpr int kBlocks = kSum && kCentred ? 1 : 2;
-        if (packs <= 4096 && sizeof(T) < sizeof(float) && args.param_dtype == kFloat32) {
-            if constexpr (sizeof(T) < sizeof(float)) return held(Held<0, 8, 512, kBlocks, true, true>{});
-        }
-        if (packs <= 4096) return held(Held<0, 8, 512, kBlocks, true>{});
+        if (packs <= 4096) return held(Held<0, 8, 512, kSum && kCentred ? 1 : 2, true>{});
     } else if (sizeof(T) < sizeof(float) && args.param_dtype == kFloat32) {
         // Parameters that take twice the registers: few instances, and they come late.
         if constexpr (sizeof(T) < sizeof(float)) {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from device_library import Array, Device, build_runtime
+from torch.nn import functional as F
 
 from agent.kernels import sources
 
@@ -98,6 +99,12 @@ def placed(device: Device, values: Array, dtype: str, offset: int) -> Array:
     room = device.empty(values.size + offset, dtype)[offset:]
     room[...] = values.astype(dtype).reshape(-1)
     return room.reshape(values.shape)
+
+
+def normed(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, centred: bool) -> torch.Tensor:
+    """torch's LayerNorm where that is centred, else its RMSNorm, of the last dimension."""
+    sizes = (x.shape[-1],)
+    return F.layer_norm(x, sizes, weight, bias) if centred else F.rms_norm(x, sizes, weight, 1e-5)
 
 
 class Kit:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from kernels.device.plain_library import NUMBERS, Kit, exact, placed, run
+from kernels.device.plain_library import NUMBERS, Kit, exact, normed, placed, run
 
 from agent.kernels import add_rows
 from agent.kernels.cross_entropy import operator as cross_entropy
@@ -13,7 +13,6 @@ from agent.kernels.rotary import operator as rotary
 EVERY = pytest.mark.parametrize("dtype", list(NUMBERS))
 OFFSET = pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
 LAST_BIT = 2.0**-24
-F = torch.nn.functional
 
 
 @EVERY
@@ -52,9 +51,7 @@ def test_norms_of_a_sum(centred: bool, count: int, length: int, offset: int, dty
     )  # fmt: skip
     np.testing.assert_array_equal(added, (x.astype("float32") + residual.astype("float32")).astype(dtype))
     truth, scale, shift = exact(added), exact(weight), None if bias is None else exact(bias)
-    wanted = (
-        F.layer_norm(truth, (length,), scale, shift) if centred else F.rms_norm(truth, (length,), scale, 1e-5)
-    )
+    wanted = normed(truth, scale, shift, centred)
     kit.close(y, wanted)
     partials = kit.floats(2 * count * length)
     run(

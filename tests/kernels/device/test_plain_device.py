@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from device_library import Array
-from kernels.device.plain_library import NUMBERS, TOLERANCE, Kit, exact, placed, run
+from kernels.device.plain_library import NUMBERS, TOLERANCE, Kit, exact, normed, placed, run
 
 from agent.kernels import rows
 from agent.kernels.gelu import operator as gelu
@@ -63,11 +63,7 @@ def test_batched_calls(centred: bool, count: int, length: int, dtype: str, offse
         x, weight, shift, y, of_mean, rstd, count, length, number, number, 1e-5, 0, 0,
     )  # fmt: skip
     truth, scale, offset_by = exact(x), exact(weight), exact(bias)
-    wanted = (
-        F.layer_norm(truth, (length,), scale, offset_by)
-        if centred
-        else F.rms_norm(truth, (length,), scale, 1e-5)
-    )
+    wanted = normed(truth, scale, offset_by, centred)
     kit.close(y, wanted)
     partials = kit.floats(2 * count * length)  # no more than a row of each for each row
     run(
@@ -102,9 +98,7 @@ def test_parameters_in_float32_beside_half_precision(
         x, weight, bias if centred else None, y, of_mean, rstd, *sizes, 1e-5, 0, 0,
     )  # fmt: skip
     truth, scale, shift = exact(x), exact(weight), exact(bias)
-    wanted = (
-        F.layer_norm(truth, (length,), scale, shift) if centred else F.rms_norm(truth, (length,), scale, 1e-5)
-    )
+    wanted = normed(truth, scale, shift, centred)
     kit.close(y, wanted)
     partials = kit.floats(2 * count * length)
     run(

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from agent.kernels.clock import in_a_row
 from agent.kernels.fusing.fuser import Example, arguments
-from agent.kernels.fusing.states import Numbers, put, taken
+from agent.kernels.fusing.states import Buffers, Numbers
 from agent.kernels.replaced import Gain
 
 RUNS, WARM, FEWEST, MOST, SECONDS = 3, 3, 5, 20, 2.0
@@ -39,7 +39,7 @@ def spans(model: nn.Module, example: Example) -> Spans:
     """
     args, kwargs = arguments(example)
     device = _device(pytree.tree_leaves((args, kwargs)))
-    numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), taken(model)
+    numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), Buffers.now(model)
     args, kwargs = pytree.tree_map_only(torch.Tensor, _copied, (args, kwargs))
     compiled = torch.compile(model, dynamic=False)
     wanted = [value for value in model.parameters() if value.requires_grad]
@@ -60,7 +60,7 @@ def spans(model: nn.Module, example: Example) -> Spans:
             return Spans(torch.cuda.get_device_name(device), alone, _median(step) if wanted else alone)
     finally:
         torch.compiler.reset()  # this model's code would count among those that are too many
-        put(model, buffers)
+        buffers.set()
         numbers.set()
 
 

@@ -12,42 +12,50 @@
 
 namespace kernelwright {
 
-constexpr int kSumLanes = 16;  // threads that add up the partial sums of a column
+constexpr int kSumColumns = 8;  // of the partial sums, that a block adds up: a sector of memory
+constexpr int kSumLanes = 32;   // threads for each of them
+constexpr int kSumUnder = 12;   // partial sums that a thread has under way
 constexpr int64_t kFewNormRows = 512;  // that go by one launch
 constexpr int64_t kFewSplit = 4;  // parts of such a row by which it takes two
 
-// Blocks of (kWarp columns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
+// Blocks of (kSumColumns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
 template <typename T>
-__global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
-    const float* partials, void* dweight, void* dbias, bool wide, int64_t parts, int64_t length) {
-    __shared__ float of_lane[kSumLanes][kWarp];
-    await_earlier();
+__global__ void __launch_bounds__(kSumColumns* kSumLanes) parameter_sums(
+    const float* partials, void* dweight, void* dbias, bool wide, int parts, int length) {
+    constexpr int kWarps = kSumColumns * kSumLanes / kWarp, kBeside = kWarp / kSumColumns;
+    __shared__ float of_warp[kWarps][kSumColumns];
     void* gradient = blockIdx.y == 0 ? dweight : dbias;
-    if (gradient == nullptr) return;
-    const int64_t column = int64_t(blockIdx.x) * kWarp + threadIdx.x;
+    const int column = int(blockIdx.x) * kSumColumns + int(threadIdx.x);
+    partials += int64_t{blockIdx.y} * parts * length + column;
+    await_earlier();
     float sum = 0.0f;
-    if (column < length) {
-        partials += blockIdx.y * parts * length + column;
-        #pragma unroll 8
-        for (int64_t part = threadIdx.y; part < parts; part += kSumLanes) sum += partials[part * length];
+    for (int first = int(threadIdx.y); first < parts; first += kSumUnder * kSumLanes) {
+        float taken[kSumUnder] = {};
+        each_pack<kSumUnder>(first, kSumLanes, column < length ? parts : 0, [&](int u, int part) {
+            taken[u] = partials[int64_t{part} * length];
+        });
+        #pragma unroll
+        for (const float one : taken) sum += one;
     }
-    of_lane[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y != 0 || column >= length) return;
     #pragma unroll
-    for (int lane = 1; lane < kSumLanes; ++lane) sum += of_lane[lane][threadIdx.x];
+    for (int offset = kSumColumns; offset < kWarp; offset *= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
+    if (threadIdx.y % kBeside == 0) of_warp[threadIdx.y / kBeside][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y != 0 || column >= length || gradient == nullptr) return;
+    #pragma unroll
+    for (int warp = 1; warp < kWarps; ++warp) sum += of_warp[warp][threadIdx.x];
     set_parameter<T>(gradient, wide, column, sum);
 }
 
 // Of `parts` rows of partial sums.
 template <typename T>
 cudaError_t launch_parameter_sums(const AddRowBackward& args, int64_t parts) {
-    const int64_t columns = (args.length + kWarp - 1) / kWarp;
+    const int64_t columns = (args.length + kSumColumns - 1) / kSumColumns;
     if (columns > kMaxGrid) return cudaErrorInvalidValue;
     return launched(
-        parameter_sums<T>, dim3(unsigned(columns), args.dbias == nullptr ? 1 : 2), dim3(kWarp, kSumLanes), args.stream,
-        static_cast<const float*>(args.workspace), args.dweight, args.dbias, args.param_dtype == kFloat32, parts,
-        args.length);
+        parameter_sums<T>, dim3(unsigned(columns), args.dbias == nullptr ? 1 : 2), dim3(kSumColumns, kSumLanes),
+        args.stream, static_cast<const float*>(args.workspace), args.dweight, args.dbias, args.param_dtype == kFloat32,
+        int(parts), int(args.length));
 }
 
 template <bool kCentred, bool kSum, typename T, int V>
@@ -63,8 +71,8 @@ cudaError_t launch_long(const AddRowBackward& args) {
 template <typename Team, bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_gradients(const AddRowBackward& args) {
     const auto plan = gradient_plan<Team, kCentred, kSum, T, V>(
-        args.rows, args.length / V, args.param_dtype == kFloat32, args.device);
-    if (plan.stages == 0) return launch_long<kCentred, kSum, T, V>(args);
+        args.rows, packs_of<Team, V>(args.length), args.param_dtype == kFloat32, args.device);
+    if (plan.stages == 0) return launch_long<kCentred, kSum, T, Team::kShifted ? 1 : V>(args);
     const cudaError_t done = launch_gradients_of<Team, kCentred, kSum, T, V>(args, plan);
     return done == cudaSuccess && wants_parameters(args) ? launch_parameter_sums<T>(args, plan.blocks) : done;
 }
@@ -82,7 +90,9 @@ cudaError_t launch_backward(const AddRowBackward& args) {
         return launch_few_rows<kCentred, kSum, T, V>(args);
     }
     if constexpr (V == 1) {
-        return by(Teams<0, 8, 640>{});
+        const bool on_packs = aligned(args.dy) && aligned(args.dadded) && aligned(args.added) && aligned(args.dx);
+        if (!on_packs) return launch_long<kCentred, kSum, T, 1>(args);
+        return launch_gradients<Teams<0, 2, 512, 1, true>, kCentred, kSum, T, kVector<T>>(args);
     } else {
         using Shortest = std::conditional_t<kCentred, Teams<16, 1, 768>, Teams<16, 1, 512, 2>>;
         if (packs <= 16) return by(Shortest{});

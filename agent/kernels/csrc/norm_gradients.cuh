@@ -18,6 +18,7 @@ namespace kernelwright {
 
 constexpr int kMostStages = 3;      // rows of a team in shared memory: the present one and those on their way
 constexpr int kMostBlocks = 2;      // on an SM
+constexpr int kLineBytes = 128;     // of the L2 cache
 constexpr int kStaticBytes = 2048;  // of an SM's shared memory, what a block takes besides its rows
 
 // Tensors are [rows, packs].
@@ -122,6 +123,16 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         return Team::kShifted ? (int64_t{of} * args.length - before) / V : int64_t{of} * packs;
     };
     const bool adds = kSum && args.own != nullptr;
+    if (threadIdx.x % (kLineBytes / sizeof(Pack<T, V>)) == 0) {
+        for (int stage = 0; stage < args.stages; ++stage) {
+            const int of = row - stage * stride;
+            each_pack<kPacks>(first, step, of >= 0 ? packs : 0, [&](int, int at) {
+                bring_near(args.dy + begin_of(of) + at);
+                bring_near(args.x + begin_of(of) + at);
+                if (adds) bring_near(args.own + begin_of(of) + at);
+            });
+        }
+    }
     await_earlier();
 
     const auto fetch = [&](int stage, int row) {
@@ -176,7 +187,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     int stage = 0, turn = 0;
     // All teams go on as long as the first has a row: they meet at barriers.
     for (; row + team >= 0; row -= stride) {
-        // By constants: a question for each number that there might be takes a tenth of the loop.
+        // By constants: of a number that comes with the call every one that there might be is asked for, in each row.
         static_assert(kMostStages == 3);
         args.stages == 3 ? copies_wait(2) : args.stages == 2 ? copies_wait(1) : copies_wait(0);
         ring.cut(stage);
@@ -274,7 +285,8 @@ GradientPlan gradient_plan(int64_t rows, int64_t packs, bool wide_weight, int64_
         of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin),
         of_device(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / Team::kBlocks) - kStaticBytes;
     const int64_t stage = (kSum ? 3 : 2) * Team::kPacks * Team::kThreads * int64_t{sizeof(Pack<T, V>)};
-    const int64_t table = sources == 1 && !Team::kShifted ? 0 : (kCentred ? 2 : 1) * sources * V * (packs + kTablePad) * int64_t{sizeof(float)};
+    const int64_t of_source = (kCentred ? 2 : 1) * V * (packs + kTablePad) * int64_t{sizeof(float)};
+    const int64_t table = sources == 1 && !Team::kShifted ? 0 : sources * of_source;
     const int64_t each = wide_weight ? V * int64_t{sizeof(float)} : int64_t{sizeof(Pack<T, V>)};
     const int64_t scales = kScaleApart<Team> ? Team::kPacks * Team::kThreads * each : 0;
     if (room < table) return plan;

@@ -11,8 +11,7 @@ namespace kernelwright {
 
 constexpr int kFewThreads = 512;
 constexpr int kLogWarp = 5;
-constexpr int kFewBytes = 64;    // of a row, that a block's columns are wide at the least: two sectors of memory
-constexpr int kLineBytes = 128;  // of the L2 cache
+constexpr int kFewBytes = 64;  // of a row, that a block's columns are wide at the least: two sectors of memory
 
 // What gradients of columns are made from.
 template <typename T, int V>
@@ -110,22 +109,9 @@ __device__ __forceinline__ void gradients_of_columns(
     }
     for (int offset = 1; offset < parts; offset *= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
     const int kind = output >= width * V ? 1 : 0;
-    const int at = begin * V + (output & (width * V - 1));
+    const int64_t at = int64_t{begin} * V + (output & (width * V - 1));
     void* gradient = kind == 0 ? args.dweight : args.dbias;
-    if (part == 0 && gradient != nullptr && at < packs * V) set_parameter<T>(gradient, args.weight.wide, at, sum);
-}
-
-// What is read of a row, by each thread that has the first pack of a line of the L2 cache.
-template <typename T, int V>
-__device__ __forceinline__ void bring_row_near(const ColumnArguments<T, V>& args, int row, const Pack<T, V>* dadded) {
-    constexpr int kLine = kLineBytes / int(sizeof(Pack<T, V>));
-    const int64_t begin = int64_t{row} * args.packs;
-    for (int at = int(threadIdx.x) * kLine; at < args.packs; at += int(blockDim.x) * kLine) {
-        bring_near(args.dy + begin + at);
-        bring_near(args.x + begin + at);
-        if (dadded != nullptr) bring_near(dadded + begin + at);
-        if (args.weight.values != nullptr) bring_near(static_cast<const Pack<T, V>*>(args.weight.values) + at);
-    }
+    if (part == 0 && gradient != nullptr && at < int64_t{packs} * V) set_parameter<T>(gradient, args.weight.wide, at, sum);
 }
 
 // Blocks for columns, of which there are `column_blocks`, and for rows; what takes longer first.
@@ -133,13 +119,11 @@ template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
     const ColumnArguments<T, V> args, const Pack<T, V>* dadded, Pack<T, V>* dx, int column_blocks, bool rows_first) {
     const int slab = int(blockIdx.x) - (rows_first ? args.rows : 0);
-    const bool has_columns = slab >= 0 && slab < column_blocks;
-    const int row = int(blockIdx.x) - (rows_first ? 0 : column_blocks);
-    if (!has_columns) bring_row_near(args, row, dadded);
     await_earlier();
-    if (has_columns) {
+    if (slab >= 0 && slab < column_blocks) {
         gradients_of_columns<kCentred, false>(args, slab, column_blocks, nullptr);
     } else if (dx != nullptr) {
+        const int row = int(blockIdx.x) - (rows_first ? 0 : column_blocks);
         with_parameters<T>(args.weight.wide, [&](auto parameter) {
             gradient_of_row<kCentred, kSum, decltype(parameter)>(
                 row, args.dy, dadded, args.x, args.weight.values, args.means, args.rstds, dx, args.packs, args.share);

@@ -14,7 +14,8 @@ constexpr int kPartPacks = kSplitPacks * kFewThreads;  // of a block
 
 // `sums` is [rows, slabs], a slab to a block.
 template <bool kCentred, typename T, int V>
-__global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_slabs(const ColumnArguments<T, V> args, RowSums* sums) {
+__global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_slabs(
+    const ColumnArguments<T, V> args, RowSums* sums) {
     await_earlier();
     gradients_of_columns<kCentred, true>(args, int(blockIdx.x), int(gridDim.x), sums);
 }
@@ -49,9 +50,10 @@ __global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_parts(
             all.with_normal += one.with_normal;
         }
         all = warps_sums<kCentred>(all, of_warp, 0, kFewThreads);
+        const float plain = all.plain * args.share, with_normal = all.with_normal * args.share;
         each_pack<kSplitPacks>(first, kFewThreads, end, [&](int u, int at) {
             dx[begin + at] = gradient.of_input(
-                dy_tile[u], x_tile[u], scale[u], adds ? &own[u] : nullptr, all.plain * args.share, all.with_normal * args.share);
+                dy_tile[u], x_tile[u], scale[u], adds ? &own[u] : nullptr, plain, with_normal);
         });
     });
 }

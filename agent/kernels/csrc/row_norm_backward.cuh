@@ -12,50 +12,42 @@
 
 namespace kernelwright {
 
-constexpr int kSumColumns = 8;  // of the partial sums, that a block adds up: a sector of memory
-constexpr int kSumLanes = 32;   // threads for each of them
-constexpr int kSumUnder = 12;   // partial sums that a thread has under way
+constexpr int kSumLanes = 16;  // threads that add up the partial sums of a column
 constexpr int64_t kFewNormRows = 512;  // that go by one launch
 constexpr int64_t kFewSplit = 4;  // parts of such a row by which it takes two
 
-// Blocks of (kSumColumns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
+// Blocks of (kWarp columns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
 template <typename T>
-__global__ void __launch_bounds__(kSumColumns* kSumLanes) parameter_sums(
-    const float* partials, void* dweight, void* dbias, bool wide, int parts, int length) {
-    constexpr int kWarps = kSumColumns * kSumLanes / kWarp, kBeside = kWarp / kSumColumns;
-    __shared__ float of_warp[kWarps][kSumColumns];
-    void* gradient = blockIdx.y == 0 ? dweight : dbias;
-    const int column = int(blockIdx.x) * kSumColumns + int(threadIdx.x);
-    partials += int64_t{blockIdx.y} * parts * length + column;
+__global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
+    const float* partials, void* dweight, void* dbias, bool wide, int64_t parts, int64_t length) {
+    __shared__ float of_lane[kSumLanes][kWarp];
     await_earlier();
+    void* gradient = blockIdx.y == 0 ? dweight : dbias;
+    if (gradient == nullptr) return;
+    const int64_t column = int64_t(blockIdx.x) * kWarp + threadIdx.x;
     float sum = 0.0f;
-    for (int first = int(threadIdx.y); first < parts; first += kSumUnder * kSumLanes) {
-        float taken[kSumUnder] = {};
-        each_pack<kSumUnder>(first, kSumLanes, column < length ? parts : 0, [&](int u, int part) {
-            taken[u] = partials[int64_t{part} * length];
-        });
-        #pragma unroll
-        for (const float one : taken) sum += one;
+    if (column < length) {
+        partials += blockIdx.y * parts * length + column;
+        #pragma unroll 8
+        for (int64_t part = threadIdx.y; part < parts; part += kSumLanes) sum += partials[part * length];
     }
-    #pragma unroll
-    for (int offset = kSumColumns; offset < kWarp; offset *= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
-    if (threadIdx.y % kBeside == 0) of_warp[threadIdx.y / kBeside][threadIdx.x] = sum;
+    of_lane[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
-    if (threadIdx.y != 0 || column >= length || gradient == nullptr) return;
+    if (threadIdx.y != 0 || column >= length) return;
     #pragma unroll
-    for (int warp = 1; warp < kWarps; ++warp) sum += of_warp[warp][threadIdx.x];
+    for (int lane = 1; lane < kSumLanes; ++lane) sum += of_lane[lane][threadIdx.x];
     set_parameter<T>(gradient, wide, column, sum);
 }
 
 // Of `parts` rows of partial sums.
 template <typename T>
 cudaError_t launch_parameter_sums(const AddRowBackward& args, int64_t parts) {
-    const int64_t columns = (args.length + kSumColumns - 1) / kSumColumns;
+    const int64_t columns = (args.length + kWarp - 1) / kWarp;
     if (columns > kMaxGrid) return cudaErrorInvalidValue;
     return launched(
-        parameter_sums<T>, dim3(unsigned(columns), args.dbias == nullptr ? 1 : 2), dim3(kSumColumns, kSumLanes),
-        args.stream, static_cast<const float*>(args.workspace), args.dweight, args.dbias, args.param_dtype == kFloat32,
-        int(parts), int(args.length));
+        parameter_sums<T>, dim3(unsigned(columns), args.dbias == nullptr ? 1 : 2), dim3(kWarp, kSumLanes), args.stream,
+        static_cast<const float*>(args.workspace), args.dweight, args.dbias, args.param_dtype == kFloat32, parts,
+        args.length);
 }
 
 template <bool kCentred, bool kSum, typename T, int V>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "../../csrc/norm_held.cuh"
-#include "table.cuh"
+#include "table_unsorted.cuh"
 
 namespace kernelwright::embedding_norm {
 

@@ -154,16 +154,7 @@ cudaError_t portable_forward_of(const Forward& f) {
 }
 
 inline cudaError_t portable_forward(const Forward& f) {
-#if KW_DTYPES & 1
-    if (f.dtype == kFloat32) return portable_forward_of<float>(f);
-#endif
-#if KW_DTYPES & 2
-    if (f.dtype == kFloat16) return portable_forward_of<__half>(f);
-#endif
-#if KW_DTYPES & 4
-    if (f.dtype == kBFloat16) return portable_forward_of<__nv_bfloat16>(f);
-#endif
-    return cudaErrorInvalidValue;
+    return with_dtype(f.dtype, [&](auto element) { return portable_forward_of<decltype(element)>(f); });
 }
 
 // ---- Backward
@@ -265,16 +256,7 @@ cudaError_t portable_backward_of(const Backward& b) {
 }
 
 inline cudaError_t portable_backward(const Backward& b) {
-#if KW_DTYPES & 1
-    if (b.dtype == kFloat32) return portable_backward_of<float>(b);
-#endif
-#if KW_DTYPES & 2
-    if (b.dtype == kFloat16) return portable_backward_of<__half>(b);
-#endif
-#if KW_DTYPES & 4
-    if (b.dtype == kBFloat16) return portable_backward_of<__nv_bfloat16>(b);
-#endif
-    return cudaErrorInvalidValue;
+    return with_dtype(b.dtype, [&](auto element) { return portable_backward_of<decltype(element)>(b); });
 }
 
 }  // namespace kernelwright::group_norm

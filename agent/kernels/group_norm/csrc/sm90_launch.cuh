@@ -130,21 +130,6 @@ cudaError_t backward_of(const Backward& b) {
     return launch_channels<T>(b, sums, {static_cast<int>(b.spatial), static_cast<int>(kPairBytes / sizeof(T)), share.chunks, 2});
 }
 
-// `run` of an element of the call's type.
-template <class Run>
-cudaError_t with_dtype(int64_t dtype, Run run) {
-#if KW_DTYPES & 1
-    if (dtype == kFloat32) return run(float{});
-#endif
-#if KW_DTYPES & 2
-    if (dtype == kFloat16) return run(__half{});
-#endif
-#if KW_DTYPES & 4
-    if (dtype == kBFloat16) return run(__nv_bfloat16{});
-#endif
-    return cudaErrorInvalidValue;
-}
-
 inline cudaError_t forward(const Forward& f) {
     return with_dtype(f.dtype, [&](auto element) { return forward_of<decltype(element)>(f); });
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "../../csrc/divisor.cuh"
 #include "../../csrc/element.cuh"
 #include "interface.h"
 
@@ -123,6 +124,11 @@ __device__ __noinline__ int64_t wide_quotient(int64_t a, int64_t b) { return a /
 __device__ __forceinline__ int64_t quotient(int64_t a, int64_t b) {
     if ((static_cast<uint64_t>(a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
     return wide_quotient(a, b);
+}
+
+// Of an index that is not below 0, by a number that the host knows.
+__device__ __forceinline__ int quotient(int a, const Divisor<int>& by) {
+    return static_cast<int>(by.of(static_cast<unsigned>(a)));
 }
 
 struct Split {

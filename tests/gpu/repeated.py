@@ -17,8 +17,8 @@ from agent.kernels import sources
 from agent.kernels.case import Case, Function
 from agent.kernels.sweep import grid
 
-ROUGHLY = 0.05
-"""Of the largest value: what is wrong here is wrong by much, and torch's own rounding differs."""
+ROUGHLY = 0.25
+"""Of the largest value: what is wrong here is wrong by much, and torch adds up 16-bit values coarsely."""
 CALLS = 2000
 
 
@@ -34,7 +34,8 @@ def differing(one: list[torch.Tensor], other: list[torch.Tensor]) -> str | None:
         if torch.equal(first, again) or (first.isnan() & again.isnan() | (first == again)).all():
             continue
         places = (first != again).reshape(-1).nonzero().reshape(-1)
-        return f"result {number}: {places.numel()} of {first.numel()} elements, the first at {int(places[0])}"
+        off = float((first.double() - again.double()).abs().nan_to_num().max())
+        return f"result {number}: {places.numel()} elements from {int(places[0])} on, by up to {off:.3g}"
     return None
 
 
@@ -43,9 +44,10 @@ def far(ours: list[torch.Tensor], native: list[torch.Tensor]) -> str | None:
     for number, (mine, theirs) in enumerate(zip(ours, native, strict=True)):
         if not theirs.is_floating_point():
             continue
-        error = float((mine - theirs).abs().max())
-        if not error <= ROUGHLY * float(theirs.abs().max()):
-            return f"result {number} is {error:.3g} off torch's {float(theirs.abs().max()):.3g}"
+        error = float((mine - theirs)[theirs.isfinite()].abs().max())
+        largest = float(theirs[theirs.isfinite()].abs().max())
+        if not error <= ROUGHLY * largest or not torch.equal(mine.isfinite(), theirs.isfinite()):
+            return f"result {number} is {error:.3g} off torch's {largest:.3g}, or elsewhere not finite"
     return None
 
 
@@ -86,7 +88,8 @@ def main() -> int:
         sys.stderr.write("no NVIDIA GPU answers here: this check needs one\n")
         return 3
     calls = rows = faulty = 0
-    for entry in entries(given.only):
+    for number, entry in enumerate(entries(given.only)):
+        sys.stderr.write(f"\r{number} {entry.name}"[:79] + " " * 8)
         try:
             made, wrong, said = watched(entry, given.seconds)
         except Exception as error:  # noqa: BLE001 - one row's failure is a line of the report

@@ -16,7 +16,7 @@ constexpr int64_t kMaxClusterRows = kMaxGrid / kWidestCluster;
 // Where the warps of a cluster leave what they have, in the shared memory of each of its blocks.
 template <typename State>
 struct Mailbox {
-    State of_warp[kWidestCluster * kMaxWarps];
+    alignas(2 * sizeof(uint64_t)) State of_warp[kWidestCluster * kMaxWarps];
     uint64_t all_came;
 };
 

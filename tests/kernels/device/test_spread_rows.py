@@ -1,4 +1,4 @@
-"""Rows that the blocks of a cluster take together, by way of PTX: their warps send each other what they have."""
+"""Rows that the blocks of a cluster take together, by way of PTX: warps send each other what they have."""
 
 from functools import cache
 

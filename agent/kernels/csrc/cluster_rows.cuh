@@ -31,7 +31,7 @@ struct Team {
     __device__ __forceinline__ static int thread() { return int(sm90::cluster_rank() * blockDim.x + threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blocks() * blockDim.x); }
 
-    // The first that a thread does which will merge such states.
+    // The first that a thread does which will merge such states: it needs nothing of earlier work, and so does not await it.
     template <typename State>
     __device__ __forceinline__ static void meet() {
         if (blocks() == 1) return;

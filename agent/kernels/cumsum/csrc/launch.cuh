@@ -219,62 +219,96 @@ inline bool takes_vectors(const Forward& args, int64_t vector) {
     return aligned(args.x) && aligned(args.y) && (args.inner == 1 ? args.length : args.inner) % vector == 0;
 }
 
-// How the registers of a block, or of a cluster's blocks, hold a length: in how many parts, and 0 where they do not.
+// How registers hold a length: in how many parts, and 0 where they do not.
 struct Held {
     int64_t parts, part;
     int width;  // packs of columns side by side
+    Across across;
+
+    // What the blocks of a grid tell each other, for `groups` rows or groups of columns, each of `columns`.
+    int64_t words(int64_t groups, int64_t columns) const { return across == kGrid ? groups * parts * columns : 0; }
 };
+
+// Parts of a grid: with more of them what each reads of the others is more than its own.
+constexpr int64_t kMostRowParts = 4096, kMostColumnParts = 512;
 
 template <int V>
 Held held_for(const Forward& args) {
-    const int64_t most = V > 1 && has_clusters(args.device) ? kMaxCluster : 1;
-    const auto in_parts = [&](int64_t length, int64_t of_block, int width) {
+    const int64_t cluster = V > 1 && has_clusters(args.device) ? kMaxCluster : 1;
+    const auto in_parts = [&](int64_t length, int64_t of_block, int width, int64_t most) {
         const int64_t parts = divided_up(length, of_block);
-        return parts > most ? Held{} : Held{parts, divided_up(length, parts), width};
+        const Across across = parts == 1 ? kAlone : parts <= cluster ? kCluster : kGrid;
+        return parts > (V > 1 ? most : 1) ? Held{} : Held{parts, divided_up(length, parts), width, across};
     };
     if (args.inner == 1) {
         const int64_t packs = args.length / V;
-        return packs >= kWarp * kOfWarp ? in_parts(packs, kReduceThreads * kRowPacks, 1) : Held{};
+        return packs >= kWarp * kOfWarp ? in_parts(packs, kReduceThreads * kRowPacks, 1, kMostRowParts) : Held{};
     }
     const auto rows_of = [](int width) { return kReduceThreads / width * kColumnPacks; };
     int width = V > 1 ? kHeldWidth : kWarp;
     while (width < kWarp && rows_of(2 * width) >= args.length) width *= 2;
     width = std::min(width, power_for(args.inner / V));
-    return 2 * args.length > rows_of(kWarp) ? in_parts(args.length, rows_of(width), width) : Held{};
+    return 2 * args.length > rows_of(kWarp) ? in_parts(args.length, rows_of(width), width, kMostColumnParts) : Held{};
+}
+
+// Rows, or groups of columns, that a block each takes, or several blocks.
+template <int V>
+int64_t groups_of(const Forward& args, const Held& held) {
+    return args.inner == 1 ? args.outer : args.outer * divided_up(args.inner / V, held.width);
+}
+
+__global__ void __launch_bounds__(kReduceThreads) clear(uint64_t* words, int64_t count) {
+    await_earlier();
+    const int64_t at = int64_t{blockIdx.x} * kReduceThreads + threadIdx.x;
+    if (at < count) words[at] = 0;
 }
 
 template <typename T, int V>
 cudaError_t launch_held(const Forward& args, const Held& held) {
     const int64_t packs = (args.inner == 1 ? args.length : args.inner) / V;
-    const int64_t blocks = args.outer * (args.inner == 1 ? 1 : divided_up(packs, held.width)) * held.parts;
+    const int64_t groups = groups_of<V>(args, held), blocks = groups * held.parts;
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* y = static_cast<Pack<T, V>*>(args.y);
+    auto* words = static_cast<uint64_t*>(args.workspace);
+    const unsigned cluster = held.across == kCluster ? unsigned(held.parts) : 1;
     const auto rows = [&](auto kernel) {
         const unsigned threads = block_for(held.part, kRowPacks);
         return launched_in_clusters(
-            kernel, unsigned(held.parts), unsigned(blocks), threads, args.stream, x, y, packs, held.part, held.parts,
+            kernel, cluster, unsigned(blocks), threads, args.stream, x, y, words, packs, held.part, held.parts,
             args.reverse != 0);
     };
     const auto columns = [&](auto kernel) {
         return launched_in_clusters(
-            kernel, unsigned(held.parts), unsigned(blocks), kReduceThreads, args.stream, x, y, args.length, packs,
-            held.part, held.parts, held.width, args.reverse != 0);
+            kernel, cluster, unsigned(blocks), kReduceThreads, args.stream, x, y, words, args.length, packs, held.part,
+            held.parts, held.width, args.reverse != 0);
     };
-#ifndef KW_PORTABLE_ONLY
     if constexpr (V > 1) {
-        if (held.parts > 1) {
-            return args.inner == 1 ? rows(held_rows<true, T, V>) : columns(held_columns<true, T, V>);
+        if (held.across == kGrid) {
+            const int64_t count = held.words(groups, args.inner == 1 ? 1 : held.width * V);
+            const cudaError_t status = launched(
+                clear, unsigned(divided_up(count, kReduceThreads)), kReduceThreads, args.stream, words, count);
+            if (status != cudaSuccess) return status;
+            return args.inner == 1 ? rows(held_rows<kGrid, T, V>) : columns(held_columns<kGrid, T, V>);
         }
-    }
+#ifndef KW_PORTABLE_ONLY
+        if (held.across == kCluster) {
+            return args.inner == 1 ? rows(held_rows<kCluster, T, V>) : columns(held_columns<kCluster, T, V>);
+        }
 #endif
-    return args.inner == 1 ? rows(held_rows<false, T, V>) : columns(held_columns<false, T, V>);
+    }
+    return args.inner == 1 ? rows(held_rows<kAlone, T, V>) : columns(held_columns<kAlone, T, V>);
 }
 
 inline int64_t forward_workspace(const Forward& args) {
     const auto of = [&](auto vector) {
         constexpr int V = decltype(vector)::value;
-        const int64_t splits = held_for<V>(args).parts > 0 ? 1 : shape_of<V>(args).splits;
+        const Held held = held_for<V>(args);
+        if (held.parts > 0) {
+            const int64_t columns = args.inner == 1 ? 1 : held.width * V;
+            return held.words(groups_of<V>(args, held), columns) * int64_t{sizeof(uint64_t)};
+        }
+        const int64_t splits = shape_of<V>(args).splits;
         return splits > 1 ? args.outer * splits * args.inner * int64_t{sizeof(Partial<SumOf>)} : 0;
     };
     using Four = std::integral_constant<int, kVector<float>>;

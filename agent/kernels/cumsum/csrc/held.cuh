@@ -12,15 +12,6 @@ namespace kernelwright::cumsum {
 
 constexpr int kRowPacks = 8;      // of a row in a thread's registers
 constexpr int kColumnPacks = 16;  // of columns, one below the other
-#ifndef ROW_MIN
-#define ROW_MIN 3
-#endif
-#ifndef ROW_AT
-#define ROW_AT 2
-#endif
-#ifndef COL_AT
-#define COL_AT 8
-#endif
 constexpr int kHeldWidth = 8;     // packs side by side, so that loads are of 128 bytes
 
 // How a length is shared out.
@@ -33,7 +24,10 @@ __device__ __forceinline__ void tell(uint64_t* to, float sum) {
     *reinterpret_cast<volatile uint64_t*>(to) = uint64_t{1} << 32 | __float_as_uint(sum);
 }
 
-// The sum of `count` words that are `step` apart, of which so many are asked for together.
+// How many of them a thread asks for at once. Of rows it reads one or two; with more the row itself has too few registers.
+constexpr int kRowsTold = 2, kColumnsTold = 8;
+
+// The sum of `count` words that are `step` apart.
 template <int kAtOnce>
 __device__ __forceinline__ float told(const uint64_t* from, int count, int64_t step) {
     const auto* words = reinterpret_cast<const volatile uint64_t*>(from);
@@ -73,7 +67,7 @@ __device__ __forceinline__ void take_cluster(const Part& mine, int parts, int co
 
 // Of up to the block's threads times kRowPacks packs of a row, those of a warp side by side.
 template <Across kAcross, typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? ROW_MIN : 2) held_rows(
+__global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? 4 : 2) held_rows(
     const Pack<T, V>* x, Pack<T, V>* y, uint64_t* words, int64_t packs, int64_t part, int parts, bool reverse) {
     await_earlier();
     __shared__ float of_warp[kWarps];
@@ -119,7 +113,7 @@ __global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? ROW_MIN : 2
         words += row * parts;
         if (threadIdx.x == kWarp - 1) tell(words + rank, sums);
         const int step = int(blockDim.x), here = rank - int(threadIdx.x);
-        carry += block_reduce<Sum>(told<ROW_AT>(words + threadIdx.x, (here + step - 1) / step, step), of_others);
+        carry += block_reduce<Sum>(told<kRowsTold>(words + threadIdx.x, (here + step - 1) / step, step), of_others);
     }
 #ifndef KW_PORTABLE_ONLY
     if constexpr (kAcross == kCluster) {
@@ -192,7 +186,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
         const int turns = kReduceThreads / columns, here = rank - turn;
         words += int64_t{group} * parts * columns + own;
         if (turn == 0) tell(words + int64_t{rank} * columns, of_block_at(own));
-        of_others[threadIdx.x] = told<COL_AT>(words + turn * columns, (here + turns - 1) / turns, turns * columns);
+        of_others[threadIdx.x] = told<kColumnsTold>(words + turn * columns, (here + turns - 1) / turns, turns * columns);
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < V; ++k) {

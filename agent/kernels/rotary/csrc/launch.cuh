@@ -65,8 +65,8 @@ struct alignas(std::min(int(sizeof(P)) * N, kVectorBytes)) Angles {
 // A function: inlined for every pair, what large angles need would be most of a kernel's code.
 __device__ __noinline__ float2 point_at(float angle) { return {cosf(angle), sinf(angle)}; }
 
-// What stays of a row is copied; else all that a thread needs is asked for before any of it is used. `first` is that of the
-// positions where angles are computed; `way` is -1 backwards, else 1.
+// All that a thread needs is asked for before any of it is used. `first` is that of the positions where angles are
+// computed; `way` is -1 backwards, else 1.
 template <bool kApart, bool kTables, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kThreads) turned(
     const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows,
@@ -77,27 +77,21 @@ __global__ void __launch_bounds__(kThreads) turned(
     const Index row = rows.items.of(at), item = at - row * rows.items.by;
     const bool stays = item >= rows.rotated, apart = kApart && !stays;
     const Index one = apart ? item : kHeld * item, other = one + (apart ? rows.rotated : 1);  // in the row
-    const Index from = rows.start_of(row), to = row * rows.packs, position = rows.position_of(row);
+    const Index from = rows.start_of(row), to = row * rows.packs;
+    // For what stays the first angle: a branch in front of these loads would wait for x.
+    const Index position = rows.position_of(row), place = stays ? 0 : kTables ? position * rows.rotated + item : item;
     await_earlier();
     if (at >= rows.total) return;
     Pack<T, V> held[kHeld];
-    const auto load = [&] {
-        held[0] = x[from + one];
-        if constexpr (kHeld == 2) held[1] = x[from + other];
-    };
+    held[0] = x[from + one];
+    if constexpr (kHeld == 2) held[1] = x[from + other];
     const auto store = [&] {
         y[to + one] = held[0];
         if constexpr (kHeld == 2) y[to + other] = held[1];
     };
-    if (stays) {
-        load();
-        return store();
-    }
-    const Index place = kTables ? position * rows.rotated + item : item;
-    const Angles<P, N> cosines = table[place];
-    Angles<P, N> sines;
+    Angles<P, N> cosines = table[place], sines;
     if constexpr (kTables) sines = sin[place];
-    load();
+    if (stays) return store();
     #pragma unroll
     for (int k = 0; k < N; ++k) {
         float2 point = {to_float(cosines.v[k]), kTables ? to_float(sines.v[k]) : 0.0f};

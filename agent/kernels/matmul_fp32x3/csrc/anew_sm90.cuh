@@ -131,10 +131,12 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, AnewSha
     store_tile(p.out, all, p.tiles.m, p.tiles.n, p.y_part, band.batch, band.first_row, band.first_column, past);
 }
 
-// Behind the product. Ends at once where both operands are dense but for a few halves of stages.
+// Behind the product. Ends at once where both operands are dense but for a few halves of stages, which is known before the product
+// begins: that ends before a block here has room, and what has to wait is the rest.
 __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_constant__ Product p) {
+    const bool sparse = are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse));
     await_earlier();
-    if (!are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse))) return;
+    if (!sparse) return;
     __shared__ AnewShared shared;
     for (int number = blockIdx.x; number < p.cut.tiles; number += gridDim.x) {
         const Band band = band_of(p, number, 0, kTile);

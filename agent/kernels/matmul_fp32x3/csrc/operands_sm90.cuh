@@ -2,7 +2,7 @@
 // and the launches.
 #pragma once
 
-#include "../../linear_fp32x3/csrc/operands_sm90.cuh"
+#include "../../linear_fp32x3/csrc/device_sm90.cuh"
 #include "anew_sm90.cuh"
 #include "at_once_sm90.cuh"
 #include "split_whole_sm90.cuh"

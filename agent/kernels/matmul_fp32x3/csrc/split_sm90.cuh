@@ -374,7 +374,7 @@ __device__ __forceinline__ void look_by_rows(const Operand& of, const float* mat
     const int64_t row = first + threadIdx.x % 32;
     float mine = 0.0f;
     if (row < of.rows) {
-        #pragma unroll 8
+        #pragma unroll 16
         for (int64_t i = max(begin, of.begin_of(row)) + warp; i < min(end, of.end_of(row)); i += kSplitThreads / 32) {
             mine = fmaxf(mine, linear::finite_size(matrix[row + i * of.depth_step]));
         }
@@ -393,7 +393,7 @@ __device__ __forceinline__ void look_by_depth(const Operand& of, const float* ma
         float mine = 0.0f;
         if (first + i < of.rows) {
             const float* row = matrix + (first + i) * of.row_step;
-            #pragma unroll 8
+            #pragma unroll 16
             for (int64_t at = max(begin, of.begin_of(first + i)) + threadIdx.x % 32; at < min(end, of.end_of(first + i)); at += 32) {
                 mine = fmaxf(mine, linear::finite_size(row[at * of.depth_step]));
             }

@@ -44,14 +44,15 @@ EXACT = 2.0**-20
 """hi * hi alone is 2^-12 off, without one of the cross terms 2^-13."""
 SIZES = [(1, 1, 1), (3, 130, 67), (1, 1, 256), (3, 130, 267), (129, 7, 320), (70, 264, 640), (1100, 140, 256)]
 """From a depth of 256 on fp32x3 takes the tensor cores."""
-EDITED = {"never anew": {"        matmul::store_tile(out, sums, p.m": "        y[0] = NAN;\n        if (p.m < 0) matmul::store_tile(out, sums, p.m"}}
+STORED = "        matmul::store_tile(out, sums, p.m"
+EDITED = {"never anew": {STORED: f"        y[0] = NAN;\n        if (p.m < 0) {STORED.strip()}"}}
 """The first of y is NaN where a tile would be computed anew."""
 BOTH = pytest.mark.parametrize("precision", list(PRECISIONS))
 
 
 @cache
 def built(precision: str = "fp32x3") -> Device:
-    """With both paths; for ieee the portable one alone, whose accesses are checked; "never anew": as EDITED."""
+    """With both paths; for ieee the portable one alone, whose accesses are checked. Others are EDITED."""
     portable = precision == "ieee"
     text = one_text([str(SOURCE)], STAND_IN)
     for old, new in EDITED.get(precision, {}).items():

@@ -1,4 +1,4 @@
-"""linear_fp32x3 and its fusion where small values count beside large ones that meet zeros, on the emulator."""
+"""linear_fp32x3 and its fusion where small values count beside large ones that meet zeros: the emulator."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,8 @@ def test_a_bias_is_added_to_what_is_computed_anew() -> None:
     x, weight = masked(31, 20, 140, 300, 2.0**40)
     bias = draw(33, 140)
     y = product(x, weight, bias)
-    np.testing.assert_allclose(y, x.astype("float64") @ weight.astype("float64").T + bias, rtol=1e-5, atol=1e-4)
+    wanted = x.astype("float64") @ weight.astype("float64").T + bias
+    np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["in x", "in the weight"])
@@ -93,7 +94,8 @@ ORDINARY: dict[str, Callable[[Array], Array]] = {
 
 
 @pytest.mark.parametrize(
-    ("of_x", "of_weight"), [*((kind, "normal") for kind in ORDINARY), *(("normal", kind) for kind in ORDINARY)]
+    ("of_x", "of_weight"),
+    [*((kind, "normal") for kind in ORDINARY), *(("normal", kind) for kind in ORDINARY)],
 )
 def test_ordinary_operands_are_not_computed_anew(of_x: str, of_weight: str) -> None:
     x, weight = ORDINARY[of_x](draw(41, 40, 1100)), ORDINARY[of_weight](draw(42, 150, 1100))
@@ -104,8 +106,8 @@ def test_ordinary_operands_are_not_computed_anew(of_x: str, of_weight: str) -> N
 
 
 def test_dense_operands_whose_sums_cancel_are_not_computed_anew() -> None:
-    """Nothing is lost there, however small they are."""
-    x, weight = 1 + np.float32(2.0**-12) * draw(44, 40, 1024), draw(45, 150, 1024)
+    """Hardly any of their values is small beside the others: nothing is lost, however small sums are."""
+    x, weight = 1 + np.float32(2.0**-10) * draw(44, 40, 1024), draw(45, 150, 1024)
     weight[:, 512:] = -weight[:, :512]
     y = product(x, weight, None, "never anew")
     assert np.isfinite(y).all()
@@ -122,7 +124,8 @@ def test_the_smallest_value_after_the_norm_keeps_to_the_errors_of_floats(width: 
     linear_bias, gamma, beta, bias = draw(48, n), draw(49, n), draw(50, n), draw(51, 3)
     out = built().empty((3, m))
     tensors = [placed(v) for v in (x, weight, linear_bias, gamma, beta, bias)]
-    run("least", operator.FORWARD, [*tensors, None, None, out], [m, n, k, n // width, 3, PRECISIONS["fp32x3"], 1e-5])
+    sizes = [m, n, k, n // width, 3, PRECISIONS["fp32x3"]]
+    run("least", operator.FORWARD, [*tensors, None, None, out], [*sizes, 1e-5])
 
     def least(y: Array) -> Array:
         norm, level = torch.tensor(gamma.astype(y.dtype)), torch.tensor(beta.astype(y.dtype))

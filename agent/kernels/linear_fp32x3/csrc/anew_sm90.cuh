@@ -1,8 +1,8 @@
 // The check behind the product: tiles of which a row may have lost too much are computed anew in float arithmetic
 // (matmul_fp32x3/csrc/anew.cuh).
 //
-// The product says how far a tile falls short of what would do if all its values were small, the splits how many are: what is lost
-// grows as the root of that number.
+// The product leaves the largest value of each row of a tile, the splits how many values of a row are small: what is lost grows as
+// the root of that number.
 #pragma once
 
 #include "product_sm90.cuh"
@@ -11,40 +11,74 @@ namespace kernelwright::linear {
 
 static_assert(kTile == kSide);
 
-// Whether a tile lost too much; by all threads of a block. `most` is theirs, for the most that are small of a row of x and of one of
-// the weight.
-__device__ __forceinline__ bool is_lost(const Product& p, const Tile& tile, float times, int64_t depth, int (&most)[2]) {
-    if (threadIdx.x < 2) most[threadIdx.x] = 0;
-    __syncthreads();
-    const int row = threadIdx.x % kTile, of = threadIdx.x / kTile;
-    const int* small = of == 0 ? p.x.small + int64_t{tile.of_x} * kTile : p.weight.small + int64_t{tile.of_weight} * kTile;
-    atomicMax(&most[of], __ldcg(small + row));
-    __syncthreads();
-    const float share = static_cast<float>(most[0] + most[1]) / (2.0f * static_cast<float>(depth));
-    return share > 0.0f && times * sqrtf(share) > 1.0f;
-}
+// Whether a row of a tile may have lost too much, by a warp. What the splits left is there before the product begins: it is loaded
+// before the wait for that.
+struct Judge {
+    static constexpr int kRows = kTile / 32;  // of a lane
+    float needed[kRows];
+    int64_t first;
+    float share;
 
-// Ends at once where no tile falls short.
+    __device__ __forceinline__ Judge(const Product& p, const Tile& tile)
+        : first(static_cast<int64_t>(tile.of_weight) * p.m_tiles() * kTile + tile.of_x * kTile),
+          share(matmul::share_of(static_cast<float>(min(kTile, p.n - tile.of_weight * kTile)))) {
+        const int lane = threadIdx.x % 32, of_x = tile.of_x * kTile + lane, of_weight = tile.of_weight * kTile + lane;
+        int exponents[kRows], small[kRows], least = kNothing, most = 0;
+        #pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            exponents[i] = __ldcg(p.x.exponents + of_x + 32 * i), small[i] = __ldcg(p.x.small + of_x + 32 * i);
+            least = min(least, __ldcg(p.weight.exponents + of_weight + 32 * i));  // that of the largest values
+            most = max(most, __ldcg(p.weight.small + of_weight + 32 * i));
+        }
+        for (int lanes = 16; lanes > 0; lanes /= 2) {
+            least = min(least, __shfl_xor_sync(0xffffffffu, least, lanes));
+            most = max(most, __shfl_xor_sync(0xffffffffu, most, lanes));
+        }
+        #pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            needed[i] = unscaled(matmul::needed_for(static_cast<float>(small[i] + most)), exponents[i] + least);
+        }
+    }
+
+    __device__ __forceinline__ bool finds(const Product& p) const {
+        bool is_lost = false;
+        #pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            is_lost = is_lost || __ldcg(p.sizes + first + threadIdx.x % 32 + 32 * i) * share < needed[i];
+        }
+        return __any_sync(0xffffffffu, is_lost);
+    }
+};
+
+// A warp judges each tile of the block; the block computes anew what is lost.
 template <class Finish>
 __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     linear_anew(const __grid_constant__ Product p, const matmul::Plain x, const matmul::Plain weight, const Finish finish) {
+    constexpr int kWarps = matmul::kAnewThreads / 32;
     union Shared {
         matmul::Slices slices;
         typename Finish::Shared finish;
     };
     __shared__ Shared shared;
-    __shared__ int most[2];
-    await_earlier();
-    if (__ldcg(p.short_of) == 0) return;
-    for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x) {
-        const float times = __int_as_float(__ldcg(p.short_of + 1 + number));
-        const Tile tile = tile_at(p, number);
-        if (times == 0.0f || !is_lost(p, tile, times, x.depth, most)) continue;
-        float sums[8][8] = {};
-        matmul::sum_anew(sums, shared.slices, x, weight, int64_t{tile.of_x} * kTile, int64_t{tile.of_weight} * kTile,
-                         [] { __syncthreads(); });
-        finish(p, sums, tile, shared.finish);
-        __syncthreads();
+    for (int first = blockIdx.x; first < p.tiles(); first += kWarps * gridDim.x) {
+        const int own = first + static_cast<int>(threadIdx.x / 32 * gridDim.x);
+        const bool has_one = own < p.tiles();
+        const Judge judge(p, tile_at(p, has_one ? own : first));
+        await_earlier();
+        __shared__ bool is_lost[kWarps];
+        const bool found = judge.finds(p);
+        if (threadIdx.x % 32 == 0) is_lost[threadIdx.x / 32] = has_one && found;
+        if (!__syncthreads_or(has_one && found)) continue;
+        for (int i = 0; i < kWarps; ++i) {
+            if (!is_lost[i]) continue;
+            const Tile tile = tile_at(p, first + i * static_cast<int>(gridDim.x));
+            float sums[8][8] = {};
+            matmul::sum_anew(sums, shared.slices, x, weight, int64_t{tile.of_x} * kTile, int64_t{tile.of_weight} * kTile,
+                             [] { __syncthreads(); });
+            finish(p, sums, tile, shared.finish);
+            __syncthreads();
+        }
+        __syncthreads();  // all have read what was found
     }
 }
 

@@ -12,32 +12,33 @@ namespace kernelwright::linear {
 // is below 1024.
 constexpr int kPromote = 1;
 
-inline int64_t marks_of(const Forward& args) { return 1 + ceil_div(args.m, kTile) * ceil_div(args.n, kTile); }
+inline int64_t sizes_bytes(const Forward& args) {
+    return on_256_bytes(ceil_div(args.n, kTile) * padded_rows(args.m) * int64_t{sizeof(float)});
+}
 
 inline int64_t operands_bytes(const Forward& args) {
     const int64_t stages = stages_of(args.k, kPromote);
-    const int64_t marks = on_256_bytes(marks_of(args) * int64_t{sizeof(int)});
-    return marks + packed_bytes(args.m, stages) + (args.packed == nullptr ? packed_bytes(args.n, stages) : 0);
+    return sizes_bytes(args) + packed_bytes(args.m, stages) + (args.packed == nullptr ? packed_bytes(args.n, stages) : 0);
 }
 
 // x * weight^T + bias of `args`, each tile of it given to `finish`.
 template <class Finish>
 cudaError_t with_operands(const Forward& args, const Finish& finish) {
-    const int64_t stages = stages_of(args.k, kPromote), marks = marks_of(args);
-    if (marks > kMostBlocks || std::max(args.m, args.n) > kMostBlocks - kTile) return cudaErrorInvalidValue;
-    auto* workspace = static_cast<unsigned char*>(args.workspace);
-    auto* short_of = reinterpret_cast<int*>(workspace);
-    workspace += on_256_bytes(marks * int64_t{sizeof(int)});
+    const int64_t stages = stages_of(args.k, kPromote);
+    if (ceil_div(args.m, kTile) * ceil_div(args.n, kTile) > kMostBlocks || std::max(args.m, args.n) > kMostBlocks - kTile)
+        return cudaErrorInvalidValue;
+    auto* sizes = static_cast<unsigned char*>(args.workspace);
+    auto* workspace = sizes + sizes_bytes(args);
     const Packed x = packed_at(workspace, args.m, stages);
     const void* split_here = workspace + packed_bytes(args.m, stages);
     const Packed weight = packed_at(args.packed == nullptr ? split_here : args.packed, args.n, stages);
-    const int64_t rows = args.packed == nullptr ? args.n : 0;
-    cudaError_t error = split(rows_of(args.x, args.m, args.k, x), rows_of(args.weight, rows, args.k, weight), args.k, stages, short_of, marks,
-                              args.stream);
+    const Rows of_x = rows_of(args.x, args.m, args.k, x);
+    const Rows of_weight = rows_of(args.weight, args.packed == nullptr ? args.n : 0, args.k, weight);
+    cudaError_t error = split(of_x, of_weight, args.k, stages, args.stream);
     if (error != cudaSuccess) return error;
     const int sms = attribute(cudaDevAttrMultiProcessorCount, args.device);
     const Product p = {x, weight, args.bias, static_cast<int>(args.m), static_cast<int>(args.n), static_cast<int>(stages),
-                       matmul::needed_at(args.k), short_of};
+                       reinterpret_cast<float*>(sizes)};
     error = multiply<kPromote>(p, finish, sms, args.stream);
     return error == cudaSuccess ? compute_anew(p, args, finish.anew(), sms, args.stream) : error;
 }

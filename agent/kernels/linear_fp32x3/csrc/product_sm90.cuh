@@ -34,8 +34,7 @@ struct Product {
     const float* bias;  // [n], or null
     int m, n;           // of y
     int stages;         // of K; a multiple of PROMOTE
-    float needed;       // what a row's sums have to be if all values are small (matmul_fp32x3/csrc/anew.cuh)
-    int* short_of;      // whether a tile is short of that, and by how much each is (`shortfall`), the bits of a float; 0 before
+    float* sizes;       // [n_tiles, m_tiles * 128], of each row of a tile the largest value's, for the check behind the product
 
     __host__ __device__ int m_tiles() const { return (m + kTile - 1) / kTile; }
     __host__ __device__ int n_tiles() const { return (n + kTile - 1) / kTile; }
@@ -175,42 +174,18 @@ __device__ __forceinline__ float row_largest(float mine) {
     return fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, 2));
 }
 
-// How many times larger a row of these values, of so many columns, would have to be for what it may have lost not to show if all
-// values that its sums are made of keep fewer than 22 bits; 0 where it is that large. Asked by all lanes of a warp.
-__device__ __forceinline__ float shortfall(const Product& p, const float (&values)[64], const Exponents& exponents, int columns) {
-    int least = kNothing;  // of the columns' exponents: that of the largest
-    float sizes[2] = {0.0f, 0.0f}, needed[2];
-    #pragma unroll
-    for (int j = 0; j < 16; ++j) {
-        const int2 two = *reinterpret_cast<const int2*>(exponents.columns + 8 * j);
-        least = min(least, min(two.x, two.y));
-    }
-    least = min(least, __shfl_xor_sync(0xffffffffu, least, 1));
-    least = min(least, __shfl_xor_sync(0xffffffffu, least, 2));
+// Leaves what the check behind the product looks at. Without a branch: where lanes part, the compiler takes the descriptors of the
+// whole loop out of uniform registers, which costs a sixth.
+__device__ __forceinline__ void note_sizes(const Product& p, const float (&values)[64], const Place& at, int of_weight) {
+    float sizes[2] = {0.0f, 0.0f};
     #pragma unroll
     for (int i = 0; i < 64; ++i) sizes[i / 2 % 2] = fmaxf(sizes[i / 2 % 2], fabsf(values[i]));
-    const float share = matmul::share_of(static_cast<float>(columns));
-    bool is_small = false;
+    float* to = p.sizes + static_cast<int64_t>(of_weight) * p.m_tiles() * kTile + at.row;
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        needed[half] = unscaled(p.needed, exponents.rows[8 * half] + least);
-        sizes[half] = row_largest(sizes[half]) * share;
-        is_small = is_small || sizes[half] < needed[half];
+        sizes[half] = row_largest(sizes[half]);
+        if (threadIdx.x % 4 == 0) to[8 * half] = sizes[half];
     }
-    if (!__any_sync(0xffffffffu, is_small)) return 0.0f;
-    // The mean of all sizes may say more than the largest.
-    float totals[2] = {0.0f, 0.0f};
-    #pragma unroll
-    for (int i = 0; i < 64; ++i) totals[i / 2 % 2] += fabsf(values[i]);
-    float most = 0.0f;
-    #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        totals[half] += __shfl_xor_sync(0xffffffffu, totals[half], 1);
-        totals[half] += __shfl_xor_sync(0xffffffffu, totals[half], 2);
-        const float size = fmaxf(sizes[half], totals[half] / static_cast<float>(columns));
-        if (size < needed[half]) most = fmaxf(most, needed[half] / size);
-    }
-    return most;
 }
 
 __device__ __forceinline__ void add_bias(const Product& p, float (&values)[64], int first_column) {
@@ -295,11 +270,7 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
         const Exponents exponents = exponents_at(ring.exponents_of(taken), place_of(group * 64, 0));
         const Place at = place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
         unscale(sum, exponents);
-        const float times = shortfall(p, sum, exponents, min(kTile, p.n - tile.of_weight * kTile));
-        if (times > 0.0f) {
-            atomicExch(p.short_of, 1);
-            atomicMax(p.short_of + 1 + number, __float_as_int(times));
-        }
+        note_sizes(p, sum, at, tile.of_weight);
         add_bias(p, sum, at.column);
         finish(p, sum, at, tile.of_weight);
     }

@@ -77,12 +77,9 @@ __device__ __forceinline__ void split_row(const Rows& of, int64_t row, int64_t k
     of.packed.small[row] = small;
 }
 
-// x's rows, then the weight's; zeros for the kernel behind.
-__global__ void __launch_bounds__(kSplitThreads) linear_split(const Rows x, const Rows weight, int64_t k, int stages, int* zeroed,
-                                                              int64_t zeros) {
+// x's rows, then the weight's.
+__global__ void __launch_bounds__(kSplitThreads) linear_split(const Rows x, const Rows weight, int64_t k, int stages) {
     await_earlier();
-    const int64_t thread = static_cast<int64_t>(blockIdx.x) * kSplitThreads + threadIdx.x;
-    for (int64_t i = thread; i < zeros; i += static_cast<int64_t>(gridDim.x) * kSplitThreads) zeroed[i] = 0;
     if (blockIdx.x < x.blocks()) {
         split_row<false>(x, blockIdx.x, k, stages);
     } else {
@@ -90,10 +87,10 @@ __global__ void __launch_bounds__(kSplitThreads) linear_split(const Rows x, cons
     }
 }
 
-inline cudaError_t split(const Rows& x, const Rows& weight, int64_t k, int64_t stages, int* zeroed, int64_t zeros, cudaStream_t stream) {
+inline cudaError_t split(const Rows& x, const Rows& weight, int64_t k, int64_t stages, cudaStream_t stream) {
     const int64_t blocks = x.blocks() + weight.blocks();
     if (blocks > kMostBlocks || stages > kMostBlocks) return cudaErrorInvalidValue;
-    return launched(linear_split, static_cast<unsigned>(blocks), kSplitThreads, stream, x, weight, k, static_cast<int>(stages), zeroed, zeros);
+    return launched(linear_split, static_cast<unsigned>(blocks), kSplitThreads, stream, x, weight, k, static_cast<int>(stages));
 }
 
 }  // namespace kernelwright::linear

@@ -160,10 +160,10 @@ struct Packed {
 // scale, 2^-7 in b: any such two of a and b then have a quarter of their depth in common. How many of eight do, by their hi.
 __device__ __forceinline__ int count_large(const linear::Halves& hi, bool is_b) {
     const __half2 least = __float2half2_rn(is_b ? 128.0f : 256.0f);
-    __half2 large = __float2half2_rn(0.0f);
+    __half2 large = __float2half2_rn(1024.0f);  // whose last bits count
     #pragma unroll
     for (int i = 0; i < 8; i += 2) large = __hadd2(large, __hge2(__habs2(__halves2half2(hi.v[i], hi.v[i + 1])), least));
-    return __half2int_rn(__hadd(__low2half(large), __high2half(large)));
+    return (__half_as_ushort(__low2half(large)) & 0xf) + (__half_as_ushort(__high2half(large)) & 0xf);
 }
 
 // Eight values of a row of the tile, in their places; how many are large.

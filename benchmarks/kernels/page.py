@@ -7,7 +7,7 @@ Of each part the last run counts that is among the files, in the order given.
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from statistics import geometric_mean
@@ -64,22 +64,33 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 def errors(lines: list[Line]) -> list[str]:
     """The worst depth of each family of operands."""
+    return _worst(lines, {"fp32x3": "torch", "fp32x4": "torch"})
+
+
+def linear_errors(lines: list[Line]) -> list[str]:
+    """The same of linear layers."""
+    return _worst(lines, {"linear": "torch", "fused": "torch_fused"})
+
+
+def _worst(lines: list[Line], sides: Mapping[str, str]) -> list[str]:
+    """Of each side over that of torch's beside it."""
     families: dict[str, list[Line]] = {}
     for line in lines:
         families.setdefault(line["family"], []).append(line)
     rows = []
     for family, each in families.items():
         row: list[object] = [family]
-        for precision in ("fp32x3", "fp32x4"):
-            worst = max(each, key=lambda line: _over(line, precision))
-            row += [f"{_over(worst, precision):.2f}", _size(worst["mnk"])]
+        for side, native in sides.items():
+            times = [_over(line[side], line[native]) for line in each]
+            worst = times.index(max(times))
+            row += [f"{times[worst]:.2f}", _size(each[worst]["mnk"])]
         rows.append(row)
-    return table(("operands", "fp32x3", "at m x n x k", "fp32x4", "at"), rows)
+    first, second = sides
+    return table(("operands", first, "at m x n x k", second, "at"), rows)
 
 
-def _over(line: Line, precision: str) -> float:
-    """Over SGEMM's; 1 where both are exact."""
-    ours, torchs = line[precision], line["torch"]
+def _over(ours: float, torchs: float) -> float:
+    """1 where both are exact."""
     if ours == torchs:
         return 1.0
     return float("inf") if torchs == 0 else float(ours / torchs)
@@ -141,6 +152,10 @@ def convolutions(lines: list[Line]) -> list[str]:
 
 RENDERED = {
     "errors": ("Root mean square errors over SGEMM's, the worst depth of each kind of operands", errors),
+    "linear_errors": (
+        "The same of linear layers, alone and before a norm and the minimum",
+        linear_errors,
+    ),
     "times": ("Products, in ms", products),
     "triangular": ("Triangular operands, in ms; torch multiplies them whole", triangular),
     "tuned": ("Convolutions, in ms, beside the best of cuDNN's algorithms", convolutions),

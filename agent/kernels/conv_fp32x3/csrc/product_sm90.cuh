@@ -48,6 +48,10 @@ struct Conv {
     matmul::Schedule cut;
     float* partial;               // what parts of streamed tiles have
     int* ended;
+    int* largest;                 // [tile of pixels, group][kGatherers]: the bits of what each of these threads found
+    int* lost;                    // how many tiles of kTile features may have lost too much, and their list
+    int* list;
+    const int* sparse;            // how many halves of stages of the weight's rows are not dense
 
     __host__ __device__ int of_group() const { return (shape.features + kTile - 1) / kTile; }  // packed tiles
 };
@@ -75,6 +79,29 @@ __device__ __forceinline__ void load_weight(const Conv& p, const Place& place, i
     matrix::bulk_load(to + kBytes, from + kHalfBytes, kBytes, full);
 }
 
+// What a pixel's window has at kOfThread neighbours in depth.
+__device__ __forceinline__ void gather(float (&v)[kOfThread], const float* window, unsigned mask, const Tap* from) {
+    const auto* taps = reinterpret_cast<const int4*>(from);
+    #pragma unroll
+    for (int j = 0; j < kOfThread; j += 2) {
+        const int4 two = __ldg(taps + j / 2);
+        const unsigned needed = two.y, next_needed = two.w;
+        v[j] = (mask & needed) == needed ? __ldg(window + two.x) : 0.0f;
+        v[j + 1] = (mask & next_needed) == next_needed ? __ldg(window + two.z) : 0.0f;
+    }
+}
+
+// Of a unit, for the kernel behind: one tile of features says it for all, and of streamed stages each block what it has.
+__device__ __forceinline__ void note_largest(const Conv& p, const matmul::Unit& unit, const Place& place, int thread, float largest) {
+    if (place.features > 0) return;
+    int* to = p.largest + (static_cast<int64_t>(place.pixels) * p.shape.groups + place.group) * kGatherers + thread;
+    if (unit.tile < p.cut.streamed) {
+        atomicMax(to, __float_as_int(largest));
+    } else {
+        *to = __float_as_int(largest);
+    }
+}
+
 // The threads that fill the ring: one for each half of a row of the tile.
 template <int FEATURES>
 __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& ring, int thread) {
@@ -88,18 +115,14 @@ __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& 
         const int pixel_number = place.pixels * kTile + row;
         const Pixel pixel = pixel_at(p.shape, pixel_number);
         const float* window = p.x + pixel.first + place.group * p.shape.group_values();
+        float largest = 0.0f;
         for (int i = unit.begin; i < unit.end; ++i, turn.next(kStages)) {
             unsigned char* to = ring.stages + turn.stage * Layout<FEATURES>::kStageBytes;
-            const auto* taps = reinterpret_cast<const int4*>(p.taps + i * kDepth + first);
             float v[kOfThread];
-            #pragma unroll
-            for (int j = 0; j < kOfThread; j += 2) {
-                const int4 two = __ldg(taps + j / 2);
-                const unsigned needed = two.y, next_needed = two.w;
-                v[j] = (pixel.mask & needed) == needed ? __ldg(window + two.x) : 0.0f;
-                v[j + 1] = (pixel.mask & next_needed) == next_needed ? __ldg(window + two.z) : 0.0f;
-            }
-            const int exponent = matmul::exponent_for(matmul::largest_of<kOfThread>(v));
+            gather(v, window, pixel.mask, p.taps + i * kDepth + first);
+            const float of_half = matmul::largest_of<kOfThread>(v);
+            largest = fmaxf(largest, of_half);
+            const int exponent = matmul::exponent_for(of_half);
             const float scale = matmul::scale_of(exponent);
             matrix::barrier_wait(ring.free + turn.stage, turn.parity);
             if (thread == 0) load_weight<FEATURES>(p, place, i, to + kOperandBytes, ring.full + turn.stage);
@@ -116,6 +139,7 @@ __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& 
             __syncwarp();
             matrix::barrier_arrive(ring.full + turn.stage);
         }
+        note_largest(p, unit, place, thread, largest);
     }
 }
 
@@ -278,6 +302,8 @@ __global__ void __launch_bounds__(kThreads, 1) conv_fp32x3(const __grid_constant
         matrix::barriers_made();
     }
     __syncthreads();
+    await_earlier();
+    let_next_begin();  // it waits for this one's end
     const int group = threadIdx.x / 128;
     if (group < kConsumers) {
         sm90::take_registers<kConsumerRegisters>();
@@ -296,8 +322,7 @@ cudaError_t multiply(const Conv& p, unsigned blocks, cudaStream_t stream) {
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    Layout<FEATURES>::kSharedBytes);
     if (error != cudaSuccess) return error;
-    kernel<<<blocks, kThreads, Layout<FEATURES>::kSharedBytes, stream>>>(p);
-    return cudaGetLastError();
+    return launched_with(kernel, blocks, kThreads, Layout<FEATURES>::kSharedBytes, stream, p);
 }
 
 }  // namespace kernelwright::conv

@@ -37,8 +37,8 @@ EDITED = {
     "never twice": {"if (lost) p.list": "if (lost) p.y[0] = NAN; if (false) p.list"},
     "never anew": {"if (__syncthreads_or(anew)) compute_tile(p, place, slices)": "if (anew) p.y[0] = NAN"},
 }
-"""`streamed`: on so few SMs that stages of tiles are shared out. `never twice` and `never anew`: the first sum
-is NaN where a tile is listed, and where it would be computed anew."""
+"""`streamed`: on so few SMs that stages of tiles are shared out. `never twice` and `never anew`: the first
+sum is NaN where a tile is listed, and where it would be computed anew."""
 EXACT = 2.0**-20
 """hi * hi alone is 2^-12 off, without one of the cross terms 2^-13."""
 EVERY = pytest.mark.parametrize("precision", [*PRECISIONS, "streamed"])
@@ -68,7 +68,7 @@ CASES = {
 
 @cache
 def built(precision: str = "fp32x3") -> Device:
-    """With both paths; for ieee the portable one alone, whose accesses are checked; others: fp32x3 as EDITED."""
+    """With both paths; for ieee the portable one alone, whose accesses are checked; others as EDITED."""
     portable = precision == "ieee"
     text = one_text([str(SOURCE)], STAND_IN)
     for was, becomes in EDITED.get(precision, {}).items():

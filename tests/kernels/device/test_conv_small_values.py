@@ -57,6 +57,19 @@ def test_large_values_that_meet_zeros_cost_the_others_nothing(
     assert float((moved - bias.view(-1, *(1,) * (x.dim() - 2))).abs().max()) < 1e-4
 
 
+@pytest.mark.parametrize("precision", ["fp32x3", "streamed"])
+@pytest.mark.parametrize(("of_x", "of_weight"), [(0.1, 0.1), (1.0, 0.01), (0.01, 1.0), (0.5, 0.03)])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_sums_of_few_products_keep_to_the_errors_of_floats(
+    name: str, of_x: float, of_weight: float, precision: str
+) -> None:
+    x_shape, weight_shape, window = WINDOWS[name]
+    x, weight = draw(73, *x_shape), draw(74, *weight_shape)
+    x[torch.rand(x.shape, generator=torch.manual_seed(75)) > of_x] = 0
+    weight[torch.rand(weight.shape, generator=torch.manual_seed(76)) > of_weight] = 0
+    assert rms_over_floats(convolved(x, weight, None, window, precision), x, weight, window) < 2
+
+
 def test_a_few_pixels_among_many_are_found() -> None:
     """One pixel of an image has large values, which meet zeros of the weight."""
     x, weight = draw(64, 1, 16, 9, 11), draw(65, 40, 16, 3, 3)

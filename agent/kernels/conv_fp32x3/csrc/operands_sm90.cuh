@@ -69,6 +69,7 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     p.largest = p.ended + plan.cut.counters();
     p.list = p.largest + plan.notes;
     p.sparse = weight.sparse;
+    p.all = plan.all;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     if (plan.features == 64) {
         error = plan.all ? multiply<64, true>(p, blocks, args.stream) : multiply<64, false>(p, blocks, args.stream);

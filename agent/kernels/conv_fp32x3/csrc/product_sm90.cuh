@@ -52,6 +52,7 @@ struct Conv {
     int* lost;                    // how many tiles of kTile features may have lost too much, and their list
     int* list;
     const int* sparse;            // how many halves of stages of the weight's rows are not dense
+    bool all;                     // with lo * lo
 
     __host__ __device__ int of_group() const { return (shape.features + kTile - 1) / kTile; }  // packed tiles
 };

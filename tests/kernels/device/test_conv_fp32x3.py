@@ -34,8 +34,10 @@ extern "C" int conv_bytes(const void* p) {
 SMS = "plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);"
 EDITED = {
     "streamed": {SMS: "plan.sms = 7;"},
-    "never twice": {"if (lost) p.list": "if (lost) p.y[0] = NAN; if (false) p.list"},
-    "never anew": {"if (__syncthreads_or(anew)) compute_tile(p, place, slices)": "if (anew) p.y[0] = NAN"},
+    "never twice": {
+        "if (atomicOr(p.losses + number, losses) == 0) p.list": "p.y[0] = NAN; if (false) p.list"
+    },
+    "never anew": {"compute_tile(p, tile, slices);": "p.y[0] = NAN;"},
 }
 """`streamed`: on so few SMs that stages of tiles are shared out. `never twice` and `never anew`: the first
 sum is NaN where a tile is listed, and where it would be computed anew."""

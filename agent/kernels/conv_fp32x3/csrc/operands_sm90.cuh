@@ -16,7 +16,6 @@ struct Plan {
     int64_t features;         // of a tile
     int64_t sms, tiles;
     matmul::Cut cut;
-    int64_t notes, looked_at;  // of pixels; tiles of kTile features
     int64_t taps_at, noted_at, partial_at, bytes;
 };
 
@@ -30,16 +29,12 @@ inline Plan plan_of(const Forward& args) {
     const int rest = s.features % kTile;
     plan.features = rest > 0 && rest <= 64 ? 64 : 128;
     plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
-    const int64_t of_pixels = s.groups * ceil_div(s.pixels(), kTile), of_features = ceil_div(s.features, plan.features);
-    plan.tiles = of_pixels * of_features;
+    plan.tiles = s.groups * ceil_div(s.pixels(), kTile) * ceil_div(s.features, plan.features);
     plan.cut = matmul::cut_of(plan.tiles, weight.stages, 0, plan.sms, false, true);
-    plan.notes = of_pixels * kGatherers;
-    plan.looked_at = of_pixels * ceil_div(s.features, kTile);
-    // Zeroed are the counters and the notes of pixels whose tiles are shared out, the first ones.
-    plan.weight.zeros = 1 + plan.cut.counters() + ceil_div(plan.cut.streamed, of_features) * kGatherers;
+    plan.weight.zeros = 1 + plan.cut.counters() + plan.cut.streamed * kTile + plan.tiles;
     plan.taps_at = on_256_bytes(weight.bytes());
     plan.noted_at = plan.taps_at + on_256_bytes(weight.stages * kDepth * int64_t{sizeof(Tap)});
-    const int64_t noted = 1 + plan.cut.counters() + plan.notes + plan.looked_at;
+    const int64_t noted = plan.weight.zeros + plan.tiles;
     plan.partial_at = plan.noted_at + on_256_bytes(noted * int64_t{sizeof(int)});
     plan.bytes = plan.partial_at + plan.cut.sums() * int64_t{sizeof(float)};
     return plan;
@@ -64,11 +59,13 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     p.taps = taps;
     p.cut = plan.cut.schedule(plan.tiles, weight.stages);
     p.partial = reinterpret_cast<float*>(workspace + plan.partial_at);
-    p.lost = plan.weight.zeroed;
-    p.ended = p.lost + 1;
-    p.largest = p.ended + plan.cut.counters();
-    p.list = p.largest + plan.notes;
+    p.listed = plan.weight.zeroed;
+    p.ended = p.listed + 1;
+    p.factors = p.ended + plan.cut.counters();
+    p.losses = p.factors + plan.cut.streamed * kTile;
+    p.list = p.losses + plan.tiles;
     p.sparse = weight.sparse;
+    p.width = static_cast<int>(plan.features);
     p.all = plan.all;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     if (plan.features == 64) {
@@ -76,7 +73,7 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     } else {
         error = plan.all ? multiply<128, true>(p, blocks, args.stream) : multiply<128, false>(p, blocks, args.stream);
     }
-    return error == cudaSuccess ? compute_anew(p, plan.looked_at, plan.sms, args.stream) : error;
+    return error == cudaSuccess ? compute_anew(p, plan.sms, args.stream) : error;
 }
 
 }  // namespace kernelwright::conv

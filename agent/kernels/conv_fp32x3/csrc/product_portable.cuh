@@ -28,9 +28,9 @@ struct Slices {
     __align__(16) Slice of_weight[2];
 };
 
-// 128 pixels by 128 features of a group.
+// 128 pixels by up to 128 features of a group.
 struct Tile {
-    int first_pixel, first_feature, group;
+    int first_pixel, first_feature, past_feature, group;
 };
 
 // Where a thread's sums belong in a tile: 8 x 8, four neighbours and four half a tile further.
@@ -48,7 +48,7 @@ __device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slice
     const int side = threadIdx.x % kSide, half = threadIdx.x / kSide * 4;
     const Pixel pixel = pixel_at(s, tile.first_pixel + side);
     const float* window = p.x + pixel.first + tile.group * s.group_values();
-    const bool is_feature = tile.first_feature + side < s.features;
+    const bool is_feature = tile.first_feature + side < tile.past_feature;
     const float* weight = p.weight + (static_cast<int64_t>(tile.group) * s.features + tile.first_feature + side) * s.depth();
     const Corner at;
     for (; begin < end; begin += kSlice) {
@@ -77,7 +77,7 @@ __device__ __forceinline__ void store_tile(const float (&sum)[8][8], const Plain
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
             const int feature = tile.first_feature + at.feature + Corner::step(j);
-            if (feature >= s.features) continue;
+            if (feature >= tile.past_feature) continue;
             const int64_t channel = static_cast<int64_t>(tile.group) * s.features + feature;
             to[channel * s.plane] = p.bias == nullptr ? sum[i][j] : sum[i][j] + p.bias[channel];
         }
@@ -89,8 +89,9 @@ __global__ void __launch_bounds__(kPlainThreads, 2) conv_ieee(const __grid_const
     __shared__ Slices slices;
     const int m_tiles = (p.shape.pixels() + kSide - 1) / kSide;
     const int n_tiles = (p.shape.features + kSide - 1) / kSide;
-    const int column = blockIdx.x / m_tiles;
-    const Tile tile = {static_cast<int>(blockIdx.x) % m_tiles * kSide, column % n_tiles * kSide, column / n_tiles};
+    const int column = blockIdx.x / m_tiles, first_feature = column % n_tiles * kSide;
+    const int past_feature = min(first_feature + kSide, p.shape.features);
+    const Tile tile = {static_cast<int>(blockIdx.x) % m_tiles * kSide, first_feature, past_feature, column / n_tiles};
     float sum[8][8];
     #pragma unroll
     for (int i = 0; i < 64; ++i) sum[i / 8][i % 8] = 0.0f;

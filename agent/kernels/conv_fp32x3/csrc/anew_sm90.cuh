@@ -40,15 +40,16 @@ __device__ __forceinline__ Window window_of(const Conv& p, const Tile& tile, int
         float v[kOfThread];
         gather(v, window, pixel.mask, taps);
         const int exponent = matmul::exponent_for(matmul::largest_of<kOfThread>(v));
-        const float least = matmul::scale_of(-6 - exponent);
-        int there = 0;
+        const float dense = matmul::scale_of(8 - exponent), least = matmul::scale_of(-6 - exponent);  // 2^-6 and 2^-20 of the largest
+        int there = 0, large = 0;
         #pragma unroll
         for (int j = 0; j < kOfThread; ++j) {
             const unsigned needed = taps[j].needed;
             there += (pixel.mask & needed) == needed ? 1 : 0;
+            large += fabsf(v[j]) >= dense ? 1 : 0;
             found.values += fabsf(v[j]) >= least ? 1 : 0;
         }
-        found.sparse |= 8 * matmul::count_large<kOfThread>(v, exponent, false) < 5 * there;
+        found.sparse |= 8 * large < 5 * there;
     }
     return found;
 }

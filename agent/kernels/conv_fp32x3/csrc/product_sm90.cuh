@@ -179,7 +179,10 @@ __device__ __noinline__ float in_float(const Conv& p, int group, int number, int
     return sum;
 }
 
-// Of a thread's features: the powers of two that the largest values of their weights stand for.
+constexpr int kLookedAt = 4;  // one of so many eights of features says whether sums are small
+
+// The powers of two that the largest values of features' weights stand for: of a thread's, their largest; of those that are looked
+// at, their sum.
 struct Scales {
     float largest, all;
 };
@@ -189,12 +192,13 @@ template <int FEATURES, bool ALL>
 __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
     const int column = place.features * FEATURES + threadIdx.x % 4 * 2;
     const int* exponents = p.exponents + static_cast<int64_t>(place.group) * p.of_group() * kTile + column;
-    Scales scales = {0.0f, 0.0f};
+    int least = matmul::kNoValue;
+    float scales = 0.0f;
     #pragma unroll
     for (int j = 0; j < FEATURES / 8; ++j) {
         const int2 two = __ldg(reinterpret_cast<const int2*>(exponents + 8 * j));
-        const float first = matmul::scale_of(-two.x), second = matmul::scale_of(-two.y);
-        scales.largest = fmaxf(scales.largest, fmaxf(first, second)), scales.all += first + second;
+        least = min(least, min(two.x, two.y));
+        if (j % kLookedAt == 0) scales += matmul::scale_of(-two.x) + matmul::scale_of(-two.y);
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             sum[4 * j + i] = linear::unscaled(sum[4 * j + i], (i % 2 == 0 ? two.x : two.y) - matmul::kMargin);
@@ -210,7 +214,8 @@ __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATUR
             sum[i] = in_float(p, place.group, rows[i / 2 % 2].number, column + i / 4 * 8 + i % 2);
         }
     }
-    if (p.bias == nullptr) return scales;
+    const Scales found = {matmul::scale_of(-least), scales};
+    if (p.bias == nullptr) return found;
     #pragma unroll
     for (int j = 0; j < FEATURES / 8; ++j) {
         #pragma unroll
@@ -221,7 +226,7 @@ __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATUR
             sum[4 * j + 2 + i] += bias;
         }
     }
-    return scales;
+    return found;
 }
 
 // Why a tile is looked at again: sums are so small that small values of a pixel's window may have lost too much, or that there may
@@ -238,15 +243,21 @@ __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FE
     constexpr unsigned kAll = 0xffffffffu;
     float sizes[2] = {0.0f, 0.0f};
     #pragma unroll
-    for (int i = 0; i < FEATURES / 2; ++i) sizes[i / 2 % 2] += fabsf(sum[i]);
+    for (int j = 0; j < FEATURES / 8; j += kLookedAt) {
+        sizes[0] += fabsf(sum[4 * j]) + fabsf(sum[4 * j + 1]);
+        sizes[1] += fabsf(sum[4 * j + 2]) + fabsf(sum[4 * j + 3]);
+    }
     #pragma unroll
     for (int lanes = 1; lanes < 4; lanes *= 2) {  // that share their rows
         sizes[0] += __shfl_xor_sync(kAll, sizes[0], lanes), sizes[1] += __shfl_xor_sync(kAll, sizes[1], lanes);
         scales.largest = fmaxf(scales.largest, __shfl_xor_sync(kAll, scales.largest, lanes));
         scales.all += __shfl_xor_sync(kAll, scales.all, lanes);
     }
-    const auto features = static_cast<float>(min(FEATURES, p.shape.features - place.features * FEATURES));
-    const float needed = kNeeded * sqrtf(2.0f * static_cast<float>(p.shape.depth())) * features * scales.largest;
+    // A row's root mean square is at least the sum of `looked_at` of its sizes over the root of that times all features.
+    const int features = min(FEATURES, p.shape.features - place.features * FEATURES);
+    const int looked_at = features / (8 * kLookedAt) * 8 + min(features % (8 * kLookedAt), 8);
+    const float of_depth = sqrtf(2.0f * static_cast<float>(p.shape.depth()) * static_cast<float>(features * looked_at));
+    const float needed = kNeeded * of_depth * scales.largest;
     const float none = matmul::factor_of(matmul::kNoValue);
     bool small = false;
     float all = 0.0f, products = 0.0f;

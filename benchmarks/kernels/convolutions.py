@@ -8,6 +8,7 @@ A line for each case, as in `products`. Nothing here runs without a GPU.
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -67,7 +68,7 @@ def timed(shape: Shape) -> dict[str, object]:
     }  # fmt: skip
 
 
-def convolution_errors() -> Iterator[dict[str, object]]:
+def convolution_errors() -> Iterator[dict[str, Any]]:
     """Root mean square errors; beside them those of an SGEMM over the unfolded image, and of cuDNN."""
     for draw in (*FAMILIES, *OF_IMAGES):
         for shape in DEPTHS:

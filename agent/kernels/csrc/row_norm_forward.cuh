@@ -178,9 +178,7 @@ cudaError_t norm_forward(const AddRowForward& args) {
         if (in_vectors<T>(args.length, args.x, args.residual, args.y, args.added, args.weight, args.bias)) {
             return launch_forward<kCentred, kSum, T, kVector<T>>(args);
         }
-        if constexpr (!kSum && sizeof(T) == sizeof(float)) {
-            if (args.length <= kMaxShifted && begin_alike(args.x, args.y)) return launch_shifted<kCentred>(args);
-        }
+        if (is_shifted<T>(args)) return launch_shifted<kCentred, kSum, T>(args);
         return launch_forward<kCentred, kSum, T, 1>(args);
     });
 }

@@ -20,7 +20,6 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "agent" / "kernels" / "conv_fp32x3" / "csrc" / "launch.cuh"
 STAND_IN = {
     "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
-    "launched.cuh": HERE / "launched_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
     "warpgroups_sm90.cuh": HERE / "warpgroups_stand_in.cuh",
 }

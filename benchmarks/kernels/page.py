@@ -7,7 +7,7 @@ Of each part the last run counts that is among the files, in the order given.
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from pathlib import Path
 from statistics import geometric_mean
@@ -64,40 +64,46 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 def errors(lines: list[Line]) -> list[str]:
     """The worst depth of each family of operands."""
-    return _worst(lines, {"fp32x3": "torch", "fp32x4": "torch"})
+    sides = (("fp32x3", "torch"), ("fp32x4", "torch"))
+    named = [{**line, "at": " x ".join(str(size) for size in line["mnk"])} for line in lines]
+    return table(("operands", "fp32x3", "at m x n x k", "fp32x4", "at"), worst_of(named, sides))
 
 
 def linear_errors(lines: list[Line]) -> list[str]:
     """The same of linear layers."""
-    return _worst(lines, {"linear": "torch", "fused": "torch_fused"})
+    sides = (("linear", "torch"), ("fused", "torch_fused"))
+    named = [{**line, "at": " x ".join(str(size) for size in line["mnk"])} for line in lines]
+    return table(("operands", "linear", "at m x n x k", "fused", "at"), worst_of(named, sides))
 
 
-def _worst(lines: list[Line], sides: Mapping[str, str]) -> list[str]:
-    """Of each side over that of torch's beside it."""
+def convolution_errors(lines: list[Line]) -> list[str]:
+    """The same of convolutions."""
+    sides = (("fp32x3", "sgemm"), ("fp32x3", "cudnn"))
+    named = [{**line, "at": line["shape"]} for line in lines]
+    return table(("operands", "over SGEMM's", "at a depth of", "over cuDNN's", "at"), worst_of(named, sides))
+
+
+def worst_of(lines: list[Line], sides: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """A row for each family: of each of the sides how often its error is the other's, where that is most."""
     families: dict[str, list[Line]] = {}
     for line in lines:
         families.setdefault(line["family"], []).append(line)
     rows = []
     for family, each in families.items():
-        row: list[object] = [family]
-        for side, native in sides.items():
-            times = [_over(line[side], line[native]) for line in each]
-            worst = times.index(max(times))
-            row += [f"{times[worst]:.2f}", _size(each[worst]["mnk"])]
+        row = [family]
+        for one, other in sides:
+            ratios = [(_over(line[one], line[other]), line["at"]) for line in each]
+            over, at = max(ratios, key=lambda ratio: ratio[0])
+            row += [f"{over:.2f}", at]
         rows.append(row)
-    first, second = sides
-    return table(("operands", first, "at m x n x k", second, "at"), rows)
+    return rows
 
 
-def _over(ours: float, torchs: float) -> float:
+def _over(ours: float, theirs: float) -> float:
     """1 where both are exact."""
-    if ours == torchs:
+    if ours == theirs:
         return 1.0
-    return float("inf") if torchs == 0 else float(ours / torchs)
-
-
-def _size(sizes: Sequence[int]) -> str:
-    return " x ".join(str(size) for size in sizes)
+    return float("inf") if theirs == 0 else ours / theirs
 
 
 def products(lines: list[Line]) -> list[str]:
@@ -152,9 +158,9 @@ def convolutions(lines: list[Line]) -> list[str]:
 
 RENDERED = {
     "errors": ("Root mean square errors over SGEMM's, the worst depth of each kind of operands", errors),
-    "linear_errors": (
-        "The same of linear layers, alone and before a norm and the minimum",
-        linear_errors,
+    "convolution_errors": (
+        "Convolutions: root mean square errors over those of SGEMM on the unfolded image and of cuDNN",
+        convolution_errors,
     ),
     "times": ("Products, in ms", products),
     "triangular": ("Triangular operands, in ms; torch multiplies them whole", triangular),

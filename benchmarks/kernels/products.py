@@ -16,8 +16,8 @@ import torch
 from agent.kernels.matmul_fp32x3 import product as calls
 from agent.kernels.matmul_fp32x3.product import Sum
 from benchmarks.kernels import products_linear
+from benchmarks.kernels.drawn import FAMILIES, normal, positive
 from benchmarks.kernels.parts import run, spans
-from benchmarks.kernels.products_drawn import FAMILIES, normal, positive
 
 ROUNDS = 15
 PLAIN = Sum(None, 1.0, 1.0)
@@ -91,7 +91,8 @@ def errors() -> Iterator[dict[str, object]]:
         for m, n in ((512, 640), (2048, 1024)):
             for k in DEPTHS if m == 512 else DEPTHS[::3]:
                 torch.manual_seed(k)
-                a, b = draw(m, n, k)
+                a, b = draw((m, k), (n, k))
+                b = b.mT
                 truth = a.double() @ b.double()
                 rms = {
                     name: float((side(a, b).double() - truth).square().mean().sqrt())

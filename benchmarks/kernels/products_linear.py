@@ -1,4 +1,4 @@
-"""Errors of linear_fp32x3 and of the layer fused over it, on the operands of `products_drawn`."""
+"""Errors of linear_fp32x3 and of the layer fused over it, on the operands of `drawn`."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from agent.kernels import linear_group_norm_min_bias, prepare_weight
 from agent.kernels.linear_fp32x3 import product
-from benchmarks.kernels.products_drawn import FAMILIES
+from benchmarks.kernels.drawn import FAMILIES
 
 DEPTHS = (256, 320, 512, 1024, 4096, 16384)
 """From 256 on the tensor cores compute; a prepared weight is theirs at every size."""

@@ -88,9 +88,11 @@ __device__ __forceinline__ bool is_lost(const Product& p, const Band& band, Anew
     float largest[kRows];  // a quarter of the columns nearly always shows that the sums are large enough
     #pragma unroll
     for (int i = 0; i < kRows; ++i) largest[i] = sizes_of<32>(p, band, first + i).x;
+    unsigned others = 0;
     #pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-        if (__any_sync(0xffffffffu, largest[i] * share >= needed(first + i))) continue;
+    for (int i = 0; i < kRows; ++i) others |= !__any_sync(0xffffffffu, largest[i] * share >= needed(first + i)) << i;
+    for (; others != 0; others &= others - 1) {
+        const int i = __ffs(others) - 1;
         float2 sizes = sizes_of<kTile>(p, band, first + i);
         for (int lanes = 16; lanes > 0; lanes /= 2) {
             sizes.x = fmaxf(sizes.x, __shfl_xor_sync(0xffffffffu, sizes.x, lanes));

@@ -16,7 +16,7 @@
 namespace kernelwright::conv {
 
 constexpr int kAnewDepth = 128;                // that is added up by itself
-constexpr int kFewest = 26, kFewestOfAll = 8;  // products of a sum, for less than twice a float sum's error; with lo * lo
+constexpr int kFewest = 40, kFewestOfAll = 8;  // products of a sum, for less than twice a float sum's error; with lo * lo
 static_assert(kTile == kSide && kPlainThreads == kGatherers);
 
 // Of so few halves that are not dense nothing is said, as in matmul_fp32x3.

@@ -69,6 +69,13 @@ def errors(lines: list[Line]) -> list[str]:
     return table(("operands", "fp32x3", "at m x n x k", "fp32x4", "at"), worst_of(named, sides))
 
 
+def linear_errors(lines: list[Line]) -> list[str]:
+    """The same of linear layers."""
+    sides = (("linear", "torch"), ("fused", "torch_fused"))
+    named = [{**line, "at": " x ".join(str(size) for size in line["mnk"])} for line in lines]
+    return table(("operands", "linear", "at m x n x k", "fused", "at"), worst_of(named, sides))
+
+
 def convolution_errors(lines: list[Line]) -> list[str]:
     """The same of convolutions."""
     sides = (("fp32x3", "sgemm"), ("fp32x3", "cudnn"))

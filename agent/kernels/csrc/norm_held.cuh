@@ -123,10 +123,15 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     const Source source, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
     float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
+    // Their own backward then brings its first rows near while the last of these are under way; of few rows there is no time.
+    if (!Hold::kFew) let_next_begin();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
     using Kept = std::conditional_t<kPacks * kRows == 1 || Hold::kFew, float, T>;
-    constexpr bool kMoments = Hold::kFew && kCentred && V > 1;
+    // Mean and deviations behind one barrier, where registers allow it: of few rows, or where others wait for numbers, or
+    // of elements that take half of them.
+    constexpr bool kMoments = kCentred && V > 1 && Hold::kTeam == 0 && !Hold::kWide &&
+        (Hold::kFew || (kPacks == 1 && Source::kLooksUp) || (kPacks == 4 && !Hold::kEarly && sizeof(T) < sizeof(float)));
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
     __shared__ float4 of_warp[kMoments ? kMaxWarps : 1];
     const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;  // the first; of fewer than 2^31, and a block's more
@@ -145,22 +150,23 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     if (!kCentred) bias.values = nullptr;
     y += begin;
     added += begin;
-    typename Source::Parts from[kRows];
-    #pragma unroll
-    for (int r = 0; r < kRows; ++r) from[r] = source.of(is_there(r) ? row + r : 0, packs);
-    Pack<T, V> tile[kRows * kPacks], other[kRows * kPacks];
-    each([&](int i, int r, int at) {
-        tile[i] = source.first(from[r], at);
-        other[i] = source.second(from[r], at);
-    });
     Affine<T, V> affine[kPacks];
     const auto load = [&](auto parameter) {
         each_pack<kPacks>(first, step, packs, [&](int u, int at) {
             affine[u].template load<decltype(parameter)>(weight.values, bias.values, at);
         });
     };
-    if constexpr (Hold::kEarly && V > 1) load(T{});
-    else if constexpr (Hold::kEarly) with_parameters<T>(weight.wide, load);
+    typename Source::Parts from[kRows];
+    #pragma unroll
+    for (int r = 0; r < kRows; ++r) from[r] = source.of(is_there(r) ? row + r : 0, packs);
+    if constexpr (Source::kLooksUp && Hold::kEarly && V > 1) load(T{});
+    Pack<T, V> tile[kRows * kPacks], other[kRows * kPacks];
+    each([&](int i, int r, int at) {
+        tile[i] = source.first(from[r], at);
+        other[i] = source.second(from[r], at);
+    });
+    if constexpr (!Source::kLooksUp && Hold::kEarly && V > 1) load(T{});
+    else if constexpr (Hold::kEarly && V == 1) with_parameters<T>(weight.wide, load);
     Pack<Kept, V> kept[kRows * kPacks];
     float sum[kRows] = {}, squares[kRows] = {}, mean[kRows] = {}, rstd[kRows], pivot = 0.0f;
     each([&](int i, int r, int at) {
@@ -169,7 +175,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         const Pack<float, V> wide = widened(tile[i]);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            if (kMoments) pivot += i == 0 ? wide.v[k] : 0.0f;
+            if (kMoments) pivot += i == 0 || sizeof(T) == sizeof(float) ? wide.v[k] : 0.0f;
             else if (kCentred) sum[r] += wide.v[k];
             else squares[r] = fmaf(wide.v[k], wide.v[k], squares[r]);
         }
@@ -181,17 +187,19 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         }
     });
     if constexpr (kMoments) {
-        pivot = __shfl_sync(0xffffffff, pivot, 0) * (1.0f / V);  // the mean of the warp's first pack
         int count = 0;
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) count += min(max(packs - u * step - first / kWarp * kWarp, 0), kWarp) * V;
+        pivot = pivot_of_warp<T, V>(pivot, count);
         each([&](int i, int, int) {
+            const Pack<float, V> wide = widened(kept[i]);
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                const float off = kept[i].v[k] - pivot;
+                const float off = wide.v[k] - pivot;
                 sum[0] += off;
                 squares[0] = fmaf(off, off, squares[0]);
             }
+            keep_as_stored(kept[i]);
         });
         const Moments of_row = block_moments(sum[0], squares[0], pivot, count, share, of_warp);
         mean[0] = of_row.mean;

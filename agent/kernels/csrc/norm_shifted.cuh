@@ -8,18 +8,21 @@
 
 namespace kernelwright {
 
+constexpr int kShiftedPacks = 2;  // of a row, in one thread's registers
 constexpr int kShiftedThreads = 512;
-template <bool kCentred, typename T>
-constexpr int kShiftedBlocks = kCentred && sizeof(T) == sizeof(float) ? 2 : 3;  // on an SM
 
+// Whether the parameters are asked for with the row, and blocks that stand on an SM then: of float32 a row takes as many
+// registers with fewer elements.
+template <bool kCentred, bool kSum, typename T>
+constexpr bool kShiftedEarly = sizeof(T) < sizeof(float) || !(kCentred || kSum);
 template <typename T>
-constexpr int kShiftedPacks = sizeof(T) < sizeof(float) ? 1 : 2;  // of a row, in one thread's registers
+constexpr int kShiftedBlocks = sizeof(T) < sizeof(float) ? 2 : 3;
 
 // Elements of a row that has a whole pack, and of one that a block holds.
 template <typename T>
 constexpr int64_t kLeastShifted = 3 * kVector<T>;
 template <typename T>
-constexpr int64_t kMostShifted = kShiftedPacks<T> * kShiftedThreads * kVector<T>;
+constexpr int64_t kMostShifted = kShiftedPacks * kShiftedThreads * kVector<T>;
 
 // Whether all that are given begin at the same place of 16 bytes as x.
 template <typename... Tensors>
@@ -30,7 +33,7 @@ bool begin_alike(const void* x, const Tensors*... tensors) {
 
 // The V elements of two neighbouring packs that begin with the first's element `offset`.
 template <typename T, int V>
-__device__ __forceinline__ Pack<T, V> pack_across(const Pack<T, V>& first, const Pack<T, V>& second, int offset) {
+__device__ __forceinline__ Pack<T, V> pack_across(Pack<T, V> first, Pack<T, V> second, int offset) {
     constexpr int kWords = int(sizeof(first) / sizeof(uint32_t)), kEach = V / kWords;
     uint32_t words[2 * kWords];
     memcpy(words, &first, sizeof first);
@@ -81,27 +84,34 @@ struct ShiftedRow {
     }
 };
 
-// The same pack of weight or bias, which begins with element `offset` of pack `at`; `otherwise` where there are none.
+// V elements of weight or bias from element `offset` of pack `at` on, of which the first pack is asked for early, and the
+// second, which lies in L1 by then for a neighbour's sake, late: both together take registers that other rows need.
 template <typename T, int V>
 struct Shifted {
-    Pack<T, V> first, second;
+    Pack<T, V> pack;
 
-    __device__ __forceinline__ void load(const T* values, int at, int offset, float otherwise) {
-        first = second = filled<T, V>(otherwise);
-        if (values == nullptr) return;
-        const auto* packs = reinterpret_cast<const Pack<T, V>*>(values) + at;
-        first = packs[0];
-        second = packs[offset == 0 ? 0 : 1];
+    // `otherwise` where there are none.
+    __device__ __forceinline__ void load(const T* values, int at, float otherwise) {
+        pack = filled<T, V>(otherwise);
+        if (values != nullptr) pack = reinterpret_cast<const Pack<T, V>*>(values)[at];
+    }
+
+    __device__ __forceinline__ void complete(const T* values, int at, int offset) {
+        if (values == nullptr || offset == 0) return;
+        const Pack<T, V> second = reinterpret_cast<const Pack<T, V>*>(values)[at + 1];
+        pack = pack_across(pack, second, offset);
+        keep_as_stored(pack);
     }
 };
 
 // RMSNorm has no bias; `residual` and `added` are null where kSum is false.
 template <bool kCentred, bool kSum, typename T>
-__global__ void __launch_bounds__(kShiftedThreads, (kShiftedBlocks<kCentred, T>)) norm_shifted(
+__global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shifted(
     const T* x, const T* residual, const T* weight, const T* bias, T* __restrict__ y, T* __restrict__ added,
     float* __restrict__ means, float* __restrict__ rstds, int length, float share, float eps) {
     await_earlier();
-    constexpr int V = kVector<T>, kPacks = kShiftedPacks<T>;
+    constexpr int V = kVector<T>, kPacks = kShiftedPacks;
+    constexpr bool kEarly = kShiftedEarly<kCentred, kSum, T>;
     using Packed = Pack<T, V>;
     __shared__ float4 of_warp[kMaxWarps];
     const int64_t begin = int64_t{blockIdx.x} * length;
@@ -123,17 +133,22 @@ __global__ void __launch_bounds__(kShiftedThreads, (kShiftedBlocks<kCentred, T>)
         tile[u] = packs_of(x)[place(u)];
         if (kSum) other[u] = packs_of(residual)[place(u)];
     }
-    float one = 0.0f, end_scale = 1.0f, end_shift = 0.0f;  // the element at an end
+    float one = 0.0f;  // the element at an end
     if (end >= 0) {
         one = to_float(x[begin + end]);
         if (kSum) one += to_float(residual[begin + end]);
-        if (weight != nullptr) end_scale = to_float(weight[end]);
-        if (kCentred && bias != nullptr) end_shift = to_float(bias[end]);
     }
+    const auto load = [&](int u) {
+        scale[u].load(weight, place(u), 1.0f);
+        if (kCentred) shift[u].load(bias, place(u), 0.0f);
+    };
+    const auto complete = [&](int u) {
+        scale[u].complete(weight, place(u), before);
+        if (kCentred) shift[u].complete(bias, place(u), before);
+    };
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
-        scale[u].load(weight, place(u), before, 1.0f);
-        if (kCentred) shift[u].load(bias, place(u), before, 0.0f);
+        if (kEarly) load(u);
     }
     if (kSum) {
         #pragma unroll
@@ -147,16 +162,19 @@ __global__ void __launch_bounds__(kShiftedThreads, (kShiftedBlocks<kCentred, T>)
             one = to_float(sum);
         }
     }
-    // Differences from a mean of few elements of the warp, then their sums.
     Pack<float, V> kept[kPacks];
-    float pivot = 0.0f, sum = 0.0f, squares = 0.0f;
+    float pivot = sizeof(T) == sizeof(float) ? one : 0.0f, sum = 0.0f, squares = 0.0f;
+    const auto count = [&] { return row.template count<kPacks>(thread / kWarp * kWarp, step, length); };
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) kept[u] = widened(tile[u]);
-    if (kCentred) {
+    for (int u = 0; u < kPacks; ++u) {
+        kept[u] = widened(tile[u]);
+        if (!kCentred || (u > 0 && sizeof(T) < sizeof(float))) continue;
+        float of_pack = 0.0f;
         #pragma unroll
-        for (int k = 0; k < V; ++k) pivot += kept[0].v[k];
-        pivot = __shfl_sync(0xffffffff, pivot, 0) * (1.0f / V);
+        for (int k = 0; k < V; ++k) of_pack += kept[u].v[k];
+        pivot += is_there(u) ? of_pack : 0.0f;
     }
+    pivot = kCentred ? pivot_of_warp<T, V>(pivot, count()) : 0.0f;
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
         float of_pack = 0.0f, squares_of_pack = 0.0f;
@@ -167,18 +185,19 @@ __global__ void __launch_bounds__(kShiftedThreads, (kShiftedBlocks<kCentred, T>)
         }
         sum += is_there(u) ? of_pack : 0.0f;
         squares += is_there(u) ? squares_of_pack : 0.0f;
-        scale[u].first = pack_across(scale[u].first, scale[u].second, before);
-        if (kCentred) shift[u].first = pack_across(shift[u].first, shift[u].second, before);
     }
     if (end >= 0) {
         one -= pivot;
         sum += one;
         squares = fmaf(one, one, squares);
     }
+    #pragma unroll
+    for (int u = 0; u < kPacks; ++u) {
+        if (kEarly) complete(u);
+    }
     float mean = 0.0f;
     if (kCentred) {
-        const int count = row.template count<kPacks>(thread / kWarp * kWarp, step, length);
-        const Moments of_row = block_moments(sum, squares, pivot, count, share, of_warp);
+        const Moments of_row = block_moments(sum, squares, pivot, count(), share, of_warp);
         mean = of_row.mean;
         squares = of_row.m2;
     } else {
@@ -187,7 +206,11 @@ __global__ void __launch_bounds__(kShiftedThreads, (kShiftedBlocks<kCentred, T>)
     const float rstd = rsqrtf(squares * share + eps), offset = (pivot - mean) * rstd;
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
-        const Pack<float, V> scales = widened(scale[u].first), shifts = widened(shift[u].first);
+        if (!kEarly) {
+            load(u);
+            complete(u);
+        }
+        const Pack<float, V> scales = widened(scale[u].pack), shifts = widened(shift[u].pack);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             const float normal = fmaf(kept[u].v[k], rstd, offset);
@@ -195,7 +218,11 @@ __global__ void __launch_bounds__(kShiftedThreads, (kShiftedBlocks<kCentred, T>)
         }
         if (is_there(u)) packs_of(y)[thread + u * step] = narrowed<T>(kept[u]);
     }
-    if (end >= 0) y[begin + end] = from_float<T>(fmaf(fmaf(one, rstd, offset), end_scale, end_shift));
+    if (end >= 0) {
+        const float of_end = weight == nullptr ? 1.0f : to_float(weight[end]);
+        const float end_shift = !kCentred || bias == nullptr ? 0.0f : to_float(bias[end]);
+        y[begin + end] = from_float<T>(fmaf(fmaf(one, rstd, offset), of_end, end_shift));
+    }
     if (rstds != nullptr && thread == 0) {
         if (kCentred) means[blockIdx.x] = mean;
         rstds[blockIdx.x] = rstd;
@@ -212,7 +239,7 @@ bool is_shifted(const AddRowForward& args) {
 
 template <bool kCentred, bool kSum, typename T>
 cudaError_t launch_shifted(const AddRowForward& args) {
-    const unsigned threads = block_for(args.length / kVector<T>, kShiftedPacks<T>);
+    const unsigned threads = block_for(args.length / kVector<T>, kShiftedPacks);
     return launched(
         norm_shifted<kCentred, kSum, T>, unsigned(args.rows), threads, args.stream, static_cast<const T*>(args.x),
         static_cast<const T*>(args.residual), static_cast<const T*>(args.weight), static_cast<const T*>(args.bias),

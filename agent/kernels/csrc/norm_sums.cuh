@@ -31,16 +31,25 @@ __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
     return sum_over_lanes<kWarp>(thread % kWarp < warps ? of_warp[thread % kWarp] : 0.0f);
 }
 
+// What the threads of a warp take differences from, given what each has added up: of elements in float32 all of its own, for
+// their mean, so that squares lose no digits; of 16-bit ones V of its first pack, and the first thread's mean is taken, which
+// is there four shuffles earlier. Those squares lose less than two of their digits, where that pack is far from the others.
+template <typename T, int V>
+__device__ __forceinline__ float pivot_of_warp(float sum, int count) {
+    if constexpr (sizeof(T) == sizeof(float)) return sum_over_lanes<kWarp>(sum) * __fdividef(1.0f, float(count));
+    else return __shfl_sync(0xffffffff, sum, 0) * (1.0f / V);
+}
+
 // Mean and squared deviations of a row, the same in every thread of its block. Each thread has added up `sum` and `squares`
-// of its elements' differences from `pivot`, which is one for a warp, whose threads have `count` elements together. Where
-// it is the mean of some of these, few digits are lost. Each warp finds its own moments, and behind one barrier those are
-// merged: of few rows nothing hides a second. `of_warp` is shared memory for kMaxWarps, which nothing else uses.
+// of its elements' differences from `pivot`, which is one for a warp, whose threads have `count` elements together. Each
+// warp finds its own moments, and behind one barrier those are merged: of few rows nothing hides a second. `of_warp` is
+// shared memory for kMaxWarps, which nothing else uses.
 __device__ __forceinline__ Moments block_moments(
     float sum, float squares, float pivot, int count, float share, float4* of_warp) {
     const int thread = int(threadIdx.x), lane = thread % kWarp, warps = int(blockDim.x) / kWarp;
     sum = sum_over_lanes<kWarp>(sum);
     squares = sum_over_lanes<kWarp>(squares);
-    const float off = sum * (1.0f / float(count));
+    const float off = sum * __fdividef(1.0f, float(count));
     const Moments found = {float(count), pivot + off, squares - sum * off};
     if (warps == 1) return found;
     if (lane == 0) of_warp[thread / kWarp] = {found.count, found.mean, found.m2, 0.0f};

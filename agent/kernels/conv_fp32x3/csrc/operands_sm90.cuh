@@ -1,7 +1,7 @@
 // Host side of the convolution on the tensor cores: where things lie in the workspace, and the launches.
 #pragma once
 
-#include "../../linear_fp32x3/csrc/operands_sm90.cuh"
+#include "../../linear_fp32x3/csrc/device_sm90.cuh"
 #include "anew_sm90.cuh"
 
 namespace kernelwright::conv {

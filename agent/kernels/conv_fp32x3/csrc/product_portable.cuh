@@ -4,7 +4,7 @@
 // the depth, whose values it gathers.
 #pragma once
 
-#include "../../linear_fp32x3/csrc/product_portable.cuh"
+#include "../../linear_fp32x3/csrc/plain_tile.cuh"
 #include "sizes.cuh"
 
 namespace kernelwright::conv {

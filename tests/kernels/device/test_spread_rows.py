@@ -23,6 +23,8 @@ template __global__ void kernelwright::softmax::resident_rows<false, Team, 8, fl
     const float*, float*, int64_t, int64_t);
 template __global__ void kernelwright::softmax::backward_rows<false, Team, false, 4, float, 4>(
     const float*, const float*, float*, int64_t, int64_t);
+template __global__ void kernelwright::softmax::backward_rows<false, Team, true, 2, float, 4>(
+    const float*, const float*, float*, int64_t, int64_t);
 template __global__ void kernelwright::logsumexp::rows<false, Team, 8, float, 4>(
     const float*, float*, float*, int64_t, int64_t);
 template __global__ void kernelwright::cross_entropy::losses<false, Team, 4, float, 4>(
@@ -74,9 +76,11 @@ def test_softmax_and_logsumexp(special: float | None, blocks: int, warps: int) -
 
 
 @SHAPES
-def test_gradient_of_softmax(blocks: int, warps: int) -> None:
+@pytest.mark.parametrize("kernel", ["backward_rowsILb0ENS_4TeamELb0E", "backward_rowsILb0ENS_4TeamELb1E"])
+def test_gradient_of_softmax(kernel: str, blocks: int, warps: int) -> None:
+    """Of rows that registers hold, and of those whose rest is read again."""
     grad, y, dx = _drawn(), _drawn(), _room(ROWS, LENGTH)
-    _launch("softmax13backward_rows", blocks, warps, grad, y, dx, np.int64(ROWS), np.int64(LENGTH))
+    _launch(kernel, blocks, warps, grad, y, dx, np.int64(ROWS), np.int64(LENGTH))
     of_grad, of_y = exact(grad).detach(), exact(y).detach()
     wanted = (of_grad - (of_grad * of_y).sum(1, keepdim=True)) * of_y
     np.testing.assert_allclose(dx, wanted.numpy(), atol=1e-5 * float(wanted.abs().max()))

@@ -89,7 +89,8 @@ __device__ __forceinline__ void store_loss(
     }
 }
 
-// The target's logit is one of those that the row's lanes have: no load waits for the target.
+// Of what a lane has few of, the target's logit is found among them, so that no load waits for the target; where there are
+// more of them asking costs more than waiting.
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args) {
     await_earlier();
@@ -97,17 +98,19 @@ __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args)
     const int64_t target = share.is_there ? args.target[share.row] : 0;
     float tile[share.kSize];
     share.load(static_cast<const T*>(args.x), -INFINITY, tile);
+    constexpr bool kIsFound = P <= 2;
     const int place = place_of(target, args.length), chosen = place == kNowhere ? place : place - share.at;
+    const float asked = !kIsFound && share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
     const float level = level_of(lanes_max<L>(tile_max(tile)));
     // All below the level, so that a large common offset costs no digits.
-    float sum = 0.0f, own = 0.0f, every = 0.0f;
+    float sum = 0.0f, own = !kIsFound && share.leads ? asked - level : 0.0f, every = 0.0f;
     #pragma unroll
     for (int i = 0; i < share.kSize; ++i) {
         const float below = tile[i] - level;
         sum += exp_for<T>(below);
         if (!share.has(i)) continue;
         every += below;
-        if (share.place(i) == chosen) own = below;
+        if (kIsFound && share.place(i) == chosen) own = below;
     }
     own *= args.own_weight;
     if (args.smoothing_weight != 0.0f) own += args.smoothing_weight * args.class_weight * every;

@@ -97,23 +97,23 @@ template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kUnderWay<V> / V;
     const int64_t packs = args.length / V;
-    const auto start = [&](auto kernel, unsigned threads, int64_t blocks = 1) {
+    const auto start = [&](auto kernel, dim3 block, int64_t blocks = 1) {
         return start_teams(
-            kernel, blocks, args.outer, rows_block(threads), args.stream, static_cast<const T*>(args.x),
-            static_cast<T*>(args.y), args.exact, args.outer, args.length);
+            kernel, blocks, args.outer, block, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
+            args.exact, args.outer, args.length);
     };
     if constexpr (V > 1) {
         const Spread few(args.outer, packs, kMost, args.device);
         if (few.blocks > 1) return start(rows<false, Team, kMost, T, V>, few.threads, few.blocks);
         const int64_t each = packs_at_once(args.outer, packs, kMost);
         if (each <= 2) {
-            const unsigned threads = std::min<unsigned>(block_for(packs, each), kThreads);
-            return each == 1 ? start(rows<kWhole, Block, 1, T, V>, threads) : start(rows<kWhole, Block, 2, T, V>, threads);
+            const dim3 block = rows_block(std::min<unsigned>(block_for(packs, each), kThreads));
+            return each == 1 ? start(rows<kWhole, Block, 1, T, V>, block) : start(rows<kWhole, Block, 2, T, V>, block);
         }
     }
     const bool are_short = V > kVector<float> && packs <= kLanePacks * kWarp;
     const unsigned threads = are_short ? kWarp : std::min<unsigned>(block_for(packs, kMost), kThreads);
-    return start(rows<kWhole, Block, kMost, T, V>, threads);
+    return start(rows<kWhole, Block, kMost, T, V>, rows_block(threads));
 }
 
 template <bool kWhole, typename T, int V>

@@ -5,7 +5,7 @@ verdicts as text: it judges nothing, and it never sees an answer that held no co
 """
 
 import difflib
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from typing import Any, Literal
 
 from agent.diagnosis import signature
@@ -63,13 +63,6 @@ class Ledger(Record):
     def with_attempt(self, attempt: Attempt, before: Attempt | None) -> "Ledger":
         """With one more attempt; `before` is the one whose code the model was shown."""
         return Ledger(entries=(*self.entries, self._entry(attempt, before)))
-
-    def with_line(self, line: Sequence[Attempt], before: Attempt | None) -> "Ledger":
-        """With an answer and the mends that followed it, each made from the one before."""
-        ledger = self
-        for attempt in line:
-            ledger, before = ledger.with_attempt(attempt, before), attempt
-        return ledger
 
     def with_verdict(self, attempt: Attempt) -> "Ledger":
         """With the verdict of the second look in place of the first."""

@@ -108,7 +108,9 @@ def candidates(scratch: Path) -> Iterator[Path]:
 def measured(candidate: Path, toolchain: GpuToolchain, here: Gpu, *, with_stock: bool) -> dict[str, Any]:
     """Seconds by every way; what was said instead of a library, if anything."""
     request = asked(candidate)
-    cold, device, said = [], [], ""
+    cold: list[float] = []
+    device: list[float] = []
+    said = ""
     for number in range(REPEATS):
         with tempfile.TemporaryDirectory() as builds:
             try:
@@ -120,7 +122,7 @@ def measured(candidate: Path, toolchain: GpuToolchain, here: Gpu, *, with_stock:
             except Doubt as doubt:
                 said = f"left to stock load_inline: {doubt}"
                 break
-    whole = stock_build(candidate, here) if with_stock else {"seconds": None, "said": ""}
+    whole: dict[str, Any] = stock_build(candidate, here) if with_stock else {"seconds": None, "said": ""}
     return {
         "candidate": candidate.stem,
         "stock_s": whole["seconds"],

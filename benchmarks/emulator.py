@@ -19,6 +19,7 @@ from statistics import median
 
 from agent.build import nvcc
 from agent.build.build_request import BuildRequest
+from agent.build.toolchain import Toolchain
 from agent.emulator.compile import build, toolchain
 from agent.emulator.compile.assembly import Route, Workshop
 
@@ -156,7 +157,7 @@ def built(workshop: Workshop, source: str, route: Route) -> Path:
     return done.library
 
 
-def run_seconds(tools: toolchain.Toolchain, name: str, scratch: Path, route: Route) -> dict[str, float]:
+def run_seconds(tools: Toolchain, name: str, scratch: Path, route: Route) -> dict[str, float]:
     """Seconds of one call with checks off and on, in a process that has torch and the torch_shim."""
     library = built(Workshop(tools, scratch / "runs", 120), KERNELS[name], route)
     place = scratch / "torch_shim"

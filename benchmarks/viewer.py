@@ -41,9 +41,9 @@ def fetch(address: str) -> Callable[[], object]:
 
 
 def loaded(browser: Browser, address: str) -> Callable[[], object]:
-    def work() -> object:
+    def work() -> None:
         browser.driver.get(address)
-        return browser.until(lambda: browser.count(".code .row, .runs .run") > 0, "the page is there")
+        browser.until(lambda: browser.count(".code .row, .runs .run") > 0, "the page is there")
 
     return work
 

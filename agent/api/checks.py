@@ -15,7 +15,7 @@ class Checks(Record):
     """
 
     quick: bool = False
-    """Three draws of inputs instead of thirteen; the scope of the verdict lists what was left out."""
+    """Three draws of inputs instead of fifteen; the scope of the verdict lists what was left out."""
     backward: bool = False
     """Judge the gradients of inputs and parameters as well."""
     compile_safe: bool = False

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from pathlib import Path
 
 from agent import config
 from agent.cli.app import app
@@ -13,22 +14,24 @@ STEPS = (
         ("run", "level1/gelu", "--provider", "catalogue", "--executor", "emulator"),
     ),
     (
-        "Replayed are four attempts at level1/group_norm, recorded from a scripted provider: a build error,\n"
-        "its mend without a model call, a wrong kernel and a right one. Each is really built and judged\n"
-        "afresh, and every verdict has to come out as it was recorded.",
+        "Replayed are four attempts at level1/group_norm, recorded from a scripted\n"
+        "provider: a build error, its mend without a model call, a wrong kernel and a\n"
+        "right one. Each is really built and judged afresh, and every verdict has to\n"
+        "come out as it was recorded.",
         ("replay", "recorded/group_norm", "--executor", "emulator"),
     ),
 )
 NEXT = """\
 What is where
-  {runs}/<id>/events.jsonl   the transcript of the first step (agent runs lists them)
-  {runs}/<id>/best.py        its kernel: a self-contained file that needs only torch
-  agent show recorded/group_norm --round 2   a round of the recorded repair in full
+  {runs}/<id>/events.jsonl  the transcript of the first step (agent runs)
+  {runs}/<id>/best.py       its kernel: a self-contained file, needs only torch
+  agent show recorded/group_norm --round 2  a round of that repair in full
 
-Three commands to try next ({agent} is not on your PATH yet)
+Three commands to try next, after  . {activate}
   agent show recorded/group_norm
   agent eval level1/group_norm recorded/group_norm:3 --executor emulator
-  OPENAI_API_KEY=... agent run level1/rms_norm --model NAME     a live model (or --base-url http://localhost:8000/v1)
+  OPENAI_API_KEY=... agent run level1/rms_norm --model NAME
+      asks a model; --base-url http://localhost:8000/v1 asks one on this machine
 """
 
 
@@ -41,9 +44,9 @@ def main() -> int:
             print(f"this step exited with {code}: the demo has failed")
             return 1
     settings = config.load({}, offline=True).settings
-    agent = sys.executable.replace("python", "agent", 1)
+    activate = Path(sys.executable).with_name("activate")
     print(f"\nBoth steps came out as they should, in {time.monotonic() - started:.0f} s.\n")
-    print(NEXT.format(runs=settings.runs_dir, agent=agent))
+    print(NEXT.format(runs=settings.runs_dir, activate=activate))
     return 0
 
 

@@ -20,10 +20,9 @@ the README. What was tried and did not work: [log.md](log.md).
 cases of a kernel share one function, which torch compiles for dynamic sizes from the second shape on and
 leaves to eager after eight. Since then each case is compiled anew.
 
-**All kernels as they are now are verified on the emulator, and on an H100 with a second look each, but for
-the norms of rows and of sums** (2026-11-26), whose forward of rows that no registers hold was mended after
-the H100 had verified it: the mean of a large offset had lost digits. All were compared with torch in value
-and gradient (`tests/gpu`), and timed ([sweep](kernels-sweep.md)) before that.
+A verdict is on a kernel's files of its day: whether it speaks for the present ones says `agent kernels list`.
+At the shapes of models all kernels are timed in [their sweep](kernels-sweep.md); in value and gradient they
+were compared with torch on GPUs (`tests/gpu`).
 
 ![Times of the kernels beside torch.compile, eager and the floor](kernels.svg)
 """
@@ -68,7 +67,7 @@ def _verdicts(verified: tuple[Verified, ...]) -> Iterator[str]:
 
 def _times(measured: tuple[Measured, ...]) -> Iterator[str]:
     if not measured:
-        yield "Not measured on a GPU yet.\n"
+        yield "Timed in the sweep alone.\n"
         return
     yield f"| {' | '.join(_COLUMNS)} |"
     yield "|---" * len(_COLUMNS) + "|"

@@ -26,7 +26,8 @@ _LONG = (
     "reduction", "add_layer_norm", "matmul_half", "embedding_norm", "layer_norm", "add_rms_norm",
     "masked_softmax", "linear_group_norm_min_bias", "softmax", "rms_norm", "rotary",
 )  # fmt: skip
-"""Kernels whose libraries take long to build, the longest first, as measured; all others follow them."""
+"""Kernels whose libraries take long to build, the longest first, as measured; all others follow them.
+An order by the size of their sources would take longer (docs/log.md)."""
 
 
 def _rank(one: Wanted) -> int:

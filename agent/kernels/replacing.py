@@ -51,6 +51,7 @@ def replace_modules(model: nn.Module, example: Example | None = None, compiled: 
     """
     if not compiled:
         return _replaced(model, example)
+    from agent.kernels.fusing.tracing import line
     from agent.kernels.fusing.whole import spans
 
     if example is None:
@@ -60,7 +61,10 @@ def replace_modules(model: nn.Module, example: Example | None = None, compiled: 
     try:
         gain = before.gain(spans(model, example))
     except Exception as error:  # noqa: BLE001 - the user's model has to go on as it was
-        return done.undone(f"torch.compile does not take what was replaced: {type(error).__name__}: {error}")
+        return done.undone(f"torch.compile does not take what was replaced: {line(error)}")
+    except BaseException:  # interrupted in what may take minutes
+        done.restore()
+        raise
     loss = gain.loss(model.training)
     return replace(done, compiled=gain) if loss is None else done.undone(f"under torch.compile {loss}")
 

@@ -65,7 +65,7 @@ _ONCE = re.compile(r"^#pragma once\n+", re.MULTILINE)
 _NOT_PORTABLE = re.compile(
     r"^#ifndef KW_PORTABLE_ONLY\n.*?(?:^#else\n(?P<instead>.*?))?^#endif\b.*?\n", re.MULTILINE | re.DOTALL
 )
-"""What is for one architecture only: a candidate file leaves it out."""
+"""What is for one architecture only, and what stands in its place elsewhere."""
 _MODEL_NEW = "class ModelNew"
 _FLAGS = 'extra_cuda_cflags=["-O3"'
 
@@ -98,6 +98,11 @@ def candidate(name: str, arch: str | None = None) -> str:
     if not portable:
         text = text.replace(_FLAGS, f'{_FLAGS}, "-gencode=arch=compute_{arch},code=sm_{arch}"', 1)
     return "".join(_expanded(path, text, {path}, portable))
+
+
+def as_portable(text: str) -> str:
+    """Device code as a compiler reads it with KW_PORTABLE_ONLY."""
+    return _NOT_PORTABLE.sub(lambda part: part["instead"] or "", text)
 
 
 def kernel_part(name: str, arch: str | None = None) -> str:
@@ -150,7 +155,5 @@ def _expanded(path: Path, text: str, seen: set[Path], portable: bool) -> Iterato
         if target not in seen:
             seen.add(target)
             included = _ONCE.sub("", target.read_text(encoding="utf-8"))
-            if portable:
-                included = _NOT_PORTABLE.sub(lambda part: part["instead"] or "", included)
-            yield from _expanded(target, included, seen, portable)
+            yield from _expanded(target, as_portable(included) if portable else included, seen, portable)
     yield text[end:]

@@ -16,7 +16,6 @@ from . import host_tensors
 from .device import cuda_to_cpu, is_emulated, moved, own
 from .values import ABSENT, Options
 
-_DTYPE_LIKE = (torch.dtype, torch.memory_format, torch.layout)
 _FACTORIES = {
     "empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "rand", "randn",
     "rand_like", "randn_like", "randint", "randint_like", "randperm", "arange", "linspace", "logspace", "eye",

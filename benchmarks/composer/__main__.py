@@ -16,8 +16,9 @@ import json
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agent import config
 from benchmarks.composer import cases, judging, page, waves
@@ -67,11 +68,12 @@ def _composing(case: cases.Case) -> dict[str, Any]:
     return case.about() | {"composed": said}
 
 
-class Judging(NamedTuple):
+@dataclass(frozen=True)
+class Judging:
     """Of one problem after the other: a verdict is there as soon as it can be, whatever is still composed."""
 
     book: "Book"
-    where: str
+    where: judging.Where
     quick: bool
     resume: bool
 

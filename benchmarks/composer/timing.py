@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -104,18 +105,18 @@ class Timed:
         self.calls: dict[str, Call] = {"eager": lambda: model(*self.inputs)}
         self._timer = Timer()
         try:
-            self.error = _apart(own(*self.inputs), model(*self.inputs))
+            self.error: float | None = _apart(own(*self.inputs), model(*self.inputs))
             self.calls["composed"] = lambda: own(*self.inputs)
         except Exception as error:  # noqa: BLE001 - the reference is timed all the same
             self.error = None
             self.notes["composed"] = f"{type(error).__name__}: {str(error).strip()}"[:600]
-        for name in ("compile", "max-autotune")[: 2 if tuned else 1]:
-            options = {"mode": name} if name == "max-autotune" else {}
+        modes = {"compile": "default"} | ({"max-autotune": "max-autotune"} if tuned else {})
+        for name, mode in modes.items():
             try:
-                compiled = torch.compile(model, **options)
+                compiled: Call = torch.compile(model, mode=mode)
                 for _ in range(3):
                     compiled(*self.inputs)
-                self.calls[name] = lambda compiled=compiled: compiled(*self.inputs)
+                self.calls[name] = partial(compiled, *self.inputs)
             except Exception as error:  # noqa: BLE001 - torch's compiler raises what it likes
                 self.notes[name] = f"{type(error).__name__}: {str(error).strip()}"[:300]
         torch.cuda.synchronize()

@@ -68,17 +68,17 @@ def stub(kernel: str) -> Library:
 
 def stand_in() -> None:
     """Sends CPU tensors the way that CUDA ones take."""
-    routing.missing = lambda *_: None  # type: ignore[assignment]
-    routing.library = lambda kernel, *_: stub(kernel)  # type: ignore[assignment]
-    torch._C._cuda_getCurrentRawStream = lambda device: 0  # type: ignore[attr-defined]
+    routing.missing = lambda *_: None
+    routing.library = lambda kernel, *_: stub(kernel)
+    torch._C._cuda_getCurrentRawStream = lambda device: 0
     real = routing.obstacle
 
     def obstacle(kernel: str, x: torch.Tensor, parameters: Any, dtypes: Any = routing.DTYPES) -> str | None:
         real(kernel, x, parameters, dtypes)
         return None
 
-    routing.obstacle = obstacle  # type: ignore[assignment]
-    operators.on_device = lambda x: True  # type: ignore[attr-defined]
+    routing.obstacle = obstacle
+    operators.on_device = lambda x: True
 
 
 def both_ways() -> Iterator[None]:
@@ -139,7 +139,8 @@ def main() -> None:
     stand_in()
     nothing = torch.randn(1, 3072, requires_grad=True)
     grad = torch.ones(1, 3072)
-    base = least(lambda: torch.autograd.grad(Nothing.apply(nothing, None, None), nothing, grad))
+    alone: Callable[..., torch.Tensor] = Nothing.apply
+    base = least(lambda: torch.autograd.grad(alone(nothing, None, None), nothing, grad))
     print(f"{'autograd alone':16} {'':8} {base:8.1f}")
     print(f"{'':16} {'call':>26} {'training step':>26}")
     print(f"{'':16} {'Python  replayed  torch':>26} {'Python  replayed  torch':>26}")

@@ -38,7 +38,7 @@ def spans(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, f
         call()
     for _ in range(rounds):
         for name in random.sample(list(calls), len(calls)):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()
             flush.zero_()
             flush.zero_()

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 
 from agent.kernels import replace_modules
 from agent.kernels.benching import disable_tf32
+from agent.kernels.clock import in_a_row
 from agent.kernels.replaced import Replaced
 from benchmarks.kernels.architectures import ARCHITECTURES, Architecture
 
@@ -106,7 +108,7 @@ def block(what: str, call: Any, inputs: list[torch.Tensor]) -> list[float]:
     until = time.monotonic() + SECONDS
     spans: list[float] = []
     while len(spans) < ROUNDS and (not spans or time.monotonic() < until):
-        spans.append(_milliseconds(what, call, inputs))
+        spans.append(in_a_row(partial(_run, what, call, inputs), RUNS))
     if _retries() > before:
         sys.stderr.write(f"{what}: the GPU's memory was short, so that these times say little\n")
     torch.cuda.empty_cache()
@@ -141,18 +143,6 @@ def _run(what: str, call: Any, inputs: list[torch.Tensor]) -> None:
     call(*inputs).float().square().mean().backward()
     for parameter in call.parameters():
         parameter.grad = None
-
-
-def _milliseconds(what: str, call: Any, inputs: list[torch.Tensor]) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    torch.cuda.synchronize()
-    begin.record()
-    for _ in range(RUNS):
-        _run(what, call, inputs)
-    end.record()
-    torch.cuda.synchronize()
-    span: float = begin.elapsed_time(end)
-    return span / RUNS
 
 
 def _retries() -> int:

@@ -1,4 +1,4 @@
-"""The GPU's time of a call: behind a wait that outlasts the host."""
+"""The GPU's time of a call: behind a wait that outlasts the host, and in a row, where the host counts."""
 
 import pytest
 import torch
@@ -53,3 +53,12 @@ def test_a_call_that_no_wait_outlasts_is_timed_as_it_is(monkeypatch: pytest.Monk
     gpu = Gpu(10**9, monkeypatch)
     assert clock.queued(gpu.call) == 10**9 - clock.MOST_AHEAD + 1000
     assert gpu.waits[-1] == clock.MOST_AHEAD
+
+
+@pytest.mark.parametrize(("host", "span"), [(100, 1000), (5000, 5000)])
+def test_in_a_row_the_slower_of_host_and_gpu_counts(
+    monkeypatch: pytest.MonkeyPatch, host: int, span: int
+) -> None:
+    gpu = Gpu(host, monkeypatch)
+    assert clock.in_a_row(gpu.call, 1000) == pytest.approx(span, rel=0.01)
+    assert gpu.waits == []

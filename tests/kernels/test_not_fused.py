@@ -89,6 +89,22 @@ def test_what_stays_is_as_it_was_and_says_why(name: str) -> None:
     torch.testing.assert_close(model(X.clone()), wanted)
 
 
+def _making_buffers(m: Any, x: torch.Tensor) -> Any:
+    m.register_buffer("seen", torch.ones(4, m.seen.shape[1] + 1))
+    m.register_buffer("made", torch.ones(1))
+    return m.act(m.norm(x))
+
+
+def test_buffers_that_a_forward_makes_and_replaces_end_as_they_were() -> None:
+    odd = Odd(_making_buffers)
+    seen = odd.get_buffer("seen")
+    done = replace_modules(nn.Sequential(odd, nn.Sequential(nn.GroupNorm(2, 4), nn.SiLU())), X)
+    assert list(done.fused) == ["1: 0 + 1"]
+    assert [name for name, _ in odd.named_buffers()] == ["seen"]
+    assert odd.get_buffer("seen") is seen
+    assert torch.equal(seen, torch.zeros(4, 1))
+
+
 def test_looked_at_modules_and_others_kinds_stay() -> None:
     class Own(nn.GroupNorm):
         pass

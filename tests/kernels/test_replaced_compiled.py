@@ -1,9 +1,12 @@
 """What is replaced stays under torch.compile where the whole model gains there."""
 
+import contextlib
 import copy
 import functools
 import time
 from collections.abc import Callable
+from itertools import count
+from typing import Any
 
 import pytest
 import torch
@@ -63,21 +66,33 @@ def test_an_example_on_a_gpu_is_asked_for() -> None:
         replace_modules(model(), X, compiled=True)
 
 
-def test_spans_are_of_compiled_calls_and_leave_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    def milliseconds(call: Callable[[], object]) -> float:
-        begin = time.perf_counter()
-        call()
-        return 1e3 * (time.perf_counter() - begin)
-
-    graphs: list[torch.fx.GraphModule] = []
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> list[torch.fx.GraphModule]:
+    """What is compiled, on a CPU that passes for a GPU."""
+    made: list[torch.fx.GraphModule] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: object) -> Callable[..., object]:
-        graphs.append(graph)
+        made.append(graph)
         return graph.forward
 
-    monkeypatch.setattr(whole, "queued", milliseconds)
-    monkeypatch.setattr(whole, "_gpu", lambda leaves: "a GPU")
+    def in_a_row(call: Callable[[], object], runs: int) -> float:
+        begin = time.perf_counter()
+        for _ in range(runs):
+            call()
+        return 1e3 * (time.perf_counter() - begin) / runs
+
+    monkeypatch.setattr(whole, "in_a_row", in_a_row)
+    monkeypatch.setattr(whole, "SECONDS", 0.0)
+    monkeypatch.setattr(whole, "_device", lambda leaves: torch.device("cpu"))
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
+    return made
+
+
+def test_spans_are_of_compiled_calls_and_leave_the_model_as_it_was(
+    graphs: list[torch.fx.GraphModule],
+) -> None:
     network = model()
     was, numbers = copy.deepcopy(network.state_dict()), torch.get_rng_state()
     made = whole.spans(network, X)
@@ -86,3 +101,71 @@ def test_spans_are_of_compiled_calls_and_leave_the_model_as_it_was(monkeypatch: 
     assert torch.equal(torch.get_rng_state(), numbers)
     torch.testing.assert_close(network.state_dict(), was, rtol=0, atol=0)
     assert all(value.grad is None for value in network.parameters())
+
+
+class Writes(nn.Module):
+    """Adds to its input in place, and answers places, which have no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(33, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.linear(x.add_(1)).argmax(-1)
+        return y
+
+
+@pytest.mark.usefixtures("graphs")
+def test_the_example_stays_and_an_output_without_gradient_is_no_fault() -> None:
+    x = X.clone()
+    assert whole.spans(Writes(), x).step > 0
+    assert torch.equal(x, X)
+
+
+@pytest.mark.usefixtures("graphs")
+def test_a_step_is_timed_where_the_caller_has_gradients_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    grad = torch.autograd.grad
+
+    def counted(*given: Any, **named: Any) -> Any:
+        steps.append(1)
+        return grad(*given, **named)
+
+    monkeypatch.setattr(torch.autograd, "grad", counted)
+    with torch.no_grad():
+        whole.spans(model(), X)
+    assert len(steps) == 1 + whole.RUNS * (whole.WARM + whole.FEWEST)
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Has no model compile once something is replaced."""
+    spans, calls = whole.spans, count()
+
+    def only_before(*given: Any) -> Spans:
+        if next(calls):
+            raise error
+        return spans(*given)
+
+    monkeypatch.setattr(whole, "spans", only_before)
+
+
+@pytest.mark.usefixtures("graphs")
+def test_what_torch_compile_does_not_take_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = model()
+    kinds, value = [type(module) for module in network.modules()], network.eval()(X)
+    refused(monkeypatch, RuntimeError("no\nkernel"))
+    done = replace_modules(network, X, compiled=True)
+    wanted = "torch.compile does not take what was replaced: RuntimeError: no kernel"
+    assert done.kept["the model itself"] == wanted
+    assert [type(module) for module in network.modules()] == kinds
+    assert torch.equal(network(X), value)
+
+
+@pytest.mark.usefixtures("graphs")
+def test_an_interrupt_leaves_the_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = model()
+    kinds = [type(module) for module in network.modules()]
+    refused(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        replace_modules(network, X, compiled=True)
+    assert [type(module) for module in network.modules()] == kinds

@@ -33,7 +33,7 @@ Source = Annotated[
     ),
 ]
 Quick = Annotated[
-    bool, Field(description="Three draws of inputs instead of thirteen; no last word on a candidate.")
+    bool, Field(description="Three draws of inputs instead of fifteen; no last word on a candidate.")
 ]
 Where = Annotated[
     ExecutorName | None, Field(description="cuda, emulator or auto; by default what the server is set to.")

@@ -23,7 +23,6 @@ _CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 _ATOMIC_INTEGERS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
-_NO_VALUE = ("prefetch", "prefetchu")
 _U32, _U64 = TYPES["u32"], TYPES["u64"]
 _FENCE = "__atomic_thread_fence(__ATOMIC_SEQ_CST);"
 

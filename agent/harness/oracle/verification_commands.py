@@ -1,6 +1,5 @@
 """Commands that verify: parameters and inputs are drawn, and outputs are compared with the truth."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -97,7 +96,8 @@ class VerificationCommands:
         result = expected.compare(output)
         is_other = command.repeat and ("finding" in result or expected.differs(output, earlier))
         if draw.in_full is not None and (is_other or "finding" in result):
-            expected, reason = self._in_full(draw.in_full)
+            del draw, expected  # a truth of several GB makes room for the other
+            expected, reason = self._in_full()
             if reason is not None:
                 return _NOTHING | {"status": "incorrect", "native_error": 0.0, "left_out": reason}
             result = expected.compare(output)
@@ -126,15 +126,15 @@ class VerificationCommands:
     def _accepts(self, draw: Draw, output: list[torch.Tensor]) -> bool:
         if draw.expected.accepts(output):
             return True
-        return draw.in_full is not None and self._in_full(draw.in_full)[0].accepts(output)
+        return draw.in_full is not None and self._in_full()[0].accepts(output)
 
-    def _in_full(self, made: Callable[[], Draw]) -> tuple[tolerance.Expected, str | None]:
+    def _in_full(self) -> tuple[tolerance.Expected, str | None]:
         """What the present draw must give by every order from now on; why a derived one tells nothing."""
-        present = self._state.present
-        expected = made().expected
-        expected.lean()
-        self._state.draw = present._replace(expected=expected, in_full=None)
-        return expected, expected.obstacle() if present.family is not None else None
+        made, self._state.draw = self._state.present.in_full, None
+        assert made is not None
+        drawn = self._state.draw = made()
+        drawn.expected.lean()
+        return drawn.expected, drawn.expected.obstacle() if drawn.family is not None else None
 
     def _tampering(self, claims: oracle_commands.Claims, earlier: Any) -> Finding | None:
         """What the candidate changed or shares, by bytes that came back and by its process's own claims."""

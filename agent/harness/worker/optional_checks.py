@@ -5,6 +5,7 @@ candidate shares: outputs and gradients go back as bytes, and a refusal by torch
 """
 
 import copy
+import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,6 +17,7 @@ import layouts  # type: ignore[import-not-found]
 import memory_guards  # type: ignore[import-not-found]
 import torch
 import wire  # type: ignore[import-not-found]
+import worker_commands  # type: ignore[import-not-found]
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map, tree_map_only
 
@@ -55,6 +57,22 @@ def answer(model: Any, command: Any, folder: Path, device: str, shim: Any) -> di
         stem = command.stem + "-gradients"
         written["gradients"] = None if found is None else wire.dump(found, folder, stem)
     return written
+
+
+def without_kernels(call: Callable[[], Any], command: Any) -> tuple[Any, int]:
+    """What a call on a GPU gives while the launches of the candidate's libraries are left out, and how many
+    were; what it finds in memory that nobody wrote is ones.
+    """
+    suppress = ctypes.CDLL(None).kw_suppress
+    memory_guards.poison(command.output_bytes, worker_commands.ONES)
+    before = suppress(1)
+    try:
+        with torch.no_grad():
+            outputs = call()
+        torch.cuda.synchronize()
+    finally:
+        left_out = suppress(0) - before
+    return outputs, left_out
 
 
 def _settle(outputs: Any, shim: Any) -> None:

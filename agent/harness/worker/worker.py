@@ -5,7 +5,6 @@ furnishes. Commands, which `worker_commands` declares, arrive as JSON lines on s
 each on DESCRIPTOR. Whatever it answers is a claim: it may refuse the candidate, never accept it.
 """
 
-import ctypes
 import faulthandler
 import importlib.util
 import json
@@ -191,16 +190,11 @@ class Worker:
 
     def do_ablate(self, command: worker_commands.Ablate) -> dict[str, Any]:
         """One call on the present inputs in which the launches of the candidate's libraries are left out."""
-        suppress = ctypes.CDLL(None).kw_suppress
-        memory_guards.poison(command.output_bytes, worker_commands.ONES)
-        before = suppress(1)
-        try:
-            with torch.no_grad():
-                outputs = self._model(*self._inputs)
-            torch.cuda.synchronize()
-        finally:
-            left_out = suppress(0) - before
-        return {"left_out": left_out, **self._transport.answer(outputs)}
+        outputs, left_out = optional_checks.without_kernels(lambda: self._model(*self._inputs), command)
+        answer = {"left_out": left_out, **self._transport.answer(outputs)}
+        del outputs
+        memory_guards.leave_room()  # what comes next is the truth about other parameters, in full
+        return answer
 
     def do_timed(self, command: worker_commands.Timed) -> dict[str, Any]:
         """Milliseconds of one call on the present inputs, and where its outputs are."""

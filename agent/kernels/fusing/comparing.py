@@ -122,13 +122,12 @@ def measured(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> G
     inputs = [value.detach() for value in inputs]
     sides = {"before": pair(site, module), "after": fused(site, module)}
     grads = _drawn(sides["after"].run(inputs))
-    with torch.no_grad():
-        forward = _times({name: partial(side.run, inputs) for name, side in sides.items()})
-    step = _times({name: partial(side.step, inputs, grads) for name, side in sides.items()})
-    return Gain(
-        torch.cuda.get_device_name(inputs[0].device), forward["before"], forward["after"], step["before"],
-        step["after"],
-    )  # fmt: skip
+    with torch.cuda.device(inputs[0].device):
+        with torch.no_grad():
+            forward = _times({name: partial(side.run, inputs) for name, side in sides.items()})
+        step = _times({name: partial(side.step, inputs, grads) for name, side in sides.items()})
+        gpu = torch.cuda.get_device_name()
+    return Gain(gpu, forward["before"], forward["after"], step["before"], step["after"])
 
 
 def _pair(site: Site, fetched: Mapping[str, nn.Module]) -> Side:

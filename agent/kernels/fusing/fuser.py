@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 from agent.kernels.fusing import plans
 from agent.kernels.fusing.joining import crosses
 from agent.kernels.fusing.sites import Site
-from agent.kernels.fusing.states import Numbers, put, taken
+from agent.kernels.fusing.states import Buffers, Numbers
 from agent.kernels.fusing.tracing import line
 from agent.kernels.fusing.watched import Candidate, Watched, watched
 from agent.kernels.fusing.watching import Watch
@@ -26,10 +26,10 @@ def fuse(model: nn.Module, example: Example, done: Replaced) -> float:
     Raises ValueError where the model does not take the example; nothing is changed then.
     """
     args, kwargs = arguments(example)
-    numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), taken(model)
+    numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), Buffers.now(model)
     try:
         seen = watched(model, lambda: _run(model, args, kwargs))
-        put(model, buffers)
+        buffers.set()
         numbers.set()
         watch = Watch(seen)
         try:
@@ -39,7 +39,7 @@ def fuse(model: nn.Module, example: Example, done: Replaced) -> float:
     except Exception as error:
         raise ValueError(f"the model does not take the example inputs: {line(error)}") from error
     finally:
-        put(model, buffers)
+        buffers.set()
         numbers.set()
     undo = [back for module, known in seen.items() for back in _swapped(module, known, done)]
     try:
@@ -51,7 +51,7 @@ def fuse(model: nn.Module, example: Example, done: Replaced) -> float:
         done.kept[ITSELF] = f"its fused forward fails: {line(error)}"
         return 0.0
     finally:
-        put(model, buffers)
+        buffers.set()
         numbers.set()
     done.undo.extend(undo)
     return difference

@@ -1,6 +1,6 @@
 """Random numbers and buffers of a moment, to run something twice from the same."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +30,25 @@ class Numbers:
             torch.cuda.set_rng_state(state, device)
 
 
-def taken(module: nn.Module) -> list[torch.Tensor]:
-    """Copies of the buffers."""
-    return [buffer.detach().clone() for buffer in module.buffers()]
+@dataclass(frozen=True)
+class Buffers:
+    """Of a module and of those in it: which tensors they are, and copies of them."""
 
+    held: Mapping[nn.Module, Mapping[str, torch.Tensor | None]]
+    copies: Sequence[tuple[torch.Tensor, torch.Tensor]]
 
-def put(module: nn.Module, copies: Sequence[torch.Tensor]) -> None:
-    """Writes them back where they are others now: a write that changes nothing is a write all the same."""
-    with torch.no_grad():
-        for buffer, copy in zip(module.buffers(), copies, strict=True):
-            if buffer.shape != copy.shape or not torch.equal(buffer, copy):
+    @classmethod
+    def now(cls, module: nn.Module) -> "Buffers":
+        """As they are."""
+        copies = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+        return cls({one: dict(one._buffers) for one in module.modules()}, copies)
+
+    def set(self) -> None:
+        """Goes back to them: a forward may write to its buffers, put others in their place, and add some."""
+        for module, buffers in self.held.items():
+            module._buffers.clear()
+            module._buffers.update(buffers)
+        for buffer, copy in self.copies:
+            # A write that changes nothing is a write all the same.
+            if not torch.equal(buffer, copy):
                 buffer.data.copy_(copy)

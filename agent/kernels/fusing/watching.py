@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from agent.kernels.fusing.calls import Unfit, is_plain
 from agent.kernels.fusing.comparing import Worse, compared, measured
 from agent.kernels.fusing.sites import Site
-from agent.kernels.fusing.states import Numbers, put, taken
+from agent.kernels.fusing.states import Buffers, Numbers
 from agent.kernels.fusing.tracing import line
 from agent.kernels.fusing.watched import Candidate, Watched
 from agent.kernels.replaced import Gain
@@ -33,7 +33,7 @@ class _Started:
     """What the traced parameters got."""
     copies: list[Any]
     numbers: Numbers
-    buffers: list[torch.Tensor]
+    buffers: Buffers
 
 
 class Watch:
@@ -70,12 +70,12 @@ class Watch:
         if started is None:
             return
         self._is_checking = True
-        after, numbers = taken(module), Numbers.now(started.values)
+        after, numbers = Buffers.now(module), Numbers.now(started.values)
         try:
             for candidate in self._seen[module].candidates:
                 self._check(candidate, module, started, output)
         finally:
-            put(module, after)
+            after.set()
             numbers.set()
             self._is_checking = False
 
@@ -88,12 +88,12 @@ class Watch:
         if form in self._forms:
             return None
         self._forms.add(form)
-        return _Started(values, _copied(values), Numbers.now(values), taken(module))
+        return _Started(values, _copied(values), Numbers.now(values), Buffers.now(module))
 
     def _check(self, candidate: Candidate, module: nn.Module, started: _Started, output: Any) -> None:
         if candidate.why is not None:
             return
-        put(module, started.buffers)
+        started.buffers.set()
         started.numbers.set()
         inputs = _copied(started.copies)
         try:

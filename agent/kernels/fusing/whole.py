@@ -1,6 +1,7 @@
-"""What a whole model takes of a GPU's time under torch.compile, on its example."""
+"""What a whole model takes under torch.compile on its example: of a GPU's time, and of the host's."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -8,12 +9,13 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from agent.kernels.clock import queued
+from agent.kernels.clock import in_a_row
 from agent.kernels.fusing.fuser import Example, arguments
-from agent.kernels.fusing.states import Numbers, put, taken
+from agent.kernels.fusing.states import Buffers, Numbers
 from agent.kernels.replaced import Gain
 
-ROUNDS, WARM = 10, 3
+RUNS, WARM, FEWEST, MOST, SECONDS = 3, 3, 5, 20, 2.0
+"""A round is so many runs in a row. After some that do not count come the fewest, or more within the time."""
 
 
 class Spans(NamedTuple):
@@ -29,45 +31,59 @@ class Spans(NamedTuple):
 
 
 def spans(model: nn.Module, example: Example) -> Spans:
-    """Of the model as it is now, compiled for the example's sizes.
+    """Of the model as it is now, compiled for the example's sizes, call after call as a program makes them.
 
-    Buffers and random numbers end as they were. What torch.compile had compiled in this process is compiled
-    anew when it is called again. Raises ValueError where the example lies on no GPU, and what the model or
-    its compilation raises.
+    The example, buffers and random numbers end as they were. What torch.compile had compiled in this process
+    is compiled anew when it is called again. Raises ValueError where the example lies on no GPU, and what the
+    model or its compilation raises.
     """
     args, kwargs = arguments(example)
-    gpu = _gpu(pytree.tree_leaves((args, kwargs)))
+    device = _device(pytree.tree_leaves((args, kwargs)))
+    numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), Buffers.now(model)
+    args, kwargs = pytree.tree_map_only(torch.Tensor, _copied, (args, kwargs))
     compiled = torch.compile(model, dynamic=False)
     wanted = [value for value in model.parameters() if value.requires_grad]
-
-    def step() -> None:
-        made = [one for one in pytree.tree_leaves(compiled(*args, **kwargs)) if _has_gradient(one)]
-        torch.autograd.grad(made, wanted, [torch.ones_like(one) for one in made], allow_unused=True)
 
     def forward() -> None:
         with torch.no_grad():
             compiled(*args, **kwargs)
 
-    numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), taken(model)
+    def step() -> None:
+        with torch.enable_grad():
+            made = [one for one in pytree.tree_leaves(compiled(*args, **kwargs)) if _has_gradient(one)]
+        if made:
+            torch.autograd.grad(made, wanted, [torch.ones_like(one) for one in made], allow_unused=True)
+
     try:
-        alone = _median(forward)
-        return Spans(gpu, alone, _median(step) if wanted else alone)
+        with torch.cuda.device(device):
+            alone = _median(forward)
+            return Spans(torch.cuda.get_device_name(device), alone, _median(step) if wanted else alone)
     finally:
         torch.compiler.reset()  # this model's code would count among those that are too many
-        put(model, buffers)
+        buffers.set()
         numbers.set()
 
 
-def _gpu(leaves: Sequence[Any]) -> str:
-    """Its name. Raises ValueError."""
+def _device(leaves: Sequence[Any]) -> torch.device:
+    """The first GPU. Raises ValueError."""
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and leaf.is_cuda:
-            return torch.cuda.get_device_name(leaf.device)
+            return leaf.device
     raise ValueError("compiled=True times the model on a GPU, and the example has no tensor there")
 
 
-def _median(call: Any) -> float:
-    return median([queued(call) for _ in range(WARM + ROUNDS)][WARM:])
+def _copied(value: torch.Tensor) -> torch.Tensor:
+    """A leaf of its own: a model may write to its inputs."""
+    return value.detach().clone().requires_grad_(value.requires_grad)
+
+
+def _median(call: Callable[[], object]) -> float:
+    call()  # compiles
+    rounds: list[float] = []
+    until = time.monotonic() + SECONDS
+    while len(rounds) < WARM + FEWEST or (len(rounds) < WARM + MOST and time.monotonic() < until):
+        rounds.append(in_a_row(call, RUNS))
+    return median(rounds[WARM:])
 
 
 def _has_gradient(value: Any) -> bool:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from device_library import Array, Device, build_runtime
 
+from agent.kernels import sources
+
 CSRC = Path(__file__).parents[3] / "agent" / "kernels" / "group_norm" / "csrc"
 DTYPES = ["float32", "float16", "bfloat16"]
 ACTIVATIONS = ["none", "silu", "gelu", "relu", "tanh", "hardswish"]
@@ -43,7 +45,10 @@ class Options(NamedTuple):
 
 
 def one_text(names: Sequence[str], instead: Mapping[str, Path] | None = None) -> str:
-    """The files and what they include from beside them, each once; another file where `instead` names one."""
+    """The files and what they include from beside them, each once; another file where `instead` names one.
+
+    Launches are the portable ones: translated to C++ none overlap, and a cluster is one block.
+    """
     seen: set[Path] = set()
 
     def inlined(path: Path) -> str:
@@ -52,6 +57,8 @@ def one_text(names: Sequence[str], instead: Mapping[str, Path] | None = None) ->
             return ""
         seen.add(path)
         text = path.read_text().replace("#pragma once\n", "")
+        if path.name == "launched.cuh":
+            text = sources.as_portable(text)
         return _INCLUDE.sub(lambda found: inlined((path.parent / found[1]).resolve()), text)
 
     return "".join(inlined(CSRC / name) for name in names)

@@ -22,7 +22,6 @@ NAME = "conv_group_norm_tanh_hardswish_residual_logsumexp"
 CSRC = sources.ROOT / NAME / "csrc"
 STAND_IN = {
     "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
-    "launched.cuh": HERE / "launched_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
     "sm90_instructions.cuh": HERE / "conv_stand_in.cuh",
 }

@@ -12,7 +12,7 @@ from kernels.device.group_norm_library import BACKWARD, FORWARD, Call, Options, 
 
 STAND_IN = {
     f"{name}.cuh": Path(__file__).with_name(f"{name.removesuffix('_sm90')}_stand_in.cuh")
-    for name in ("bulk_sm90", "cluster_sm90", "launched", "sm90_policy")
+    for name in ("bulk_sm90", "cluster_sm90", "sm90_policy")
 }
 FACE = """
 using namespace kernelwright::group_norm;

@@ -177,7 +177,11 @@ __device__ __forceinline__ void sum_chunks(const Share& share, Board<Answer, SUM
     }
 }
 
-__device__ __forceinline__ void slot_read(const Ring& ring, const Cursor& at) { barrier_arrive(ring.free + at.slot); }
+// This lane's packs of the slot are in its registers.
+__device__ __forceinline__ void slot_read(const Ring& ring, const Cursor& at) {
+    reads_made();
+    barrier_arrive(ring.free + at.slot);
+}
 
 template <class Answer, int SUMMERS>
 __device__ __forceinline__ Answer answer_for(Board<Answer, SUMMERS>& board, int turn) {

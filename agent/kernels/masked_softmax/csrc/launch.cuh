@@ -345,7 +345,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(GivenBackward 
         }
         for (int at = rest; at < seen; at += step) sum += product(dy[at], y[at]);
     }
-    sum = Block::summed(sum, of_warp);
+    sum = Block::merged(sum, of_warp);
     const float scale = float(args.scale);
     const auto slope = [&](T of_dy, T of_y) { return scale * (to_float(of_dy) - sum) * to_float(of_y); };
     const auto stored = [&](int at, const Pack<T, V>& of_dy, const Pack<T, V>& of_y) {

@@ -1,26 +1,17 @@
-// What small values lose, and tiles that are computed anew in float arithmetic where it shows.
+// matmul_fp32x3's check behind the product: tiles that small values lost too much of are computed anew (anew.cuh).
 //
-// Values that share a scale are split on a grid of 2^-24, where the largest of them is 2^13 to 2^14: one below 2^-2, 2^-16 of the
-// largest, keeps fewer than 22 bits. Beside what the larger ones give that is nothing, unless they meet zeros, or values that are
-// small, of the other operand. It is 2^-25 at most, times the other's value, 2^14 at most: of n such products 2^-11 * sqrt(n) in
-// the root mean square, as far as what is lost has either sign.
-//
-// Where both operands are dense (split_sm90.cuh, which says of how much that has to hold) it cannot show: a quarter of the products of each sum are 2^15 and more, and
-// what rounding a float sum at each of them costs, 2^-25.3 of it, is more. Else all tiles are looked at: where a row's sums, in the
-// root of their squares' mean, are not 2^26.5 times what all their products may have lost, the tile is computed anew. Elsewhere that
-// is at most 2^-26.5 of the row in this tile, below half of the 2^-25.3 that rounding the results to floats costs.
+// Where both operands are dense (split_sm90.cuh, which says of how much that has to hold) that cannot be: a quarter of the products
+// of each sum are 2^15 and more, and what rounding a float sum at each of them costs, 2^-25.3 of it, is more than what is lost. Else
+// all tiles are looked at.
 #pragma once
 
-#include "product_portable.cuh"
+#include "anew.cuh"
 #include "product_sm90.cuh"
 
 namespace kernelwright::matmul {
 
-constexpr int kAnewThreads = 256;
 constexpr int kAnewWarps = kAnewThreads / 32;
-constexpr int kAnewDepth = 128;                        // that is added up by itself
-constexpr float kNeeded = 46341.0f * (1 << kMargin);  // 2^(26.5 - 11), of a row's largest factor
-static_assert(kTile == kSide);
+static_assert(kTile == linear::kSide);
 
 // Rows [first_row, first_row + rows) of a tile of y.
 struct Band {
@@ -50,6 +41,7 @@ __device__ __forceinline__ void find_scales(const Product& p, const Band& band, 
     const unsigned char* packed = p.a + band.batch * p.a_bytes + static_cast<int64_t>(band.tile.of_x) * p.tiles.stages * kPackedBytes;
     float factor = 0.0f;
     if (row >= first && row < first + band.rows) {
+        #pragma unroll 16
         for (int i = p.plain.a.first_stage(band.tile.of_x); i < p.plain.a.past_stage(band.tile.of_x); ++i) {
             const auto* factors = reinterpret_cast<const float*>(packed + int64_t{i} * kPackedBytes + kOperandBytes);
             factor = fmaxf(factor, __ldcg(factors + half * kTile + row));
@@ -85,14 +77,14 @@ __device__ __forceinline__ bool is_lost(const Product& p, const Band& band, Anew
     float scale = 0.0f;
     for (int i = 0; i < kAnewWarps; ++i) scale = fmaxf(scale, shared.scales[i]);
     const float none = factor_of(kNoValue);
-    const float products = kNeeded * fabsf(p.out.alpha) * sqrtf(2.0f * static_cast<float>(p.plain.a.depth)) * scale;
+    const float products = needed_for(2.0f * static_cast<float>(p.plain.a.depth)) * (1 << kMargin) * fabsf(p.out.alpha) * scale;  // of a factor of 1
     const int first = threadIdx.x / 32 * kRows, of_tile = static_cast<int>(band.first_row % kTile);
     const auto needed = [&](int i) {
         const float factor = i < band.rows ? fmaxf(shared.factors[0][of_tile + i], shared.factors[1][of_tile + i]) : 0.0f;
         return factor > none ? factor * products : 0.0f;
     };
     const auto columns = static_cast<float>(min(int64_t{kTile}, p.tiles.n - band.first_column));
-    const float share = 0.97f * rsqrtf(columns);  // what the largest says of the size of all: 1 / sqrt(columns), not above
+    const float share = share_of(columns);
     float largest[kRows];  // a quarter of the columns nearly always shows that the sums are large enough
     #pragma unroll
     for (int i = 0; i < kRows; ++i) largest[i] = sizes_of<32>(p, band, first + i).x;
@@ -121,20 +113,16 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, AnewSha
     const Plain a = {of_a.values + band.batch * of_a.batch_step, past, of_a.depth, of_a.row_step, of_a.depth_step, of_a.part};
     const Plain b = {of_b.values + band.batch * of_b.batch_step, of_b.rows, of_b.depth, of_b.row_step, of_b.depth_step, of_b.part};
     float all[8][8] = {};
-    const int64_t end = min(a.end_in(band.first_row), b.end_in(band.first_column));
-    for (int64_t begin = max(a.begin_in(band.first_row), b.begin_in(band.first_column)); begin < end; begin += kAnewDepth) {
-        float sum[8][8] = {};
-        multiply_range(sum, shared.slices, a, b, band.first_row, band.first_column, begin, min(begin + kAnewDepth, end), meet);
-        #pragma unroll
-        for (int i = 0; i < 64; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8];
-    }
+    sum_anew(all, shared.slices, a, b, band.first_row, band.first_column, meet);
     store_tile(p.out, all, p.tiles.m, p.tiles.n, p.y_part, band.batch, band.first_row, band.first_column, past);
 }
 
-// Behind the product. Ends at once where both operands are dense but for a few halves of stages.
+// Behind the product. Ends at once where both operands are dense but for a few halves of stages, which is known before the product
+// begins: that ends before a block here has room, and what has to wait is the rest.
 __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_constant__ Product p) {
+    const bool sparse = are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse));
     await_earlier();
-    if (!are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse))) return;
+    if (!sparse) return;
     __shared__ AnewShared shared;
     for (int number = blockIdx.x; number < p.cut.tiles; number += gridDim.x) {
         const Band band = band_of(p, number, 0, kTile);

@@ -123,8 +123,9 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     const Source source, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
     float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
-    // Their own backward then brings its first rows near while the last of these are under way; of few rows there is no time.
-    if (!Hold::kFew) let_next_begin();
+    // Their own backward then brings its first rows near while the last of these are under way. Of few rows that gains
+    // nothing, and of packs of one element it may cost much (docs/log.md).
+    if (!Hold::kFew && V > 1) let_next_begin();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
     using Kept = std::conditional_t<kPacks * kRows == 1 || Hold::kFew, float, T>;

@@ -15,6 +15,7 @@ constexpr int kUnsortedWarps = 16;
 constexpr int kUnsortedThreads = kUnsortedWarps * kWarp;
 constexpr int kUnsortedBlocks = 256;  // by a power of two entries are dealt out
 constexpr int kIdsUnder = 8;          // numbers that a thread has under way
+constexpr int kDealtRows = 8;         // the same of the rows of an entry that has many
 constexpr int kRowBits = 14;          // of a row in a word beside its entry
 constexpr int64_t kMostUnsorted = int64_t{1} << kRowBits;  // rows: a bit of a word for each that a thread looks at
 constexpr int64_t kMostDealt = int64_t{kUnsortedBlocks} << (32 - kRowBits);  // entries
@@ -93,15 +94,15 @@ __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const 
             int row;
             unsigned mask = kept.at(top, end, entry, &row);
             while (mask != 0) {
-                Pack<T, V> taken[kLongRows] = {};
+                Pack<T, V> taken[kDealtRows] = {};
                 #pragma unroll
-                for (int u = 0; u < kLongRows; ++u) {
+                for (int u = 0; u < kDealtRows; ++u) {
                     const int from = __shfl_sync(0xffffffff, row, max(0, __ffs(int(mask)) - 1));
                     if (mask != 0 && first + lane < packs) taken[u] = dx[int64_t{from} * packs + first + lane];
                     mask &= mask - 1;  // of 0 it stays 0
                 }
                 #pragma unroll
-                for (int u = 0; u < kLongRows; ++u) add(sum, taken[u]);
+                for (int u = 0; u < kDealtRows; ++u) add(sum, taken[u]);
             }
         }
         #pragma unroll

@@ -128,13 +128,15 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
     constexpr bool kAsFloats = kPacks * kRows == 1 || (Hold::kFew && !(Source::kSum && kPacks == 4));
     using Kept = std::conditional_t<kAsFloats, float, T>;
-    // Mean and deviations behind one barrier, where registers allow it: of few rows, or where others wait for numbers, or
-    // of elements that take half of them.
-    constexpr bool kMoments = kCentred && V > 1 && Hold::kTeam == 0 && !Hold::kWide &&
-        (Hold::kFew || (kPacks == 1 && Source::kLooksUp) || (kPacks == 4 && !Hold::kEarly && sizeof(T) < sizeof(float)));
+    // Mean and deviations behind one barrier, where that pays and registers allow it: of few rows, of those that wait for
+    // their numbers, and of four packs of 16-bit elements.
+    constexpr bool kLong = kPacks == 4 && !Hold::kEarly && !Hold::kWide && sizeof(T) < sizeof(float);
+    constexpr bool kMoments =
+        kCentred && V > 1 && Hold::kTeam == 0 && (Hold::kFew || kLong || (kPacks == 1 && Source::kLooksUp));
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
     __shared__ float4 of_warp[kMoments ? kMaxWarps : 1];
-    const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;  // the first; of fewer than 2^31, and a block's more
+    // The first; of fewer than 2^31, and a block's more.
+    const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;
     const int step = int(Hold::step()), first = int(threadIdx.x - Hold::team() * Hold::step());
     const int64_t begin = int64_t{row} * packs;
     const auto is_there = [&](int r) { return Hold::kTeam == 0 || row + r < rows; };

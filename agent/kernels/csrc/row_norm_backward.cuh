@@ -82,6 +82,7 @@ cudaError_t launch_backward(const AddRowBackward& args) {
         return launch_few_rows<kCentred, kSum, T, V>(args);
     }
     if constexpr (V == 1) {
+        // Rows that are no whole packs; the tensors have to begin with one.
         const bool on_packs = aligned(args.dy) && aligned(args.dadded) && aligned(args.added) && aligned(args.dx);
         if (!on_packs) return launch_long<kCentred, kSum, T, 1>(args);
         return launch_gradients<Teams<0, 2, 512, 1, true>, kCentred, kSum, T, kVector<T>>(args);

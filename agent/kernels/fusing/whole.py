@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -24,6 +23,7 @@ class Spans(NamedTuple):
     gpu: str
     forward: float
     step: float
+    """The forward again where no parameter wants a gradient."""
 
     def gain(self, after: "Spans") -> Gain:
         """From these to those."""
@@ -56,8 +56,8 @@ def spans(model: nn.Module, example: Example) -> Spans:
 
     try:
         with torch.cuda.device(device):
-            alone = _median(forward)
-            return Spans(torch.cuda.get_device_name(device), alone, _median(step) if wanted else alone)
+            alone = _least(forward)
+            return Spans(torch.cuda.get_device_name(device), alone, _least(step) if wanted else alone)
     finally:
         torch.compiler.reset()  # this model's code would count among those that are too many
         buffers.set()
@@ -77,13 +77,14 @@ def _copied(value: torch.Tensor) -> torch.Tensor:
     return value.detach().clone().requires_grad_(value.requires_grad)
 
 
-def _median(call: Callable[[], object]) -> float:
+def _least(call: Callable[[], object]) -> float:
+    """Milliseconds in the best of the rounds: before and after lie apart, and what else runs only adds."""
     call()  # compiles
     rounds: list[float] = []
     until = time.monotonic() + SECONDS
     while len(rounds) < WARM + FEWEST or (len(rounds) < WARM + MOST and time.monotonic() < until):
         rounds.append(in_a_row(call, RUNS))
-    return median(rounds[WARM:])
+    return min(rounds[WARM:])
 
 
 def _has_gradient(value: Any) -> bool:

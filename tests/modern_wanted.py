@@ -72,6 +72,7 @@ WANTED: dict[str, Callable[[Arrays], Array]] = {
     "copies.one_warp_waits": copied(128),
     "copies.wrong_parity": copied(128),
     "copies.refilled": lambda arrays: arrays[0][:192].reshape(2, 96)[:, ::-1].sum(0),
+    "copies.refilled_unfenced": lambda arrays: arrays[0][:192].reshape(2, 96)[:, ::-1].sum(0),
     "copies.no_proxy_fence": copied(128),
     "copies.source_reused": copied(256),
     "copies.never_made": copied(128),

@@ -36,6 +36,10 @@ from agent.records import Record, digest
 
 LOCK_LIMIT_S = 300.0
 BUILD_LIMIT_S = 600.0
+SPLIT = ("group_norm",)
+"""Kernels whose libraries would be ready last: nvcc compiles the functions of one side by side."""
+SPLIT_SINCE = 13
+"""Major version of nvcc, of those that were tried."""
 
 
 def library(
@@ -206,6 +210,8 @@ def _build(name: str, arch: str, part: str, tools: _Tools, path: Path) -> Build:
 
 def _command(name: str, arch: str, part: str, tools: _Tools, made: Path) -> list[str]:
     chosen = [] if arch == "90a" else ["-DKW_PORTABLE_ONLY"]
+    if name in SPLIT and int(tools.version.split(".")[0]) >= SPLIT_SINCE:
+        chosen += ["--split-compile", "4"]
     if part != sources.ALL:
         chosen.append(f"-DKW_DTYPES={1 << sources.DTYPES.index(part)}")
     return [

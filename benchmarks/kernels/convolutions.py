@@ -1,6 +1,6 @@
 """Convolutions on the present GPU: errors and times of conv_fp32x3 beside torch's.
 
-    python -m benchmarks.kernels.convolutions windows tuned kernels > convolutions.jsonl
+    python -m benchmarks.kernels.convolutions convolution_errors tuned kernels > convolutions.jsonl
 
 A line for each case, as in `products`. Nothing here runs without a GPU.
 """
@@ -8,14 +8,29 @@ A line for each case, as in `products`. Nothing here runs without a GPU.
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 
 from agent.kernels.conv_fp32x3.product import convolved, is_worth
-from benchmarks.kernels.convolution_shapes import FUSED, HELD_BACK, KERNELBENCH, NETWORKS, Shape
+from agent.kernels.conv_fp32x3.window import Window
+from benchmarks.kernels.convolution_shapes import FUSED, HELD_BACK, KERNELBENCH, NETWORKS, Shape, back
+from benchmarks.kernels.drawn import FAMILIES, OF_IMAGES, Family
 from benchmarks.kernels.parts import run, spans
 
 Call = Callable[[torch.Tensor], torch.Tensor]
+DEPTHS = (
+    Shape("27", (4, 3, 56, 56), 64, (3, 3), {"padding": 1}), Shape("64", (4, 64, 28, 28), 128, (1, 1)),
+    Shape("147", (4, 3, 112, 112), 64, (7, 7), {"stride": 2, "padding": 3}),
+    Shape("192", (8, 64, 1024), 128, (3,)),
+    Shape("288", (8, 32, 28, 28), 128, (3, 3), {"padding": 1}),
+    Shape("432 in 3 dimensions", (2, 16, 12, 16, 16), 64, (3, 3, 3), {"padding": 1}),
+    Shape("512", (8, 512, 14, 14), 128, (1, 1)), Shape("576", (8, 64, 28, 28), 128, (3, 3), {"padding": 1}),
+    back("576 transposed", (4, 64, 28, 28), 64, (3, 3), padding=1),
+    Shape("1152", (8, 128, 28, 28), 128, (3, 3), {"padding": 1}),
+    Shape("4608", (8, 512, 14, 14), 128, (3, 3), {"padding": 1}),
+)  # fmt: skip
+"""By the depth of their products: channels times taps."""
 SETS = {"held back": HELD_BACK, "networks": NETWORKS, "KernelBench": KERNELBENCH, "fused": FUSED}
 
 
@@ -53,6 +68,44 @@ def timed(shape: Shape) -> dict[str, object]:
     }  # fmt: skip
 
 
+def convolution_errors() -> Iterator[dict[str, Any]]:
+    """Root mean square errors; beside them those of an SGEMM over the unfolded image, and of cuDNN."""
+    for draw in (*FAMILIES, *OF_IMAGES):
+        for shape in DEPTHS:
+            if draw in OF_IMAGES and len(shape.size) == 1:
+                continue
+            torch.manual_seed(len(shape.name))
+            x, weight = drawn_as(draw, shape)
+            truth = torch.convolution(x.double(), weight.double(), None, *shape.window)
+            rms = {
+                name: float((side(x, weight, shape.window).double() - truth).square().mean().sqrt())
+                for name, side in SIDES.items()
+            }
+            yield {"family": draw.__name__, "shape": shape.name, **rms}
+
+
+def drawn_as(draw: Family, shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
+    """x and the weight; of a transposed one its first axis is the channels."""
+    if not shape.transposed:
+        return draw(shape.x, shape.weight)
+    channels, features, *size = shape.weight
+    x, weight = draw(shape.x, (features, channels, *size))
+    return x, weight.transpose(0, 1).contiguous()
+
+
+def by_sgemm(x: torch.Tensor, weight: torch.Tensor, window: Window) -> torch.Tensor:
+    """torch's convolution as it is without cuDNN: the image unfolded, and SGEMM."""
+    with torch.backends.cudnn.flags(enabled=False):
+        return torch.convolution(x, weight, None, *window)
+
+
+SIDES: dict[str, Callable[[torch.Tensor, torch.Tensor, Window], torch.Tensor]] = {
+    "fp32x3": lambda x, weight, window: convolved(x, weight, None, window, "fp32x3"),
+    "sgemm": by_sgemm,
+    "cudnn": lambda x, weight, window: torch.convolution(x, weight, None, *window),
+}
+
+
 def kernels() -> Iterator[dict[str, object]]:
     """What each kernel of a call takes, in us."""
     for shape in (*(KERNELBENCH[i] for i in (2, 4, 7, 12, 13)), NETWORKS[1], NETWORKS[3]):
@@ -77,7 +130,10 @@ def main() -> None:
     """The parts named by the arguments."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    run({"times": times, "kernels": kernels, "tuned": tuned}, sys.argv[1:])
+    parts = {
+        "times": times, "kernels": kernels, "tuned": tuned, "convolution_errors": convolution_errors
+    }  # fmt: skip
+    run(parts, sys.argv[1:])
 
 
 if __name__ == "__main__":

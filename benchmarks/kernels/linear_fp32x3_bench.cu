@@ -57,8 +57,9 @@ __global__ void reference(const float* x, const float* weight, const float* bias
 }
 
 struct Tensors {
-    float *x, *weight, *bias, *gamma, *beta, *y, *smallest, *out;
+    float *x, *weight, *bias, *gamma, *beta, *y, *smallest, *sizes, *out;
     unsigned char *x_packed, *weight_packed;
+    int* suspect;
     double* exact;
     float* in_float;
     void* flush;
@@ -73,7 +74,7 @@ Tensors tensors(const Shape& s) {
     Tensors t;
     const int64_t m = s.m, n = s.n, k = s.k;
     t.x = of<float>(m * k), t.weight = of<float>(n * k), t.bias = of<float>(n), t.gamma = of<float>(n);
-    t.beta = of<float>(n), t.y = of<float>(m * n), t.smallest = of<float>(m * n / kTile), t.out = of<float>(m * n);
+    t.beta = of<float>(n), t.y = of<float>(m * n), t.smallest = of<float>(m * n / kTile), t.sizes = of<float>(m * n / kTile), t.suspect = of<int>(1), t.out = of<float>(m * n);
     t.x_packed = of<unsigned char>(packed_bytes(m, k / kDepth));
     t.weight_packed = of<unsigned char>(packed_bytes(n, k / kDepth));
     t.exact = of<double>(kRows * n), t.in_float = of<float>(kRows * n), t.flush = allocated(kFlushBytes);
@@ -88,7 +89,7 @@ Tensors tensors(const Shape& s) {
 }
 
 void freed(const Tensors& t) {
-    void* const all[] = {t.x,   t.weight,   t.bias,          t.gamma, t.beta,     t.y,    t.smallest,
+    void* const all[] = {t.x,   t.weight,   t.bias,          t.gamma, t.beta,     t.y,    t.smallest, t.sizes, t.suspect,
                          t.out, t.x_packed, t.weight_packed, t.exact, t.in_float, t.flush};
     for (void* memory : all) CHECK(cudaFree(memory));
 }
@@ -120,8 +121,18 @@ struct Error {
 
 int multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount, 0); }
 
-cudaError_t split_into(const float* values, int rows, int k, unsigned char* packed) {
-    return split(values, rows, k, k / kDepth, packed_at(packed, rows, k / kDepth), nullptr);
+cudaError_t split_into(const Shape& s, const Tensors& t, const Product& p, bool of_x, bool of_weight) {
+    const Rows x = rows_of(t.x, of_x ? s.m : 0, s.k, p.x), weight = rows_of(t.weight, of_weight ? s.n : 0, s.k, p.weight);
+    return split(x, weight, s.k, p.stages, p.suspect, nullptr);
+}
+
+// The product, and the check behind it.
+template <int PROMOTE, class Finish>
+cudaError_t multiply_and_check(const Shape& s, const Tensors& t, const Product& p, const Finish& finish) {
+    const cudaError_t error = multiply<PROMOTE>(p, finish, multiprocessors(), nullptr);
+    kernelwright::linear::Forward args = {};
+    args.x = t.x, args.weight = t.weight, args.m = s.m, args.n = s.n, args.k = s.k;
+    return error == cudaSuccess ? compute_anew(p, args, finish.anew(), multiprocessors(), nullptr) : error;
 }
 
 void print_times(const Shape& s, const char* name, const Times& t, double operations) {
@@ -133,7 +144,7 @@ template <int PROMOTE>
 void one_product(const Shape& s, const Tensors& t, const Product& p) {
     if (p.stages % PROMOTE != 0) return;
     CHECK(cudaMemset(t.y, 0xff, sizeof(float) * s.m * s.n));
-    const Times times = timed([&] { return multiply<PROMOTE>(p, StoreTile{t.y}, multiprocessors(), nullptr); }, t.flush);
+    const Times times = timed([&] { return multiply_and_check<PROMOTE>(s, t, p, StoreTile{t.y}); }, t.flush);
     char name[32];
     std::snprintf(name, sizeof name, "promote %d", PROMOTE * kDepth);
     print_times(s, name, times, 2.0 * s.m * s.n * s.k);
@@ -157,19 +168,15 @@ void by_ieee(const Shape& s, const Tensors& t) {
 // The fused kernel: all of it, and all but the splitting of the weight.
 void fused(const Shape& s, const Tensors& t, const Product& p) {
     const LeastOfGroups<kGroupWidth> finish = {{t.gamma, t.beta, 1e-5f}, t.smallest};
-    const auto rest = [&] {
-        cudaError_t error = split_into(t.x, s.m, s.k, t.x_packed);
-        if (error == cudaSuccess) error = multiply<kPromote>(p, finish, multiprocessors(), nullptr);
+    const auto whole = [&](bool of_weight) {
+        cudaError_t error = split_into(s, t, p, true, of_weight);
+        if (error == cudaSuccess) error = multiply_and_check<kPromote>(s, t, p, finish);
         return error == cudaSuccess ? spread(t.smallest, s.n / kTile, t.beta, t.out, s.m, s.n, nullptr) : error;
     };
     const double operations = 2.0 * s.m * s.n * s.k;
-    print_times(s, "fused, cached", timed(rest, t.flush), operations);
+    print_times(s, "fused, cached", timed([&] { return whole(false); }, t.flush), operations);
     std::printf("\n");
-    const auto all = [&] {
-        const cudaError_t error = split_into(t.weight, s.n, s.k, t.weight_packed);
-        return error == cudaSuccess ? rest() : error;
-    };
-    print_times(s, "fused, all", timed(all, t.flush), operations);
+    print_times(s, "fused, all", timed([&] { return whole(true); }, t.flush), operations);
     const auto exact = on_host(t.exact, int64_t{kRows} * s.n);
     const auto gamma = on_host(t.gamma, s.n), beta = on_host(t.beta, s.n), out = on_host(t.out, int64_t{s.m} * s.n);
     Error error;
@@ -200,15 +207,13 @@ void measure(const Shape& s) {
     std::printf("[%4d,%5d] * [%5d,%5d]%s", s.m, s.k, s.n, s.k, s.positive ? "+" : " ");
     plain.print("float");
     std::printf("\n");
-    const Times of_weight = timed([&] { return split_into(t.weight, s.n, s.k, t.weight_packed); }, t.flush);
-    const Times of_x = timed([&] { return split_into(t.x, s.m, s.k, t.x_packed); }, t.flush);
-    print_times(s, "split weight", of_weight, 0.0);
-    std::printf("\n");
-    print_times(s, "split x", of_x, 0.0);
-    std::printf("\n");
     const int stages = s.k / kDepth;
     const Product p = {packed_at(t.x_packed, s.m, stages), packed_at(t.weight_packed, s.n, stages), t.bias, s.m, s.n,
-                       stages};
+                       stages, t.suspect, t.sizes, kernelwright::matmul::needed_for(2.0f * s.k)};
+    print_times(s, "split weight", timed([&] { return split_into(s, t, p, false, true); }, t.flush), 0.0);
+    std::printf("\n");
+    print_times(s, "split x", timed([&] { return split_into(s, t, p, true, false); }, t.flush), 0.0);
+    std::printf("\n");
     one_product<1>(s, t, p);
     one_product<2>(s, t, p);
     one_product<4>(s, t, p);

@@ -64,29 +64,46 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 def errors(lines: list[Line]) -> list[str]:
     """The worst depth of each family of operands."""
+    sides = (("fp32x3", "torch"), ("fp32x4", "torch"))
+    named = [{**line, "at": " x ".join(str(size) for size in line["mnk"])} for line in lines]
+    return table(("operands", "fp32x3", "at m x n x k", "fp32x4", "at"), worst_of(named, sides))
+
+
+def linear_errors(lines: list[Line]) -> list[str]:
+    """The same of linear layers."""
+    sides = (("linear", "torch"), ("fused", "torch_fused"))
+    named = [{**line, "at": " x ".join(str(size) for size in line["mnk"])} for line in lines]
+    return table(("operands", "linear", "at m x n x k", "fused", "at"), worst_of(named, sides))
+
+
+def convolution_errors(lines: list[Line]) -> list[str]:
+    """The same of convolutions."""
+    sides = (("fp32x3", "sgemm"), ("fp32x3", "cudnn"))
+    named = [{**line, "at": line["shape"]} for line in lines]
+    return table(("operands", "over SGEMM's", "at a depth of", "over cuDNN's", "at"), worst_of(named, sides))
+
+
+def worst_of(lines: list[Line], sides: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """A row for each family: of each of the sides how often its error is the other's, where that is most."""
     families: dict[str, list[Line]] = {}
     for line in lines:
         families.setdefault(line["family"], []).append(line)
     rows = []
     for family, each in families.items():
-        row: list[object] = [family]
-        for precision in ("fp32x3", "fp32x4"):
-            worst = max(each, key=lambda line: _over(line, precision))
-            row += [f"{_over(worst, precision):.2f}", _size(worst["mnk"])]
+        row = [family]
+        for one, other in sides:
+            ratios = [(_over(line[one], line[other]), line["at"]) for line in each]
+            over, at = max(ratios, key=lambda ratio: ratio[0])
+            row += [f"{over:.2f}", at]
         rows.append(row)
-    return table(("operands", "fp32x3", "at m x n x k", "fp32x4", "at"), rows)
+    return rows
 
 
-def _over(line: Line, precision: str) -> float:
-    """Over SGEMM's; 1 where both are exact."""
-    ours, torchs = line[precision], line["torch"]
-    if ours == torchs:
+def _over(ours: float, theirs: float) -> float:
+    """1 where both are exact."""
+    if ours == theirs:
         return 1.0
-    return float("inf") if torchs == 0 else float(ours / torchs)
-
-
-def _size(sizes: Sequence[int]) -> str:
-    return " x ".join(str(size) for size in sizes)
+    return float("inf") if theirs == 0 else ours / theirs
 
 
 def products(lines: list[Line]) -> list[str]:
@@ -141,6 +158,10 @@ def convolutions(lines: list[Line]) -> list[str]:
 
 RENDERED = {
     "errors": ("Root mean square errors over SGEMM's, the worst depth of each kind of operands", errors),
+    "convolution_errors": (
+        "Convolutions: root mean square errors over those of SGEMM on the unfolded image and of cuDNN",
+        convolution_errors,
+    ),
     "times": ("Products, in ms", products),
     "triangular": ("Triangular operands, in ms; torch multiplies them whole", triangular),
     "tuned": ("Convolutions, in ms, beside the best of cuDNN's algorithms", convolutions),

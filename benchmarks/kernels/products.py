@@ -1,6 +1,6 @@
 """Matrix products of every layout on the present GPU: errors and times of matmul_fp32x3 beside torch's.
 
-    python -m benchmarks.kernels.products layouts specials errors times kernels > products.jsonl
+    python -m benchmarks.kernels.products layouts specials errors linear_errors times kernels > products.jsonl
 
 A line for each case. Errors are against float64; times are the median of rounds with a cold L2, torch's
 without TF32 as 1 (`speed`). Nothing here runs without a GPU.
@@ -15,8 +15,9 @@ import torch
 
 from agent.kernels.matmul_fp32x3 import product as calls
 from agent.kernels.matmul_fp32x3.product import Sum
+from benchmarks.kernels import products_linear
+from benchmarks.kernels.drawn import FAMILIES, normal, positive
 from benchmarks.kernels.parts import run, spans
-from benchmarks.kernels.products_drawn import FAMILIES, normal, positive
 
 ROUNDS = 15
 PLAIN = Sum(None, 1.0, 1.0)
@@ -90,7 +91,8 @@ def errors() -> Iterator[dict[str, object]]:
         for m, n in ((512, 640), (2048, 1024)):
             for k in DEPTHS if m == 512 else DEPTHS[::3]:
                 torch.manual_seed(k)
-                a, b = draw(m, n, k)
+                a, b = draw((m, k), (n, k))
+                b = b.mT
                 truth = a.double() @ b.double()
                 rms = {
                     name: float((side(a, b).double() - truth).square().mean().sqrt())
@@ -213,7 +215,7 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     parts = {
         "errors": errors, "layouts": layouts, "specials": specials, "times": times, "kernels": kernels,
-        "triangular": triangular, "squares": lambda: times(SQUARES),
+        "triangular": triangular, "squares": lambda: times(SQUARES), "linear_errors": products_linear.errors,
     }  # fmt: skip
     run(parts, sys.argv[1:])
 

@@ -64,6 +64,7 @@ BROKEN = [
     Broken("copies", "wrong_parity", "async-copy-not-waited", "no thread has waited for the phase"),
     Broken("copies", "never_full", "deadlock", "its phase 0 lacks 0 arrivals and 512 bytes"),
     Broken("copies", "refilled", "async-copy-not-waited", "bulk copy", also=("shared-race",)),
+    Broken("copies", "refilled_unfenced", "missing-proxy-fence", "overwrites next", severity="warning"),
     Broken("copies", "no_proxy_fence", "missing-proxy-fence", "without fence.proxy.async"),
     Broken("copies", "source_reused", "async-copy-not-waited", "may still read"),
     Broken("copies", "odd_size", "misaligned-access", "multiples of 16 bytes", more=(100,)),

@@ -72,6 +72,31 @@ def linear_errors_are_not_above_sgemms() -> None:
     assert not above, "; ".join(above)
 
 
+def linear_small_values_beside_large_ones() -> None:
+    """Where these meet zeros the layer's and its fusion's rms errors are at most twice SGEMM's."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    zero = torch.zeros(1, 1, 1, 1, device="cuda")
+
+    def least(y: torch.Tensor) -> torch.Tensor:
+        return F.group_norm(y, y.shape[1] // 16).min(1).values
+
+    for k in DEPTHS[::3]:
+        for size in (2.0**20, 2.0**40):
+            large, zeros, _ = (tensor.detach() for tensor in drawn(1024, 2048, k))
+            large[:, ::8] *= size
+            zeros[:, ::8] = 0
+            for x, weight in ((large, zeros), (zeros, large)):
+                ready, truth = prepare_weight(weight), F.linear(x.double(), weight.double())
+                native = F.linear(x, weight)
+                fused = linear_group_norm_min_bias(x, ready, None, len(weight) // 16, None, None, zero)
+                for mine, theirs, exact in (
+                    (linear_fp32x3(x, ready), native, truth),
+                    (fused.view(-1), least(native), least(truth)),
+                ):
+                    off, by_torch = (float((y.double() - exact).norm()) for y in (mine, theirs))
+                    assert off <= 2 * by_torch, f"K={k}, {size:.0g}: {off:.3g} for {by_torch:.3g}"
+
+
 def linear_rows_of_any_scale() -> None:
     """From denormals to near the largest float; ieee may add infinities of both signs, which is NaN."""
     x, weight, _ = (tensor.detach() for tensor in drawn(256, 256, 256))
@@ -178,6 +203,6 @@ def small() -> None:
 
 CHECKS = (
     linear_values_and_gradients, linear_errors_are_not_above_sgemms, linear_rows_of_any_scale,
-    linear_nan_and_inf_as_torch, linear_prepared_weights, linear_fused_values_and_gradients,
-    linear_under_torchs_machinery,
+    linear_small_values_beside_large_ones, linear_nan_and_inf_as_torch, linear_prepared_weights,
+    linear_fused_values_and_gradients, linear_under_torchs_machinery,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from agent.kernels.conv_fp32x3 import product as convolutions
 from agent.kernels.conv_fp32x3.window import Window
 from agent.kernels.matmul_fp32x3 import product as products
 from agent.kernels.matmul_fp32x3.product import Sum
+from benchmarks.kernels.convolutions import convolution_errors
 
 from .kernel_calls import close
 
@@ -128,6 +129,16 @@ def convolutions_of_any_window() -> None:
             assert off < EXACT, f"{precision}, {x_shape}, {weight_shape}, {window}: {off:.3g}"
 
 
+def convolutions_errors_are_at_most_twice_sgemms() -> None:
+    """Of all kinds of operands but sums that cancel in the order in which SGEMM adds them."""
+    above = [
+        f"{line['family']} at {line['shape']}: {line['fp32x3']:.3g} for {line['sgemm']:.3g}"
+        for line in convolution_errors()
+        if line["family"] != "cancelling and doubled" and line["fp32x3"] > 2 * line["sgemm"]
+    ]
+    assert not above, "; ".join(above)
+
+
 def convolutions_under_torchs_machinery() -> None:
     x = torch.randn(2, 8, 20, 22, device="cuda", requires_grad=True)
     weight = torch.randn(8, 8, 3, 3, device="cuda", requires_grad=True)
@@ -150,9 +161,13 @@ def small() -> None:
     for precision in ("fp32x3", "ieee"):
         x, weight = torch.randn(x_shape, device="cuda"), torch.randn(weight_shape, device="cuda")
         convolutions.convolved(x[:, :, :6, :7], weight, None, window, precision)
+        x[:, ::8] *= 2.0**20
+        weight[::8] = 0
+        convolutions.convolved(x[:, :, :6, :7], weight, None, window, precision)
 
 
 CHECKS = (
     products_of_any_layout, products_errors_are_at_most_twice_sgemms, products_nan_and_inf_as_torch,
-    products_under_torchs_machinery, convolutions_of_any_window, convolutions_under_torchs_machinery,
+    products_under_torchs_machinery, convolutions_of_any_window,
+    convolutions_errors_are_at_most_twice_sgemms, convolutions_under_torchs_machinery,
 )  # fmt: skip

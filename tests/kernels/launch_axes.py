@@ -73,7 +73,7 @@ def _embedding_norm() -> Expected:
     dx = randn(2, 3, 6, dtype=torch.float16)
     dtable = operator_of("embedding_norm")._launch_table(dx, ids, 7, 2)
     of = {"rows": 6, "length": 6, "entries": 7, "padding": 2, "dtype": 1}
-    table_backward = named(dx=dx, ids=ANY, order=ANY, dtable=dtable, **of)
+    table_backward = named(dx=dx, unsorted=ids, ids=0, order=0, dtable=dtable, **of)
     return {"forward": named(**given, **made, **sizes), "table_backward": table_backward}
 
 

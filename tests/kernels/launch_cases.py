@@ -253,7 +253,7 @@ CASES = {
             for way, file in (("Forward", "call.cuh"), ("Backward", "backward.cuh"))
         },
     ),
-    "logsumexp": Case(_logsumexp, both(launch("logsumexp"))),
+    "logsumexp": Case(_logsumexp, both(KERNELS / "logsumexp/csrc/call.cuh")),
     "layer_norm": Case(_layer_norm, ROWS),
     "rms_norm": Case(_rms_norm, ROWS),
     "group_norm": Case(_group_norm, both(GROUP_NORM)),

@@ -108,6 +108,7 @@ def test_many_are_built_at_once_and_each_dtype_apart(
     assert sorted(word for call in calls for word in call.split() if "KW_DTYPES" in word) == [
         "-DKW_DTYPES=1", "-DKW_DTYPES=4",
     ]  # fmt: skip
+    assert [("--split-compile 4" in call) for call in calls] == [("group_norm" in call) for call in calls]
     assert parallel.wanted(["gelu"], ["float16"]) == (("gelu", "all"),)
 
 

@@ -32,6 +32,10 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
+// By each thread, before it arrives where bulk_load is to overwrite what it has read: an arrival alone does not hold the copy
+// engine back until ordinary loads have their values (docs/adr/0028).
+__device__ __forceinline__ void reads_made() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 __device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity) {
     asm volatile(
         "{\n"

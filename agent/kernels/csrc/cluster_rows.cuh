@@ -3,16 +3,26 @@
 
 #include "ragged.cuh"
 #ifndef KW_PORTABLE_ONLY
+#include "bulk_sm90.cuh"
 #include "cluster_sm90.cuh"
 #endif
 
 namespace kernelwright {
 
-constexpr int64_t kMaxClusterRows = kMaxGrid / kMaxCluster;
+constexpr int64_t kWidestCluster = 16;  // blocks: a GPU may refuse more than kMaxCluster
+constexpr int64_t kMaxClusterRows = kMaxGrid / kWidestCluster;
 
 #ifndef KW_PORTABLE_ONLY
+// Where the warps of a cluster leave what they have, in the shared memory of each of its blocks.
+template <typename State>
+struct Mailbox {
+    alignas(2 * sizeof(uint64_t)) State of_warp[kWidestCluster * kMaxWarps];
+    uint64_t all_came;
+};
+
 // The threads of a row: those that lie side by side in x in all blocks of a cluster. A block that is launched without a
-// cluster is one by itself.
+// cluster is one by itself. Blocks meet once, by what their warps send to all of them: as nobody reads from another
+// block's memory none has to wait before it leaves.
 struct Team {
     __device__ __forceinline__ static int64_t row() { return row_of(sm90::cluster_number()); }
     __device__ __forceinline__ static int64_t row_from_last() {
@@ -21,45 +31,56 @@ struct Team {
     __device__ __forceinline__ static int thread() { return int(sm90::cluster_rank() * blockDim.x + threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blocks() * blockDim.x); }
 
-    // Of what each has, the same in all; `of_warp` as for block_merge.
-    __device__ __forceinline__ static Partition merged(Partition mine, Partition* of_warp) {
-        __shared__ Partition of_block;
-        const Partition here = block_merge(mine, of_warp);
-        const unsigned lane = threadIdx.x % kWarp;
-        if (blocks() == 1) return here;
-        if (threadIdx.x == 0) of_block = here;
-        sm90::cluster_arrive();
-        sm90::cluster_wait();
-        Partition one = {-INFINITY, 0.0f};
-        if (lane < blocks()) {
-            one = {sm90::load_from_block(&of_block.max, int(lane)), sm90::load_from_block(&of_block.sum, int(lane))};
+    // The first that a thread does which will merge such states: it needs nothing of earlier work, and so does not await it.
+    template <typename State>
+    __device__ __forceinline__ static void meet() {
+        if (blocks() == 1) return;
+        if (threadIdx.x == 0) {
+            uint64_t* const all_came = &mailbox<State>().all_came;
+            sm90::barrier_init(all_came);
+            sm90::barriers_made();
+            sm90::barrier_expect(all_came, blocks() * warps() * unsigned(sizeof(State)));
         }
-        sm90::cluster_arrive();
-        return warp_merge(one);
+        sm90::cluster_begun();
     }
 
-    __device__ __forceinline__ static float summed(float mine, float* of_warp) {
-        __shared__ float of_block;
-        const float here = block_reduce<Sum>(mine, of_warp);
-        if (blocks() == 1) return here;
-        if (threadIdx.x == 0) of_block = here;
-        sm90::cluster_arrive();
-        sm90::cluster_wait();
-        float all = 0.0f;
-        for (unsigned rank = 0; rank < blocks(); ++rank) all += sm90::load_from_block(&of_block, int(rank));
-        sm90::cluster_arrive();
-        return all;
-    }
-
-    // The last that a thread does, once after each of these: a block's shared memory stays until all have read it.
-    __device__ __forceinline__ static void part() {
-        if (blocks() > 1) sm90::cluster_wait();
+    // Of what each has, the same in all; once. `of_warp` as for block_merge.
+    template <typename State>
+    __device__ __forceinline__ static State merged(State mine, State* of_warp) {
+        if (blocks() == 1) return block_merge(mine, of_warp);
+        Mailbox<State>& box = mailbox<State>();
+        const unsigned lane = threadIdx.x % kWarp, sent = blocks() * warps();
+        mine = warp_merge(mine);
+        sm90::cluster_wait();  // all have a mailbox
+        if (lane < blocks()) {
+            const unsigned place = sm90::cluster_rank() * warps() + threadIdx.x / kWarp;
+            sm90::send_to_block(&box.of_warp[place], int(lane), mine, &box.all_came);
+        }
+        sm90::barrier_wait(&box.all_came, 0);
+        constexpr int kAtOnce = 4;
+        State all = nothing_for(mine);
+        for (unsigned first = lane; first < sent; first += kAtOnce * kWarp) {
+            State some[kAtOnce + 1];
+            #pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                some[i] = first + i * kWarp < sent ? box.of_warp[first + i * kWarp] : nothing_for(mine);
+            }
+            some[kAtOnce] = all;
+            all = merge(some);
+        }
+        return warp_merge(all);
     }
 
 private:
+    template <typename State>
+    __device__ __forceinline__ static Mailbox<State>& mailbox() {
+        __shared__ Mailbox<State> box;
+        return box;
+    }
     __device__ __forceinline__ static int64_t row_of(unsigned cluster) {
         return int64_t{cluster} * blockDim.y + threadIdx.y;
     }
+    __device__ __forceinline__ static unsigned warps() { return blockDim.x / kWarp; }
     __device__ __forceinline__ static unsigned blocks() {
         unsigned blocks;
         asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(blocks));
@@ -75,23 +96,51 @@ inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + b
 // Whether blocks of their own for so few long rows leave SMs without one.
 inline bool lack_blocks(int64_t rows, int64_t packs) { return rows <= kFewRows && packs > kBlockPacks; }
 
-// Blocks for a row, up to `widest`, each of whose threads holds up to `each` packs: 1 where a block of its own does as
-// well, or where no cluster takes the row.
+constexpr int64_t kFewestRows = 16;  // that find room at once in clusters of the widest kind
+
+// How few long rows are spread: over the blocks of a cluster each, of only so many threads as hold the row where a thread
+// holds `each` packs, since what each does beside its packs takes longer than they do. One block where a row has its own.
+struct Spread {
+    int64_t blocks = 1;
+    unsigned threads = 0;
+    bool holds_row = false;
+
+    Spread(int64_t rows, int64_t packs, int64_t each, int64_t device) {
+        if (!lack_blocks(rows, packs) || !has_clusters(device)) return;
+        blocks = rows <= kFewestRows ? kWidestCluster : kMaxCluster;
+        const int64_t here = packs_of_block(packs, blocks), most = kMaxCluster * kBlockPacks / blocks;
+        threads = std::min(block_for(here, each), unsigned(most));
+        holds_row = here <= each * threads;
+    }
+};
+
+// Blocks for each of many rows, up to `widest`, each of whose threads holds up to `each` packs: 1 where a block of its own
+// does as well, or where no cluster takes the row.
 inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t widest, int64_t device) {
     const int64_t most = each * kBlockPacks;
-    const bool are_few = lack_blocks(rows, packs);
-    if (are_few) widest = kMaxCluster;
-    if (rows > kMaxClusterRows || packs > widest * most || (!are_few && packs <= most)) return 1;
-    if (!has_clusters(device)) return 1;
-    int64_t blocks = are_few ? kMaxCluster : 2;
+    if (rows > kMaxClusterRows || packs > widest * most || packs <= most || !has_clusters(device)) return 1;
+    int64_t blocks = 2;
     while (blocks * most < packs) blocks *= 2;
     return blocks;
 }
 
-// For a kernel of teams, `blocks` in a cluster for each row.
+// For a kernel of teams, `blocks` in a cluster for each row. Where a GPU refuses the widest clusters there are half as many
+// blocks of twice the threads.
 template <typename... Parameters, typename... Given>
 cudaError_t start_teams(
     void (*kernel)(Parameters...), int64_t blocks, int64_t rows, dim3 block, cudaStream_t stream, Given... given) {
+#ifndef KW_PORTABLE_ONLY
+    if (blocks > kMaxCluster) {
+        cudaError_t error = cudaFuncSetAttribute(
+            reinterpret_cast<const void*>(kernel), cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+        if (error != cudaSuccess) return error;
+        error = launched_in_clusters(kernel, unsigned(blocks), unsigned(blocks * rows), block, stream, given...);
+        if (error == cudaSuccess) return error;
+        cudaGetLastError();
+        blocks = kMaxCluster;
+        block.x *= unsigned(kWidestCluster / kMaxCluster);
+    }
+#endif
     return launched_in_clusters(
         kernel, unsigned(blocks), unsigned(blocks) * rows_grid(rows, block), block, stream, given...);
 }

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace kernelwright::sm90 {
 
@@ -37,6 +38,35 @@ __device__ __forceinline__ void store_in_block(double* to, int rank, double valu
         : "=r"(address)
         : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "r"(rank));
     asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
+}
+
+// Writes 4, 8 or 16 bytes to where block `rank` of the cluster has `to` in its shared memory, and tells its `barrier` of them
+// when they are there.
+template <typename Value>
+__device__ __forceinline__ void send_to_block(Value* to, int rank, const Value& value, uint64_t* barrier) {
+    static_assert(sizeof(Value) == 4 || sizeof(Value) == 8 || sizeof(Value) == 16);
+    uint32_t words[4], address, told;
+    memcpy(words, &value, sizeof value);
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(address)
+        : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(told)
+        : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(barrier))), "r"(rank));
+    if constexpr (sizeof(Value) == 4) {
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(address),
+                     "r"(words[0]), "r"(told)
+                     : "memory");
+    } else if constexpr (sizeof(Value) == 8) {
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(address),
+                     "r"(words[0]), "r"(words[1]), "r"(told)
+                     : "memory");
+    } else {
+        asm volatile(
+            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+            "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(told)
+            : "memory");
+    }
 }
 
 // Reads from where block `rank` of the cluster has `from` in its shared memory.

@@ -20,26 +20,4 @@ __device__ __forceinline__ Moments merge(Moments a, Moments b) {
     return {count, a.mean + delta * share, a.m2 + b.m2 + delta * delta * a.count * share};
 }
 
-__device__ __forceinline__ Moments warp_merge(Moments mine) {
-    #pragma unroll
-    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-        Moments other;
-        other.count = __shfl_xor_sync(0xffffffff, mine.count, offset);
-        other.mean = __shfl_xor_sync(0xffffffff, mine.mean, offset);
-        other.m2 = __shfl_xor_sync(0xffffffff, mine.m2, offset);
-        mine = merge(mine, other);
-    }
-    return mine;
-}
-
-__device__ __forceinline__ Moments block_merge(Moments mine, Moments* of_warp) {
-    mine = warp_merge(mine);
-    const int warps = int(blockDim.x) / kWarp;
-    if (warps == 1) return mine;
-    if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
-    __syncthreads();
-    const int lane = int(threadIdx.x) % kWarp;
-    return warp_merge(lane < warps ? of_warp[lane] : Moments{0.0f, 0.0f, 0.0f});
-}
-
 }  // namespace kernelwright

@@ -5,6 +5,9 @@
 // rows to shared memory while it computes dx of the present one, so that memory never waits. What the rows give to the
 // parameters' gradients it adds up in registers; each block leaves one row of partial sums, which another kernel adds in
 // their order: no atomics, and runs agree to the bit.
+//
+// Rows that are not whole packs begin at another place between two packs each; a team takes only those that begin at the
+// same one, so that its threads keep to their columns there too.
 #pragma once
 
 #include "launched.cuh"
@@ -15,6 +18,7 @@ namespace kernelwright {
 
 constexpr int kMostStages = 3;      // rows of a team in shared memory: the present one and those on their way
 constexpr int kMostBlocks = 2;      // on an SM
+constexpr int kLineBytes = 128;     // of the L2 cache
 constexpr int kStaticBytes = 2048;  // of an SM's shared memory, what a block takes besides its rows
 
 // Tensors are [rows, packs].
@@ -28,8 +32,8 @@ struct GradientArguments {
     const float* rstds;
     Pack<T, V>* dx;         // or null
     float* partials;        // [2][blocks][length], the sums of dy * xhat, then those of dy; or null
-    int rows;
-    int packs;         // of a row
+    int rows, length;
+    int packs;         // of a row, at most
     int team;          // threads of a team
     int stages;        // rows of a team in shared memory
     float share;       // 1 / length
@@ -47,9 +51,9 @@ constexpr int kTablePad = 4;  // packs between the rows of a table: few threads 
 template <typename Team, bool kCentred, typename T, int V>
 __device__ __forceinline__ void leave_block_sums(
     const GradientArguments<T, V>& args, Pack<float, V> (&of_weight)[Team::kPacks],
-    Pack<float, V> (&of_bias)[Team::kPacks], float* table, int first, int step) {
+    Pack<float, V> (&of_bias)[Team::kPacks], float* table, int first, int step, int before) {
     constexpr int kPacks = Team::kPacks, kKinds = kCentred ? 2 : 1;
-    const int packs = args.packs, wide = packs + kTablePad, lane = int(threadIdx.x) % kWarp;
+    const int packs = args.packs, length = args.length, wide = packs + kTablePad, lane = int(threadIdx.x) % kWarp;
     const int threads_of_source = max(step, kWarp), sources = int(blockDim.x) / threads_of_source;
     const int source = int(threadIdx.x) / threads_of_source;
     #pragma unroll
@@ -64,9 +68,9 @@ __device__ __forceinline__ void leave_block_sums(
         }
     }
     const auto partials = [&](int kind) {
-        return args.partials + (int64_t{kind} * gridDim.x + blockIdx.x) * packs * V;
+        return args.partials + (int64_t{kind} * gridDim.x + blockIdx.x) * length;
     };
-    if (sources == 1) {
+    if (sources == 1 && !Team::kShifted) {
         each_pack<kPacks>(first, step, packs, [&](int u, int at) {
             reinterpret_cast<Pack<float, V>*>(partials(0))[at] = of_weight[u];
             if (kCentred) reinterpret_cast<Pack<float, V>*>(partials(1))[at] = of_bias[u];
@@ -78,14 +82,17 @@ __device__ __forceinline__ void leave_block_sums(
         each_pack<kPacks>(first, step, packs, [&](int u, int at) {
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                table[(source * V + k) * wide + at] = of_weight[u].v[k];
-                if (kCentred) table[((sources + source) * V + k) * wide + at] = of_bias[u].v[k];
+                const int column = at * V + k - before;
+                if (Team::kShifted && (column < 0 || column >= length)) continue;
+                const int place = Team::kShifted ? column % V * wide + column / V : k * wide + at;
+                table[source * V * wide + place] = of_weight[u].v[k];
+                if (kCentred) table[(sources + source) * V * wide + place] = of_bias[u].v[k];
             }
         });
     }
     __syncthreads();
     for (int kind = 0; kind < kKinds; ++kind) {
-        for (int i = int(threadIdx.x); i < packs * V; i += int(blockDim.x)) {
+        for (int i = int(threadIdx.x); i < length; i += int(blockDim.x)) {
             const float* from = table + (kind * sources * V + i % V) * wide + i / V;
             float sum = 0.0f;
             #pragma unroll 4
@@ -103,16 +110,34 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     __shared__ RowSums of_warp[2][kMaxWarps];
     const int step = Team::kTeam == 0 ? args.team : Team::kTeam;
     const int team = int(threadIdx.x) / step, teams = int(blockDim.x) / step;
-    const int first = int(threadIdx.x) - team * step, packs = args.packs;
-    const RowRing<kSum ? 3 : 2, Team, T, V> ring = {
-        reinterpret_cast<Pack<T, V>*>(memory) + threadIdx.x, first, step, packs};
     const int stride = int(gridDim.x) * teams, rows = args.rows;
+    // From the last row on: what the kernel before this one wrote last is still in the L2 cache.
+    int row = rows - 1 - (int(blockIdx.x) * teams + team);
+    // Elements of the first pack that are no part of the row: as many for each row of the team.
+    const int before = Team::kShifted && row >= 0 ? int(int64_t{row} * args.length % V) : 0;
+    const int first = int(threadIdx.x) - team * step;
+    const int packs = Team::kShifted ? (before + args.length + V - 1) / V : args.packs;
+    const RowRing<kSum ? 3 : 2, Team, T, V> ring = {
+        reinterpret_cast<Pack<T, V>*>(memory) + threadIdx.x, first, step, packs, before, before + args.length};
+    const auto begin_of = [&](int of) {
+        return Team::kShifted ? (int64_t{of} * args.length - before) / V : int64_t{of} * packs;
+    };
     const bool adds = kSum && args.own != nullptr;
+    if (threadIdx.x % (kLineBytes / sizeof(Pack<T, V>)) == 0) {
+        for (int stage = 0; stage < args.stages; ++stage) {
+            const int of = row - stage * stride;
+            each_pack<kPacks>(first, step, of >= 0 ? packs : 0, [&](int, int at) {
+                bring_near(args.dy + begin_of(of) + at);
+                bring_near(args.x + begin_of(of) + at);
+                if (adds) bring_near(args.own + begin_of(of) + at);
+            });
+        }
+    }
     await_earlier();
 
     const auto fetch = [&](int stage, int row) {
         if (row >= 0) {
-            const int64_t begin = int64_t{row} * packs;
+            const int64_t begin = begin_of(row);
             ring.copy(stage, 0, args.dy + begin);
             ring.copy(stage, 1, args.x + begin);
             if (adds) ring.copy(stage, 2, args.own + begin);
@@ -121,8 +146,6 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         }
         copies_asked_for();
     };
-    // From the last row on: what the kernel before this one wrote last is still in the L2 cache.
-    int row = rows - 1 - (int(blockIdx.x) * teams + team);
     for (int stage = 0; stage < args.stages; ++stage) {
         ring.clear(stage, (packs - first + step - 1) / step);  // what no row has
         fetch(stage, row - stage * stride);
@@ -141,7 +164,16 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     if (args.weight.values != nullptr) {
         with_parameters<T>(args.weight.wide, [&](auto parameter) {
             each_pack<kPacks>(first, step, packs, [&](int u, int at) {
-                held_scale[u] = parameter_pack<decltype(parameter), V>(args.weight.values, at);
+                using P = decltype(parameter);
+                if constexpr (Team::kShifted) {
+                    #pragma unroll
+                    for (int k = 0; k < V; ++k) {
+                        const int column = min(max(at * V + k - before, 0), args.length - 1);
+                        held_scale[u].v[k] = to_float(static_cast<const P*>(args.weight.values)[column]);
+                    }
+                } else {
+                    held_scale[u] = parameter_pack<P, V>(args.weight.values, at);
+                }
             });
         });
     }
@@ -155,7 +187,10 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     int stage = 0, turn = 0;
     // All teams go on as long as the first has a row: they meet at barriers.
     for (; row + team >= 0; row -= stride) {
-        copies_wait(args.stages - 1);
+        // By constants: of a number that comes with the call every one that there might be is asked for, in each row.
+        static_assert(kMostStages == 3);
+        args.stages == 3 ? copies_wait(2) : args.stages == 2 ? copies_wait(1) : copies_wait(0);
+        ring.cut(stage);
         const float mean = mean_next, rstd = rstd_next;
         statistics(row - stride);
         RowSums sums = {0.0f, 0.0f};
@@ -175,13 +210,13 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         }
         if (args.dx != nullptr) {
             if constexpr (Team::kTeam == 0) {
-                sums = warps_sums<kCentred>(sums, of_warp[turn], step);
+                sums = warps_sums<kCentred>(sums, of_warp[turn], team * step, step);
             } else {
                 sums = lanes_sums<Team::kTeam, kCentred>(sums);
             }
             read_again();
-            const float shift = -rstd * args.share * sums.plain, slope = -rstd * args.share * sums.with_normal;
-            Pack<T, V>* to = args.dx + int64_t{row} * packs;
+            const float shift = -rstd * args.share * sums.plain, slope = -rstd * rstd * args.share * sums.with_normal;
+            Pack<T, V>* to = args.dx + begin_of(row);
             const int end = row >= 0 ? packs : 0;
             #pragma unroll
             for (int u = 0; u < kPacks; ++u) {
@@ -192,11 +227,22 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
                 if (adds) own = widened(ring.at(stage, 2, u));
                 #pragma unroll
                 for (int k = 0; k < V; ++k) {
-                    const float g = dy.v[k] * scale.v[k], normal = (x.v[k] - mean) * rstd;
-                    made.v[k] = fmaf(g, rstd, kCentred ? fmaf(normal, slope, shift) : normal * slope);
+                    const float g = dy.v[k] * scale.v[k], off = x.v[k] - mean;
+                    made.v[k] = fmaf(g, rstd, kCentred ? fmaf(off, slope, shift) : off * slope);
                     if (adds) made.v[k] += own.v[k];
                 }
-                if (first + u * step < end) to[first + u * step] = narrowed<T>(made);
+                const int at = first + u * step;
+                if (at >= end) continue;
+                if (Team::kShifted && (at * V < before || (at + 1) * V > before + args.length)) {
+                    #pragma unroll
+                    for (int k = 0; k < V; ++k) {
+                        const int column = at * V + k - before;
+                        T* of_row = reinterpret_cast<T*>(args.dx) + int64_t{row} * args.length;
+                        if (column >= 0 && column < args.length) of_row[column] = from_float<T>(made.v[k]);
+                    }
+                } else {
+                    to[at] = narrowed<T>(made);
+                }
             }
         }
         fetch(stage, row - args.stages * stride);
@@ -207,7 +253,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     if (args.partials == nullptr) return;
     copies_wait(0);
     leave_block_sums<Team, kCentred>(
-        args, of_weight, of_bias, reinterpret_cast<float*>(memory), first, step);
+        args, of_weight, of_bias, reinterpret_cast<float*>(memory), first, step, before);
 }
 
 // How the rows are shared out.
@@ -216,6 +262,10 @@ struct GradientPlan {
     int stages;                 // 0 where the rows do not fit
     int64_t bytes;              // of shared memory, for a block
 };
+
+// Of a row, wherever it begins.
+template <typename Team, int V>
+int64_t packs_of(int64_t length) { return Team::kShifted ? (length + 2 * V - 2) / V : length / V; }
 
 template <typename Team, bool kCentred, bool kSum, typename T, int V>
 GradientPlan gradient_plan(int64_t rows, int64_t packs, bool wide_weight, int64_t device) {
@@ -230,11 +280,13 @@ GradientPlan gradient_plan(int64_t rows, int64_t packs, bool wide_weight, int64_
     static_assert(Team::kBlocks <= kMostBlocks);
     plan.blocks = int(std::min<int64_t>(
         (rows + teams - 1) / teams, of_device(cudaDevAttrMultiProcessorCount) * Team::kBlocks));
+    if (Team::kShifted) plan.blocks = std::max(plan.blocks / V, 1) * V;  // a team's rows begin alike
     const int64_t room = std::min<int64_t>(
         of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin),
         of_device(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / Team::kBlocks) - kStaticBytes;
     const int64_t stage = (kSum ? 3 : 2) * Team::kPacks * Team::kThreads * int64_t{sizeof(Pack<T, V>)};
-    const int64_t table = sources == 1 ? 0 : (kCentred ? 2 : 1) * sources * V * (packs + kTablePad) * int64_t{sizeof(float)};
+    const int64_t of_source = (kCentred ? 2 : 1) * V * (packs + kTablePad) * int64_t{sizeof(float)};
+    const int64_t table = sources == 1 && !Team::kShifted ? 0 : sources * of_source;
     const int64_t each = wide_weight ? V * int64_t{sizeof(float)} : int64_t{sizeof(Pack<T, V>)};
     const int64_t scales = kScaleApart<Team> ? Team::kPacks * Team::kThreads * each : 0;
     if (room < table) return plan;
@@ -255,7 +307,8 @@ cudaError_t launch_gradients_of(const AddRowBackward& args, const GradientPlan& 
         static_cast<Pack<T, V>*>(args.dx),
         wants_parameters(args) ? static_cast<float*>(args.workspace) : nullptr,
         int(args.rows),
-        int(args.length / V),
+        int(args.length),
+        int(packs_of<Team, V>(args.length)),
         plan.team,
         plan.stages,
         1.0f / float(args.length)};

@@ -10,85 +10,146 @@
 namespace kernelwright {
 
 constexpr int kFewThreads = 512;
-constexpr int kFewUnder = 2;   // packs of a longer row that a thread has under way
+constexpr int kLogWarp = 5;
 constexpr int kFewBytes = 64;  // of a row, that a block's columns are wide at the least: two sectors of memory
 
-// The parameters' gradients of `width` packs of columns, a power of two up to the warp, from pack `begin` on.
+// What gradients of columns are made from.
+template <typename T, int V>
+struct ColumnArguments {
+    const Pack<T, V>* dy;
+    const Pack<T, V>* x;
+    Parameter weight;
+    const float* means;
+    const float* rstds;
+    void* dweight;  // or null
+    void* dbias;
+    int rows, packs;
+    float share;    // 1 / length
+    int log_width;  // of the packs of a row that a block takes, up to the warp
+};
+
+// The sums of a row over the columns of a warp, where they are wanted: `sums` is [rows, slabs].
 template <bool kCentred, typename T, int V>
+__device__ __forceinline__ void leave_row_sums(
+    RowSums* sums, const Pack<float, V>& g, const Pack<float, V>& normal, const Pack<float, V>& scale, bool is_there) {
+    RowSums mine = {0.0f, 0.0f};
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const float scaled = g.v[k] * scale.v[k];
+        if (kCentred) mine.plain += scaled;
+        mine.with_normal = fmaf(scaled, normal.v[k], mine.with_normal);
+    }
+    mine = lanes_sums<kWarp, kCentred>(mine);
+    if (is_there && threadIdx.x % kWarp == 0) *sums = mine;
+}
+
+// The parameters' gradients of slab `slab` of columns, and where `row_sums` is given, [rows, slabs], of a width of a warp,
+// what the slab adds to the rows' sums. The block's threads are a power of two.
+template <bool kCentred, bool kRows, typename T, int V>
 __device__ __forceinline__ void gradients_of_columns(
-    const Pack<T, V>* dy, const Pack<T, V>* x, const float* means, const float* rstds, void* dweight, void* dbias,
-    bool wide, int64_t rows, int64_t packs, int64_t begin, int width) {
+    const ColumnArguments<T, V>& args, int slab, int slabs, RowSums* row_sums) {
+    constexpr int kRowsUnderWay = kRows ? 2 : 4;  // of a thread; as many as spill nothing
     constexpr int kKinds = kCentred ? 2 : 1;
-    __shared__ float table[kKinds][kFewThreads / kWarp][V][kWarp];
-    const int lane = int(threadIdx.x) % kWarp, warp = int(threadIdx.x) / kWarp, warps = int(blockDim.x) / kWarp;
-    const int64_t column = begin + lane % width;
+    constexpr int kEach = kKinds * V;  // sums of a thread
+    // The sums of those that share columns lie below each other; what is between them keeps them in banks of their own.
+    __shared__ alignas(kVectorBytes) float table[kFewThreads * (kEach + 1)];
+    const int log_width = kRows ? kLogWarp : args.log_width, width = 1 << log_width;
+    const int thread = int(threadIdx.x), lane = thread & (width - 1);
+    const int group = thread >> log_width, groups = int(blockDim.x) >> log_width;
+    const int begin = slab * width, column = begin + lane, packs = args.packs;
     Pack<float, V> sums[kKinds] = {};
-    if (column < packs) {
-        #pragma unroll 4
-        for (int64_t row = int(threadIdx.x) / width; row < rows; row += int(blockDim.x) / width) {
-            const Pack<T, V> given = dy[row * packs + column], value = x[row * packs + column];
-            const Pack<float, V> g = widened(given), wide_value = widened(value);
-            const float mean = kCentred ? means[row] : 0.0f, rstd = rstds[row];
+    Pack<float, V> scale = filled<float, V>(1.0f);
+    if (kRows && args.weight.values != nullptr && column < packs) {
+        scale = args.weight.template pack<T, V>(column);
+    }
+    for (int top = 0; top < args.rows; top += kRowsUnderWay * groups) {
+        const int first = top + group;
+        Pack<T, V> dy[kRowsUnderWay] = {}, x[kRowsUnderWay] = {};
+        float mean[kRowsUnderWay] = {}, rstd[kRowsUnderWay] = {};
+        each_pack<kRowsUnderWay>(first, groups, args.rows, [&](int u, int row) {
+            if (column < packs) {
+                dy[u] = args.dy[int64_t{row} * packs + column];
+                x[u] = args.x[int64_t{row} * packs + column];
+            }
+            if (kCentred) mean[u] = args.means[row];
+            rstd[u] = args.rstds[row];
+        });
+        #pragma unroll
+        for (int u = 0; u < kRowsUnderWay; ++u) {
+            const Pack<float, V> g = widened(dy[u]), value = widened(x[u]);
+            Pack<float, V> normal;
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                sums[0].v[k] = fmaf(g.v[k], (wide_value.v[k] - mean) * rstd, sums[0].v[k]);
+                normal.v[k] = (value.v[k] - mean[u]) * rstd[u];
+                sums[0].v[k] = fmaf(g.v[k], normal.v[k], sums[0].v[k]);
                 if (kCentred) sums[kKinds - 1].v[k] += g.v[k];
+            }
+            if constexpr (kRows) {
+                const int row = first + u * groups;
+                leave_row_sums<kCentred, T, V>(row_sums + int64_t{row} * slabs + slab, g, normal, scale, row < args.rows);
             }
         }
     }
+    const int outputs = kEach * width, stride = outputs + width;
+    constexpr int kStored = V < kVector<float> ? V : kVector<float>;
     #pragma unroll
-    for (int kind = 0; kind < kKinds; ++kind) {
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            float sum = sums[kind].v[k];
-            for (int offset = width; offset < kWarp; offset *= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
-            if (lane < width) table[kind][warp][k][lane] = sum;
-        }
+    for (int i = 0; i < kEach; i += kStored) {
+        float* to = table + group * stride + (i / V * width + lane) * V + i % V;
+        *reinterpret_cast<Pack<float, kStored>*>(to) = *reinterpret_cast<const Pack<float, kStored>*>(&sums[i / V].v[i % V]);
     }
     __syncthreads();
-    for (int i = int(threadIdx.x); i < kKinds * width * V; i += int(blockDim.x)) {
-        const int kind = i / (width * V), at = i / V % width, k = i % V;
-        void* gradient = kind == 0 ? dweight : dbias;
-        if (gradient == nullptr || begin + at >= packs) continue;
-        float sum = 0.0f;
-        for (int other = 0; other < warps; ++other) sum += table[kind][other][k][at];
-        set_parameter<T>(gradient, wide, (begin + at) * V + k, sum);
+    // Neighbouring lanes add up the parts of an output.
+    const int log_parts = 31 - __clz(int(blockDim.x) / kEach >> log_width), parts = 1 << log_parts;
+    const int output = thread >> log_parts, part = thread & (parts - 1);
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        const int other = part + i * parts;
+        sum += other < groups ? table[other * stride + output] : 0.0f;
     }
+    for (int offset = 1; offset < parts; offset *= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
+    const int kind = output >= width * V ? 1 : 0;
+    const int64_t at = int64_t{begin} * V + (output & (width * V - 1));
+    void* gradient = kind == 0 ? args.dweight : args.dbias;
+    if (part == 0 && gradient != nullptr && at < int64_t{packs} * V) set_parameter<T>(gradient, args.weight.wide, at, sum);
 }
 
 // Blocks for columns, of which there are `column_blocks`, and for rows; what takes longer first.
 template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
-    const Pack<T, V>* dy, const Pack<T, V>* dadded, const Pack<T, V>* x, Parameter weight, const float* means,
-    const float* rstds, Pack<T, V>* dx, void* dweight, void* dbias, int64_t rows, int64_t packs, int64_t column_blocks,
-    int width, bool rows_first) {
+    const ColumnArguments<T, V> args, const Pack<T, V>* dadded, Pack<T, V>* dx, int column_blocks, bool rows_first) {
+    const int slab = int(blockIdx.x) - (rows_first ? args.rows : 0);
     await_earlier();
-    const int64_t slab = int64_t{blockIdx.x} - (rows_first ? rows : 0);
     if (slab >= 0 && slab < column_blocks) {
-        gradients_of_columns<kCentred>(
-            dy, x, means, rstds, dweight, dbias, weight.wide, rows, packs, slab * width, width);
+        gradients_of_columns<kCentred, false>(args, slab, column_blocks, nullptr);
     } else if (dx != nullptr) {
-        const int64_t row = int64_t{blockIdx.x} - (rows_first ? 0 : column_blocks);
-        with_parameters<T>(weight.wide, [&](auto parameter) {
-            gradient_of_row<kFewUnder, kCentred, kSum, decltype(parameter)>(
-                row, dy, dadded, x, weight.values, means, rstds, dx, packs);
+        const int row = int(blockIdx.x) - (rows_first ? 0 : column_blocks);
+        with_parameters<T>(args.weight.wide, [&](auto parameter) {
+            gradient_of_row<kCentred, kSum, decltype(parameter)>(
+                row, args.dy, dadded, args.x, args.weight.values, args.means, args.rstds, dx, args.packs, args.share);
         });
     }
+}
+
+template <typename T, int V>
+ColumnArguments<T, V> column_arguments(const AddRowBackward& args, int log_width) {
+    return {static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.added), weight_of(args), args.mean,
+            args.rstd, args.dweight, args.dbias, int(args.rows), int(args.length / V), 1.0f / float(args.length), log_width};
 }
 
 template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_few_rows(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
-    const int64_t threads = std::clamp<int64_t>(block_for(packs, kLongPacks), kFewThreads / 2, kFewThreads);
-    int width = kWarp;
-    while (width > kFewBytes / int(sizeof(Pack<T, V>)) && threads / width < args.rows) width /= 2;
-    const int64_t columns = wants_parameters(args) ? (packs + width - 1) / width : 0;
+    const int threads = packs > kLongPacks * kFewThreads / 2 ? kFewThreads : kFewThreads / 2;
+    constexpr int kEach = (kCentred ? 2 : 1) * V;
+    int log_width = kLogWarp;
+    while (threads / kEach >> log_width == 0) --log_width;  // a thread for each of a block's results
+    while (kFewBytes / int(sizeof(Pack<T, V>)) < 1 << log_width && threads >> log_width < args.rows) --log_width;
+    const int64_t columns = wants_parameters(args) ? (packs + (1 << log_width) - 1) >> log_width : 0;
     return launched(
         gradients_of_few_rows<kCentred, kSum, T, V>, unsigned(columns + args.rows), unsigned(threads), args.stream,
-        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.dadded),
-        static_cast<const Pack<T, V>*>(args.added), weight_of(args), args.mean, args.rstd,
-        static_cast<Pack<T, V>*>(args.dx), args.dweight, args.dbias, args.rows, packs,
-        columns, width, packs > kLongPacks * threads);
+        column_arguments<T, V>(args, log_width), static_cast<const Pack<T, V>*>(args.dadded),
+        static_cast<Pack<T, V>*>(args.dx), int(columns), packs > kLongPacks * threads);
 }
 
 }  // namespace kernelwright

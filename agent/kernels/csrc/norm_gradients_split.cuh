@@ -1,5 +1,6 @@
-// LayerNorm and RMSNorm, backward, of few long rows or sums of two, which several blocks share: one kernel adds up the
-// rows' parts, and in other blocks the parameters' gradients; the next makes dx, and finds the tensors in the L2 cache.
+// LayerNorm and RMSNorm, backward, of few long rows or sums of two, which several blocks share: the blocks of one kernel
+// take columns of all rows, make the parameters' gradients and add up their parts of the rows' sums; the next makes dx,
+// and finds the tensors in the L2 cache.
 #pragma once
 
 #include "norm_gradients_few.cuh"
@@ -7,105 +8,72 @@
 
 namespace kernelwright {
 
-constexpr int kPartPacks = kLongPacks * kFewThreads;  // of a row, in the registers of a block
+constexpr int kSplitPacks = 2;  // of a row, in the registers of a thread
+constexpr int kSplitBlocks = 2;  // on an SM
+constexpr int kPartPacks = kSplitPacks * kFewThreads;  // of a block
 
-// The part of a row that a block has: `place` counts the parts of all rows.
-struct RowPart {
-    int64_t row, first, end;  // the thread's first pack, kFewThreads before the next, and where the part ends
-
-    __device__ __forceinline__ RowPart(int64_t place, int64_t parts, int64_t packs) {
-        row = place / parts;
-        const int64_t begin = place % parts * kPartPacks;
-        first = begin + threadIdx.x;
-        end = min(begin + kPartPacks, packs);
-    }
-};
-
-// `sums` is [rows, parts].
+// `sums` is [rows, slabs], a slab to a block.
 template <bool kCentred, typename T, int V>
-__global__ void __launch_bounds__(kFewThreads) sums_of_parts(
-    const Pack<T, V>* dy, const Pack<T, V>* x, Parameter weight, const float* means, const float* rstds, RowSums* sums,
-    void* dweight, void* dbias, int64_t rows, int64_t packs, int64_t parts, int width) {
-    __shared__ RowSums of_warp[kMaxWarps];
+__global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_slabs(
+    const ColumnArguments<T, V> args, RowSums* sums) {
     await_earlier();
-    const int64_t slab = int64_t{blockIdx.x} - rows * parts;
-    if (slab >= 0) {
-        gradients_of_columns<kCentred>(
-            dy, x, means, rstds, dweight, dbias, weight.wide, rows, packs, slab * width, width);
-        return;
-    }
-    const RowPart part(blockIdx.x, parts, packs);
-    const float mean = kCentred ? means[part.row] : 0.0f, rstd = rstds[part.row];
-    Pack<T, V> dy_tile[kLongPacks], x_tile[kLongPacks];
-    each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
-        dy_tile[u] = dy[part.row * packs + at];
-        x_tile[u] = x[part.row * packs + at];
-    });
-    RowSums mine = {0.0f, 0.0f};
-    with_parameters<T>(weight.wide, [&](auto parameter) {
-        const RowGradient<kCentred, T, decltype(parameter), V> gradient = {weight.values, mean, rstd};
-        each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
-            gradient.sums(dy_tile[u], x_tile[u], at, &mine.plain, &mine.with_normal);
-        });
-    });
-    mine = warps_sums<kCentred>(mine, of_warp, kFewThreads);
-    if (threadIdx.x == 0) sums[blockIdx.x] = mine;
+    gradients_of_columns<kCentred, true>(args, int(blockIdx.x), int(gridDim.x), sums);
 }
 
 // The last parts first, which were read last.
 template <bool kCentred, bool kSum, typename T, int V>
-__global__ void __launch_bounds__(kFewThreads) gradients_of_parts(
-    const Pack<T, V>* dy, const Pack<T, V>* dadded, const Pack<T, V>* x, Parameter weight, const float* means,
-    const float* rstds, const RowSums* sums, Pack<T, V>* dx, int64_t packs, int64_t parts) {
+__global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_parts(
+    const ColumnArguments<T, V> args, const Pack<T, V>* dadded, const RowSums* sums, Pack<T, V>* dx, int parts,
+    int slabs) {
+    __shared__ RowSums of_warp[kMaxWarps];
     await_earlier();
-    const RowPart part(gridDim.x - 1 - blockIdx.x, parts, packs);
-    const float mean = kCentred ? means[part.row] : 0.0f, rstd = rstds[part.row];
-    const int64_t begin = part.row * packs;
+    const int place = int(gridDim.x - 1 - blockIdx.x), row = place / parts, packs = args.packs;
+    const int part = place % parts * kPartPacks, first = part + int(threadIdx.x), end = min(packs, part + kPartPacks);
+    const int64_t begin = int64_t{row} * packs;
+    const float mean = kCentred ? args.means[row] : 0.0f, rstd = args.rstds[row];
     const bool adds = kSum && dadded != nullptr;
-    Pack<T, V> dy_tile[kLongPacks], x_tile[kLongPacks], own[kLongPacks];
-    each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
-        dy_tile[u] = dy[begin + at];
-        x_tile[u] = x[begin + at];
-        if (adds) own[u] = dadded[begin + at];
-    });
-    RowSums all = {0.0f, 0.0f};
-    for (int64_t other = threadIdx.x % kWarp; other < parts; other += kWarp) {
-        const RowSums one = sums[part.row * parts + other];
-        all.plain += one.plain;
-        all.with_normal += one.with_normal;
-    }
-    all = lanes_sums<kWarp, kCentred>(all);
-    const float share = 1.0f / float(packs * V);
-    with_parameters<T>(weight.wide, [&](auto parameter) {
-        const RowGradient<kCentred, T, decltype(parameter), V> gradient = {weight.values, mean, rstd};
-        each_pack<kLongPacks>(part.first, kFewThreads, part.end, [&](int u, int64_t at) {
+    with_parameters<T>(args.weight.wide, [&](auto parameter) {
+        using P = decltype(parameter);
+        const RowGradient<kCentred, T, V> gradient = {mean, rstd};
+        Pack<T, V> dy_tile[kSplitPacks], x_tile[kSplitPacks], own[kSplitPacks];
+        Pack<P, V> scale[kSplitPacks];
+        each_pack<kSplitPacks>(first, kFewThreads, end, [&](int u, int at) {
+            dy_tile[u] = args.dy[begin + at];
+            x_tile[u] = args.x[begin + at];
+            scale[u] = scale_at<P, V>(args.weight.values, at);
+            if (adds) own[u] = dadded[begin + at];
+        });
+        RowSums all = {0.0f, 0.0f};
+        for (int slab = int(threadIdx.x); slab < slabs; slab += kFewThreads) {
+            const RowSums one = sums[int64_t{row} * slabs + slab];
+            all.plain += one.plain;
+            all.with_normal += one.with_normal;
+        }
+        all = warps_sums<kCentred>(all, of_warp, 0, kFewThreads);
+        const float plain = all.plain * args.share, with_normal = all.with_normal * args.share;
+        each_pack<kSplitPacks>(first, kFewThreads, end, [&](int u, int at) {
             dx[begin + at] = gradient.of_input(
-                dy_tile[u], x_tile[u], adds ? &own[u] : nullptr, at, all.plain * share, all.with_normal * share);
+                dy_tile[u], x_tile[u], scale[u], adds ? &own[u] : nullptr, plain, with_normal);
         });
     });
 }
 
 inline int64_t parts_of_row(int64_t packs) { return (packs + kPartPacks - 1) / kPartPacks; }
 
-// With parameters' gradients: the sums of the rows' parts lie in the workspace.
+// With parameters' gradients: the parts of the rows' sums lie in the workspace.
 template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_split_rows(const AddRowBackward& args) {
-    const auto* dy = static_cast<const Pack<T, V>*>(args.dy);
-    const auto* x = static_cast<const Pack<T, V>*>(args.added);
-    const Parameter weight = weight_of(args);
     auto* sums = static_cast<RowSums*>(args.workspace);
-    const int64_t packs = args.length / V, parts = parts_of_row(packs);
-    const int width = kWarp;  // such rows have columns for every SM
-    const int64_t blocks = args.rows * parts, columns = (packs + width - 1) / width;
-    if (blocks + columns > kMaxGrid) return cudaErrorInvalidValue;
-    const cudaError_t done = launched(
-        sums_of_parts<kCentred, T, V>, unsigned(blocks + columns), kFewThreads, args.stream, dy, x, weight, args.mean,
-        args.rstd, sums, args.dweight, args.dbias, args.rows, packs, parts, width);
+    const auto given = column_arguments<T, V>(args, kLogWarp);  // such rows have columns for every SM
+    const int slabs = (given.packs + kWarp - 1) / kWarp, parts = int(parts_of_row(given.packs));
+    const int64_t blocks = args.rows * parts;
+    if (blocks > kMaxGrid) return cudaErrorInvalidValue;
+    const cudaError_t done =
+        launched(gradients_of_slabs<kCentred, T, V>, unsigned(slabs), kFewThreads, args.stream, given, sums);
     if (done != cudaSuccess || args.dx == nullptr) return done;
     return launched(
-        gradients_of_parts<kCentred, kSum, T, V>, unsigned(blocks), kFewThreads, args.stream, dy,
-        static_cast<const Pack<T, V>*>(args.dadded), x, weight, args.mean, args.rstd, sums,
-        static_cast<Pack<T, V>*>(args.dx), packs, parts);
+        gradients_of_parts<kCentred, kSum, T, V>, unsigned(blocks), kFewThreads, args.stream, given,
+        static_cast<const Pack<T, V>*>(args.dadded), sums, static_cast<Pack<T, V>*>(args.dx), parts, slabs);
 }
 
 }  // namespace kernelwright

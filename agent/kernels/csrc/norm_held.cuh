@@ -6,74 +6,9 @@
 
 #include "add_norm.cuh"
 #include "launched.cuh"
-#include "moments.cuh"
+#include "norm_sums.cuh"
 
 namespace kernelwright {
-
-constexpr int kFewWarps = 8;
-
-// The sum over neighbouring lanes, in each of them.
-template <int lanes>
-__device__ __forceinline__ float sum_over_lanes(float mine) {
-    #pragma unroll
-    for (int offset = lanes / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
-    return mine;
-}
-
-// The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values, aligned as float4, that
-// no other sum uses. Every thread reads and adds up what few warps found: of few rows nothing hides five more shuffles.
-__device__ __forceinline__ float block_sum(float mine, float* of_warp) {
-    mine = sum_over_lanes<kWarp>(mine);
-    const unsigned warps = blockDim.x / kWarp, thread = threadIdx.x;
-    if (warps == 1) return mine;
-    if (thread % kWarp == 0) of_warp[thread / kWarp] = mine;
-    if (thread >= warps && thread < kFewWarps) of_warp[thread] = 0.0f;
-    __syncthreads();
-    if (warps <= kFewWarps) {
-        const float4 a = reinterpret_cast<const float4*>(of_warp)[0], b = reinterpret_cast<const float4*>(of_warp)[1];
-        return ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
-    }
-    return sum_over_lanes<kWarp>(thread % kWarp < warps ? of_warp[thread % kWarp] : 0.0f);
-}
-
-// Mean and squared deviations of a row of `packs` packs, of which each thread of a block has `mine` or none. Each warp
-// finds its own, and behind one barrier those are merged: of few rows nothing hides a second. `of_warp` is shared memory
-// for kMaxWarps, which nothing else uses.
-template <int V>
-__device__ __forceinline__ Moments block_moments(
-    const Pack<float, V>& mine, int packs, float share, Moments* of_warp) {
-    const int thread = int(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp, warps = int(blockDim.x) / kWarp;
-    float sum = 0.0f, squares = 0.0f;
-    #pragma unroll
-    for (int k = 0; k < V; ++k) sum += thread < packs ? mine.v[k] : 0.0f;
-    const float count = float(min(packs - warp * kWarp, kWarp) * V), mean = sum_over_lanes<kWarp>(sum) * (1.0f / count);
-    #pragma unroll
-    for (int k = 0; k < V; ++k) {
-        const float deviation = thread < packs ? mine.v[k] - mean : 0.0f;
-        squares = fmaf(deviation, deviation, squares);
-    }
-    const Moments found = {count, mean, sum_over_lanes<kWarp>(squares)};
-    if (warps == 1) return found;
-    if (lane == 0) of_warp[warp] = found;
-    __syncthreads();
-    Moments all = {float(packs * V), 0.0f, 0.0f};
-    const auto merged = [&](float mean_of_row, const Moments& one) {
-        const float off = one.mean - mean_of_row;
-        return fmaf(one.count * off, off, one.m2);
-    };
-    if (warps <= kFewWarps) {
-        #pragma unroll
-        for (int w = 0; w < kFewWarps; ++w) all.mean += w < warps ? of_warp[w].count * of_warp[w].mean : 0.0f;
-        all.mean *= share;
-        #pragma unroll
-        for (int w = 0; w < kFewWarps; ++w) all.m2 += w < warps ? merged(all.mean, of_warp[w]) : 0.0f;
-    } else {
-        const Moments one = lane < warps ? of_warp[lane] : Moments{0.0f, 0.0f, 0.0f};
-        all.mean = sum_over_lanes<kWarp>(one.count * one.mean) * share;
-        all.m2 = sum_over_lanes<kWarp>(merged(all.mean, one));
-    }
-    return all;
-}
 
 // Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs; such
 // lanes take kRows rows at once. kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the
@@ -85,7 +20,7 @@ struct Held {
     static constexpr bool kEarly = kEarly_, kWide = kWide_;
     static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // of a block
     // A block for each SM is all there is.
-    static constexpr bool kFew = kTeam == 0 && kPacks == 1 && kBlocks == 1;
+    static constexpr bool kFew = kTeam == 0 && kPacks <= 2 && kBlocks == 1;
 
     __device__ __forceinline__ static unsigned team() { return kTeam == 0 ? 0 : threadIdx.x / (kThreads / kTeams); }
     __device__ __forceinline__ static unsigned step() { return kTeam == 0 ? blockDim.x : kTeam; }
@@ -188,12 +123,18 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     const Source source, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
     float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
+    // Their own backward then brings its first rows near while the last of these are under way. Of few rows that gains
+    // nothing, and of packs of one element it may cost much (docs/log.md).
+    if (!Hold::kFew && V > 1) let_next_begin();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
-    using Kept = std::conditional_t<kPacks * kRows == 1, float, T>;
-    constexpr bool kMoments = Hold::kFew && kCentred && V > 1;
+    using Kept = std::conditional_t<kPacks * kRows == 1 || Hold::kFew, float, T>;
+    // Mean and deviations behind one barrier, where registers allow it: of few rows, or where others wait for numbers, or
+    // of elements that take half of them.
+    constexpr bool kMoments = kCentred && V > 1 && Hold::kTeam == 0 && !Hold::kWide &&
+        (Hold::kFew || (kPacks == 1 && Source::kLooksUp) || (kPacks == 4 && !Hold::kEarly && sizeof(T) < sizeof(float)));
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
-    __shared__ Moments of_warp[kMoments ? kMaxWarps : 1];
+    __shared__ float4 of_warp[kMoments ? kMaxWarps : 1];
     const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;  // the first; of fewer than 2^31, and a block's more
     const int step = int(Hold::step()), first = int(threadIdx.x - Hold::team() * Hold::step());
     const int64_t begin = int64_t{row} * packs;
@@ -210,35 +151,36 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     if (!kCentred) bias.values = nullptr;
     y += begin;
     added += begin;
-    typename Source::Parts from[kRows];
-    #pragma unroll
-    for (int r = 0; r < kRows; ++r) from[r] = source.of(is_there(r) ? row + r : 0, packs);
-    Pack<T, V> tile[kRows * kPacks], other[kRows * kPacks];
-    each([&](int i, int r, int at) {
-        tile[i] = source.first(from[r], at);
-        other[i] = source.second(from[r], at);
-    });
     Affine<T, V> affine[kPacks];
     const auto load = [&](auto parameter) {
         each_pack<kPacks>(first, step, packs, [&](int u, int at) {
             affine[u].template load<decltype(parameter)>(weight.values, bias.values, at);
         });
     };
-    if constexpr (Hold::kEarly && V > 1) load(T{});
-    else if constexpr (Hold::kEarly) with_parameters<T>(weight.wide, load);
+    typename Source::Parts from[kRows];
+    #pragma unroll
+    for (int r = 0; r < kRows; ++r) from[r] = source.of(is_there(r) ? row + r : 0, packs);
+    if constexpr (Source::kLooksUp && Hold::kEarly && V > 1) load(T{});
+    Pack<T, V> tile[kRows * kPacks], other[kRows * kPacks];
+    each([&](int i, int r, int at) {
+        tile[i] = source.first(from[r], at);
+        other[i] = source.second(from[r], at);
+    });
+    if constexpr (!Source::kLooksUp && Hold::kEarly && V > 1) load(T{});
+    else if constexpr (Hold::kEarly && V == 1) with_parameters<T>(weight.wide, load);
     Pack<Kept, V> kept[kRows * kPacks];
-    float sum[kRows] = {}, squares[kRows] = {}, mean[kRows] = {}, rstd[kRows];
+    float sum[kRows] = {}, squares[kRows] = {}, mean[kRows] = {}, rstd[kRows], pivot = 0.0f;
     each([&](int i, int r, int at) {
         tile[i] = source.made(from[r], tile[i], other[i]);
         if (Source::kSum) added[r * packs + at] = tile[i];
         const Pack<float, V> wide = widened(tile[i]);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            if (kMoments) continue;
-            if (kCentred) sum[r] += wide.v[k];
+            if (kMoments) pivot += i == 0 || sizeof(T) == sizeof(float) ? wide.v[k] : 0.0f;
+            else if (kCentred) sum[r] += wide.v[k];
             else squares[r] = fmaf(wide.v[k], wide.v[k], squares[r]);
         }
-        if constexpr (kRows * kPacks == 1) {
+        if constexpr (std::is_same_v<Kept, float>) {
             kept[i] = wide;
         } else {
             kept[i] = tile[i];
@@ -246,7 +188,21 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         }
     });
     if constexpr (kMoments) {
-        const Moments of_row = block_moments(kept[0], packs, share, of_warp);
+        int count = 0;
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) count += min(max(packs - u * step - first / kWarp * kWarp, 0), kWarp) * V;
+        pivot = pivot_of_warp<T, V>(pivot, count);
+        each([&](int i, int, int) {
+            const Pack<float, V> wide = widened(kept[i]);
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                const float off = wide.v[k] - pivot;
+                sum[0] += off;
+                squares[0] = fmaf(off, off, squares[0]);
+            }
+            keep_as_stored(kept[i]);
+        });
+        const Moments of_row = block_moments(sum[0], squares[0], pivot, count, share, of_warp);
         mean[0] = of_row.mean;
         squares[0] = of_row.m2;
     } else if constexpr (kCentred) {

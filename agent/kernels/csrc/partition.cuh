@@ -44,31 +44,67 @@ __device__ __forceinline__ float exp_for(float x) {
 }
 
 // fmaxf passes over NaN, which then reaches the sum.
-__device__ __forceinline__ Partition merge(Partition a, Partition b) {
-    const float max = fmaxf(a.max, b.max);
+template <int N>
+__device__ __forceinline__ Partition merge(const Partition (&some)[N]) {
+    float max = some[0].max, sum = 0.0f;
+    #pragma unroll
+    for (int i = 1; i < N; ++i) max = fmaxf(max, some[i].max);
     const float level = level_of(max);
-    return {max, a.sum * expf(a.max - level) + b.sum * expf(b.max - level)};
-}
-
-__device__ __forceinline__ Partition warp_merge(Partition mine) {
-    float max = mine.max;
     #pragma unroll
-    for (int offset = kWarp / 2; offset > 0; offset /= 2) max = fmaxf(max, __shfl_xor_sync(0xffffffff, max, offset));
-    float sum = mine.sum * expf(mine.max - level_of(max));
-    #pragma unroll
-    for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
+    for (const Partition& one : some) sum += one.sum * expf(one.max - level);
     return {max, sum};
 }
 
+#ifndef KW_PORTABLE_ONLY
+// The largest of a warp's values; NaN, which is in the sum, may come out or not. As integers they have the same order once the
+// bits below the sign of negative ones are turned round, and for integers there is one instruction.
+__device__ __forceinline__ float warp_max(float mine) {
+    const auto turned = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
+    return __int_as_float(turned(__reduce_max_sync(0xffffffff, turned(__float_as_int(mine)))));
+}
+#else
+__device__ __forceinline__ float warp_max(float mine) {
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffff, mine, offset));
+    return mine;
+}
+#endif
+
+__device__ __forceinline__ float warp_sum(float mine) {
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    return mine;
+}
+
+__device__ __forceinline__ Partition warp_merge(Partition mine) {
+    const float max = warp_max(mine.max);
+    return {max, warp_sum(mine.sum * expf(mine.max - level_of(max)))};
+}
+
+// Sums are merged by the same names.
+template <int N>
+__device__ __forceinline__ float merge(const float (&some)[N]) {
+    float sum = 0.0f;
+    #pragma unroll
+    for (float one : some) sum += one;
+    return sum;
+}
+__device__ __forceinline__ float warp_merge(float mine) { return warp_sum(mine); }
+
+// What adds nothing to what it is merged with.
+__device__ __forceinline__ Partition nothing_for(Partition) { return {-INFINITY, 0.0f}; }
+__device__ __forceinline__ float nothing_for(float) { return 0.0f; }
+
 // The same in every thread; `of_warp` is shared memory for kMaxWarps.
-__device__ __forceinline__ Partition block_merge(Partition mine, Partition* of_warp) {
+template <typename State>
+__device__ __forceinline__ State block_merge(State mine, State* of_warp) {
     mine = warp_merge(mine);
     const int warps = int(blockDim.x) / kWarp;
     if (warps == 1) return mine;
     if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
     __syncthreads();
     const int lane = int(threadIdx.x) % kWarp;
-    return warp_merge(lane < warps ? of_warp[lane] : Partition{-INFINITY, 0.0f});
+    return warp_merge(lane < warps ? of_warp[lane] : nothing_for(mine));
 }
 
 // The packs 0, step, 2 * step, ... below `left` from x on, each `stride` packs from the next; behind them stands -inf,
@@ -138,26 +174,6 @@ __device__ __forceinline__ Column column_here(int64_t length, int64_t inner, uns
     const int64_t groups = (inner + kWarp - 1) / kWarp;
     const int64_t column = block % groups * kWarp + threadIdx.x;
     return {block / groups * length * inner + column, column < inner};
-}
-
-// Neighbouring columns that a thread takes where it takes them whole: 4 bytes of each row, or loads are too small.
-template <typename T>
-constexpr int kBeside = int(sizeof(float) / sizeof(T));
-
-constexpr int kWholeColumnThreads = 256;  // of a block whose threads have whole columns
-
-// Where a thread finds its V columns of [outer, length, inner] in packs of V, `inner` of them in a row.
-struct WholeColumns {
-    int64_t number, first;
-
-    __device__ __forceinline__ WholeColumns(int64_t length, int64_t inner, unsigned block = blockIdx.x) {
-        number = int64_t{block} * kWholeColumnThreads + threadIdx.x;
-        first = number / inner * length * inner + number % inner;
-    }
-};
-
-inline unsigned whole_column_blocks(int64_t count) {
-    return unsigned((count + kWholeColumnThreads - 1) / kWholeColumnThreads);
 }
 
 // Of what the threads of a column have, in every one of them.

@@ -48,17 +48,15 @@ struct Block {
     __device__ __forceinline__ static int thread() { return int(threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blockDim.x); }
 
+    // The first that a thread does which will merge such states.
+    template <typename State>
+    __device__ __forceinline__ static void meet() {}
+
     // Of what each has, the same in all; `of_warp` as for block_merge.
-    __device__ __forceinline__ static Partition merged(Partition mine, Partition* of_warp) {
+    template <typename State>
+    __device__ __forceinline__ static State merged(State mine, State* of_warp) {
         return block_merge(mine, of_warp);
     }
-
-    __device__ __forceinline__ static float summed(float mine, float* of_warp) {
-        return block_reduce<Sum>(mine, of_warp);
-    }
-
-    // The last that a thread does.
-    __device__ __forceinline__ static void part() {}
 };
 
 constexpr int64_t kBlockPacks = kWarp * kMaxWarps;  // of a row, where each thread of the largest block has one

@@ -63,8 +63,8 @@ cudaError_t launch_long(const AddRowBackward& args) {
 template <typename Team, bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_gradients(const AddRowBackward& args) {
     const auto plan = gradient_plan<Team, kCentred, kSum, T, V>(
-        args.rows, args.length / V, args.param_dtype == kFloat32, args.device);
-    if (plan.stages == 0) return launch_long<kCentred, kSum, T, V>(args);
+        args.rows, packs_of<Team, V>(args.length), args.param_dtype == kFloat32, args.device);
+    if (plan.stages == 0) return launch_long<kCentred, kSum, T, Team::kShifted ? 1 : V>(args);
     const cudaError_t done = launch_gradients_of<Team, kCentred, kSum, T, V>(args, plan);
     return done == cudaSuccess && wants_parameters(args) ? launch_parameter_sums<T>(args, plan.blocks) : done;
 }
@@ -82,7 +82,9 @@ cudaError_t launch_backward(const AddRowBackward& args) {
         return launch_few_rows<kCentred, kSum, T, V>(args);
     }
     if constexpr (V == 1) {
-        return by(Teams<0, 8, 640>{});
+        const bool on_packs = aligned(args.dy) && aligned(args.dadded) && aligned(args.added) && aligned(args.dx);
+        if (!on_packs) return launch_long<kCentred, kSum, T, 1>(args);
+        return launch_gradients<Teams<0, 2, 512, 1, true>, kCentred, kSum, T, kVector<T>>(args);
     } else {
         using Shortest = std::conditional_t<kCentred, Teams<16, 1, 768>, Teams<16, 1, 512, 2>>;
         if (packs <= 16) return by(Shortest{});

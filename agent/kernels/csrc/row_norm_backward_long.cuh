@@ -3,26 +3,41 @@
 #pragma once
 
 #include "add_norm.cuh"
+#include "row_teams.cuh"
 
 namespace kernelwright {
 
-constexpr int kLongPacks = 2;  // of each tensor, in one thread's registers
+constexpr int kLongPacks = 4;  // of each tensor, in one thread's registers
 constexpr int64_t kChunkRows = 32;
 constexpr int64_t kMaxChunks = 128;
 constexpr int kColumnThreads = 128;
 constexpr int kColumnBytes = 8;  // of neighbouring columns, in a thread
 
+// Pack `at` of the weight as it is stored, or ones.
+template <typename P, int V>
+__device__ __forceinline__ Pack<P, V> scale_at(const void* weight, int64_t at) {
+    constexpr int kEach = V < kVector<P> ? V : kVector<P>;
+    Pack<P, V> scale = filled<P, V>(1.0f);
+    if (weight != nullptr) {
+        #pragma unroll
+        for (int k = 0; k < V; k += kEach) {
+            const Pack<P, kEach> some = static_cast<const Pack<P, kEach>*>(weight)[(at * V + k) / kEach];
+            memcpy(&scale.v[k], &some, sizeof some);
+        }
+    }
+    return scale;
+}
+
 // One row's gradient: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * weight.
 // Packs are taken by value: through a reference half precision would be loaded element by element.
-template <bool kCentred, typename T, typename P, int V>
+template <bool kCentred, typename T, int V>
 struct RowGradient {
-    const void* weight;  // of P, or null
     float mean, rstd;
 
+    template <typename P>
     __device__ __forceinline__ void terms(
-        Pack<T, V> dy, Pack<T, V> x, int64_t at, float* g, float* normal) const {
-        const Pack<float, V> scale = weight == nullptr ? filled<float, V>(1.0f) : parameter_pack<P, V>(weight, at);
-        const Pack<float, V> given = widened(dy), value = widened(x);
+        Pack<T, V> dy, Pack<T, V> x, Pack<P, V> weight, float* g, float* normal) const {
+        const Pack<float, V> given = widened(dy), value = widened(x), scale = widened(weight);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             g[k] = given.v[k] * scale.v[k];
@@ -30,23 +45,23 @@ struct RowGradient {
         }
     }
 
-    __device__ __forceinline__ void sums(
-        Pack<T, V> dy, Pack<T, V> x, int64_t at, float* plain, float* with_normal) const {
+    template <typename P>
+    __device__ __forceinline__ void sums(Pack<T, V> dy, Pack<T, V> x, Pack<P, V> weight, RowSums* sums) const {
         float g[V], normal[V];
-        terms(dy, x, at, g, normal);
+        terms(dy, x, weight, g, normal);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            *plain += g[k];
-            *with_normal += g[k] * normal[k];
+            if (kCentred) sums->plain += g[k];
+            sums->with_normal = fmaf(g[k], normal[k], sums->with_normal);
         }
     }
 
     // `own`, the sum's own gradient, is added where there is one.
+    template <typename P>
     __device__ __forceinline__ Pack<T, V> of_input(
-        Pack<T, V> dy, Pack<T, V> x, const Pack<T, V>* own, int64_t at, float plain,
-        float with_normal) const {
+        Pack<T, V> dy, Pack<T, V> x, Pack<P, V> weight, const Pack<T, V>* own, float plain, float with_normal) const {
         float g[V], normal[V];
-        terms(dy, x, at, g, normal);
+        terms(dy, x, weight, g, normal);
         Pack<float, V> dx;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
@@ -63,49 +78,50 @@ struct RowGradient {
     }
 };
 
-// dx of a row, by a block whose threads have kUnder packs under way of what their registers do not hold. `dadded`, the
-// gradient of a sum that is a result too, is null where kSum is false, and may be otherwise.
-template <int kUnder, bool kCentred, bool kSum, typename P, typename T, int V>
+// dx of a row, by a block: the first packs of the row, and their weights, stay in registers; of a longer one the rest is
+// read again. `dadded`, the gradient of a sum that is a result too, is null where kSum is false, and may be otherwise.
+template <bool kCentred, bool kSum, typename P, typename T, int V>
 __device__ __forceinline__ void gradient_of_row(
-    int64_t row, const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
+    int row, const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
     const void* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
-    Pack<T, V>* __restrict__ dx, int64_t packs) {
-    __shared__ float of_plain[kMaxWarps], of_normal[kMaxWarps];
-    const int64_t step = blockDim.x;
-    const RowGradient<kCentred, T, P, V> gradient = {weight, kCentred ? means[row] : 0.0f, rstds[row]};
+    Pack<T, V>* __restrict__ dx, int packs, float share) {
+    __shared__ RowSums of_warp[kMaxWarps];
+    const int first = int(threadIdx.x), step = int(blockDim.x), rest = first + kLongPacks * step;
+    const RowGradient<kCentred, T, V> gradient = {kCentred ? means[row] : 0.0f, rstds[row]};
     const bool adds = kSum && dadded != nullptr;
-    dy += row * packs;
-    x += row * packs;
-    dx += row * packs;
-    if (adds) dadded += row * packs;
-    // The first packs of the row stay in registers; of a longer one the rest is read again.
+    const int64_t begin = int64_t{row} * packs;
+    dy += begin;
+    x += begin;
+    dx += begin;
+    if (adds) dadded += begin;
+    // All is asked for before any of it is looked at.
     Pack<T, V> dy_tile[kLongPacks], x_tile[kLongPacks], own[kLongPacks];
-    float plain = 0.0f, with_normal = 0.0f;
-    each_pack<kLongPacks>(int64_t{threadIdx.x}, step, packs, [&](int u, int64_t at) {
+    Pack<P, V> scale[kLongPacks];
+    each_pack<kLongPacks>(first, step, packs, [&](int u, int at) {
         dy_tile[u] = dy[at];
         x_tile[u] = x[at];
+        scale[u] = scale_at<P, V>(weight, at);
     });
     if (adds) {  // comes while the block adds up
-        each_pack<kLongPacks>(int64_t{threadIdx.x}, step, packs, [&](int u, int64_t at) { own[u] = dadded[at]; });
+        each_pack<kLongPacks>(first, step, packs, [&](int u, int at) { own[u] = dadded[at]; });
     }
-    each_pack<kLongPacks>(int64_t{threadIdx.x}, step, packs, [&](int u, int64_t at) {
-        gradient.sums(dy_tile[u], x_tile[u], at, &plain, &with_normal);
+    RowSums sums = {0.0f, 0.0f};
+    each_pack<kLongPacks>(first, step, packs, [&](int u, int) {
+        gradient.sums(dy_tile[u], x_tile[u], scale[u], &sums);
         keep_as_stored(dy_tile[u]);
         keep_as_stored(x_tile[u]);
+        keep_as_stored(scale[u]);
     });
-    const int64_t rest = threadIdx.x + kLongPacks * step;
-    #pragma unroll kUnder
-    for (int64_t at = rest; at < packs; at += step) gradient.sums(dy[at], x[at], at, &plain, &with_normal);
-    const float count = float(packs * V);
-    if (kCentred) plain = block_reduce<Sum>(plain, of_plain) / count;
-    with_normal = block_reduce<Sum>(with_normal, of_normal) / count;
-    each_pack<kLongPacks>(int64_t{threadIdx.x}, step, packs, [&](int u, int64_t at) {
-        dx[at] = gradient.of_input(dy_tile[u], x_tile[u], adds ? &own[u] : nullptr, at, plain, with_normal);
+    for (int at = rest; at < packs; at += step) gradient.sums(dy[at], x[at], scale_at<P, V>(weight, at), &sums);
+    sums = warps_sums<kCentred>(sums, of_warp, 0, step);
+    const float plain = sums.plain * share, with_normal = sums.with_normal * share;
+    each_pack<kLongPacks>(first, step, packs, [&](int u, int at) {
+        dx[at] = gradient.of_input(dy_tile[u], x_tile[u], scale[u], adds ? &own[u] : nullptr, plain, with_normal);
     });
-    #pragma unroll kUnder
-    for (int64_t at = rest; at < packs; at += step) {
+    for (int at = rest; at < packs; at += step) {
         if (adds) own[0] = dadded[at];
-        dx[at] = gradient.of_input(dy[at], x[at], adds ? &own[0] : nullptr, at, plain, with_normal);
+        dx[at] = gradient.of_input(
+            dy[at], x[at], scale_at<P, V>(weight, at), adds ? &own[0] : nullptr, plain, with_normal);
     }
 }
 

@@ -146,13 +146,13 @@ cudaError_t launch_forward(const AddRowForward& args) {
             if (packs <= 48) return held(Held<16, 3, 256, kSum ? 6 : 8>{});
         }
         const int64_t all = args.rows * packs;
-        if constexpr (sizeof(T) == sizeof(float)) {
-            if (all <= kFewPacks && packs > 96 && packs <= 192) return held(Held<32, 6, 64, 1, true>{});
-        }
         if (all <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
         if (packs <= 64) return held(Held<32, 2, 256, kBlocksOfTwo, true>{});
         if (packs <= 96) return held(Held<32, 3, 128, 12>{});
         if (all <= 2 * kFewPacks && packs > 128 && packs <= 2 * kTileThreads) {
+            if constexpr (!kCentred) {
+                if (all > kFewPacks) return held(Held<0, 4, 512, 1, true>{});
+            }
             return held(Held<0, 2, kTileThreads, 1, true>{});
         }
         if constexpr (!kSum) {
@@ -163,7 +163,7 @@ cudaError_t launch_forward(const AddRowForward& args) {
             if (packs <= 1024) return held(Held<0, 2, 512, 3>{});
             if (packs <= 2048) return held(Held<0, 2, kTileThreads, 2>{});
         } else if (packs <= 2048) {
-            return held(Held<0, 4, 512, 3>{});
+            return held(Held<0, 4, 512, kSlimmest ? 4 : 3>{});
         }
         if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});
     }
@@ -178,9 +178,7 @@ cudaError_t norm_forward(const AddRowForward& args) {
         if (in_vectors<T>(args.length, args.x, args.residual, args.y, args.added, args.weight, args.bias)) {
             return launch_forward<kCentred, kSum, T, kVector<T>>(args);
         }
-        if constexpr (!kSum && sizeof(T) == sizeof(float)) {
-            if (args.length <= kMaxShifted && begin_alike(args.x, args.y)) return launch_shifted<kCentred>(args);
-        }
+        if (is_shifted<T>(args)) return launch_shifted<kCentred, kSum, T>(args);
         return launch_forward<kCentred, kSum, T, 1>(args);
     });
 }

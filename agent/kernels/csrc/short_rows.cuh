@@ -100,9 +100,13 @@ struct ShortShare {
 // Of all of a row's lanes, the same in each.
 template <int L>
 __device__ __forceinline__ float lanes_max(float mine) {
-    #pragma unroll
-    for (int offset = L / 2; offset > 0; offset /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffff, mine, offset));
-    return mine;
+    if constexpr (L == kWarp) {
+        return warp_max(mine);
+    } else {
+        #pragma unroll
+        for (int offset = L / 2; offset > 0; offset /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffff, mine, offset));
+        return mine;
+    }
 }
 
 template <int L>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "element.cuh"
 
@@ -10,8 +11,9 @@ namespace kernelwright {
 // A pack in words: where one of two is taken, the compiler would choose between 16-bit elements one by one.
 template <typename T, int V>
 struct alignas(sizeof(T) * V) Words {
-    static constexpr int kEach = int(sizeof(uint32_t) / sizeof(T));
-    uint32_t words[V / kEach];
+    using Word = std::conditional_t<sizeof(T) * V < sizeof(uint32_t), uint16_t, uint32_t>;
+    static constexpr int kEach = int(sizeof(Word) / sizeof(T));
+    Word words[V / kEach];
 
     Words() = default;
     __device__ __forceinline__ explicit Words(T value) {
@@ -19,7 +21,7 @@ struct alignas(sizeof(T) * V) Words {
         #pragma unroll
         for (T& one : filled.v) one = value;
         #pragma unroll
-        for (uint32_t& word : words) memcpy(&word, &filled, sizeof(word));
+        for (Word& word : words) memcpy(&word, &filled, sizeof(word));
     }
     __device__ __forceinline__ T at(int i) const {
         Pack<T, kEach> of_word;
@@ -37,9 +39,19 @@ __device__ __forceinline__ void keep_stored(Pack<T, V> (&packs)[P]) {
         for (int word = 0; word < P * V / 2; ++word) asm volatile("" : "+r"(reinterpret_cast<unsigned*>(packs)[word]));
     }
 }
-#else
 template <typename T, int V, int P>
-__device__ __forceinline__ void keep_stored(Pack<T, V> (&)[P]) {}
+__device__ __forceinline__ void keep_stored(Words<T, V> (&packs)[P]) {
+    if constexpr (sizeof(T) < sizeof(float) && V > 1) {
+        #pragma unroll
+        for (Words<T, V>& pack : packs) {
+            #pragma unroll
+            for (uint32_t& word : pack.words) asm volatile("" : "+r"(word));
+        }
+    }
+}
+#else
+template <typename Packs>
+__device__ __forceinline__ void keep_stored(Packs&) {}
 #endif
 
 }  // namespace kernelwright

@@ -1,7 +1,7 @@
 """An embedding and its LayerNorm or RMSNorm: operator `kernelwright::embedding_norm_forward`.
 
-The norm's backward is that of the kernels of a sum and its norm. Torch sorts the numbers for the table's
-gradient, so that the rows of an entry are added in their order, by one warp or block.
+The norm's backward is that of the kernels of a sum and its norm. For the table's gradient torch sorts the
+numbers where there are many, so that the rows of an entry are added in their order, by one warp or block.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,10 @@ ENVELOPE = (
 MAX_FEATURES = 8192
 MOST_ENTRIES = 2**31 - 2
 FORWARD = "16qd2q"
-TABLE = "11q"
+TABLE = "12q"
 """TableBackward of csrc/table.cuh."""
+MOST_UNSORTED, MOST_DEALT = 2**14, 2**26
+"""Rows and entries up to which csrc/table_unsorted.cuh takes the numbers as they come."""
 NO_PADDING = -1
 _SUMS = {
     True: AddRows("add_layer_norm", Rows("layer_norm", centred=True)),
@@ -153,13 +155,19 @@ def _compute(
 
 def _launch_table(dx: torch.Tensor, ids: torch.Tensor, entries: int, padding: int) -> torch.Tensor:
     """dx is [*, features], contiguous; numbers that are no entries get nothing."""
-    # Of 32 bits a sort takes half as many passes as of 64.
-    in_order, order = ids.reshape(-1).clamp(-1, entries).int().sort(stable=True)
+    unsorted = in_order = order = None
+    if ids.numel() <= MOST_UNSORTED and entries <= MOST_DEALT:
+        unsorted = ids.contiguous()
+    else:
+        # A sort takes a pass for each byte of its keys.
+        keys = ids.reshape(-1).clamp(-1, entries).to(torch.int16 if entries < 2**15 else torch.int32)
+        in_order, order = keys.sort(stable=True)
+        in_order = in_order.int()
     made = dx.new_empty(entries, dx.shape[-1])
     device = dx.device.index
     routing.library(KERNEL, device).launch(
         "table_backward", TABLE,
-        dx.data_ptr(), in_order.data_ptr(), order.data_ptr(), made.data_ptr(), ids.numel(), dx.shape[-1],
+        dx.data_ptr(), *map(address, (unsorted, in_order, order)), made.data_ptr(), ids.numel(), dx.shape[-1],
         entries, padding, routing.DTYPES[dx.dtype], stream(dx), device,
     )  # fmt: skip
     return made

@@ -106,6 +106,7 @@ extern "C" __global__ void multicast(const float* x, float* y, int steps) {
                          : "=r"(over) : "r"(place(&full)), "r"(i & 1) : "memory");
         }
         sum += stage[t];
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(peer(place(&empty), 0)) : "memory");
     }
     y[blockIdx.x * 64 + t] = sum;

@@ -79,6 +79,7 @@ extern "C" __global__ void ring(const float* x, float* y, int steps) {
             const int s = i % 3;
             wait(full[s], i / 3 & 1);
             sum += stage[s][95 - t];
+            proxy_fence();
             __syncwarp();
             if (t % 32 == 0) arrive(empty[s]);
         }
@@ -109,6 +110,7 @@ extern "C" __global__ void read_by_all(const float* x, float* y, int steps) {
             const int s = i % 2;
             wait(full[s], i / 2 & 1);
             for (int k = 0; k < 32; k++) sum += stage[s][k];
+            proxy_fence();
             __syncwarp();
             if (t % 32 == 0) arrive(empty[s]);
         }
@@ -262,6 +264,33 @@ extern "C" __global__ void refilled(const float* x, float* y) {
         for (int i = 0; i < 2; i++) {
             wait(full, i);
             sum += stage[95 - t];  // here: refilled
+        }
+        y[t] = sum;
+    }
+}
+
+// Broken, and right nearly always: an arrival does not hold the next copy back until what stands before it has been read.
+extern "C" __global__ void refilled_unfenced(const float* x, float* y) {
+    __shared__ __align__(128) float stage[96];
+    __shared__ __align__(8) uint64_t full, empty;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        init(full, 1), init(empty, 96);
+        visible();
+    }
+    __syncthreads();
+    if (t == 96) {
+        for (int i = 0; i < 2; i++) {
+            if (i > 0) wait(empty, 0);
+            expect(full, 384);
+            load(stage, x + i * 96, 384, full);
+        }
+    } else if (t < 96) {
+        float sum = 0;
+        for (int i = 0; i < 2; i++) {
+            wait(full, i);
+            sum += stage[95 - t];  // here: refilled_unfenced
+            arrive(empty);
         }
         y[t] = sum;
     }

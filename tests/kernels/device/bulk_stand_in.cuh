@@ -39,6 +39,8 @@ __device__ inline void barrier_arrive(uint64_t* barrier) {
     barrier_step(barrier, 1, 0);
 }
 
+__device__ inline void reads_made() {}
+
 // One lane of those that wait together asks.
 __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
     const unsigned lanes = __activemask();

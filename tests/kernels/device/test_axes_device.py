@@ -67,7 +67,8 @@ def test_infinite_scores_as_torch() -> None:
 @pytest.mark.parametrize(
     ("sizes", "offset"),
     [((300, 7, 1), 1), ((70, 40, 1), 0), ((2, 1_000, 1), 1), ((300, 1_400, 1), 0), ((1, 36_872, 1), 0),
-     ((3, 6_000, 1), 0), ((2, 9, 40), 0), ((3, 300, 3), 1), ((1, 5_000, 8), 0), ((64, 80, 160), 0)],
+     ((3, 6_000, 1), 0), ((2, 9, 40), 0), ((3, 300, 3), 1), ((1, 5_000, 8), 0), ((64, 80, 160), 0),
+     ((2, 40_008, 1), 0), ((2, 2_100, 24), 0)],  # blocks that follow each other
 )  # fmt: skip
 def test_cumulative_sums(sizes: tuple[int, int, int], offset: int, reverse: bool, dtype: str) -> None:
     kit = Kit(dtype, offset, AXES)
@@ -183,19 +184,23 @@ def test_embeddings_and_their_norms(features: int, offset: int, centred: bool, d
 
 
 @EVERY
+@pytest.mark.parametrize("is_sorted", [True, False], ids=["sorted", "unsorted"])
 @pytest.mark.parametrize(("features", "offset"), [(40, 0), (33, 1), (1_400, 0)])
-def test_rows_are_added_up_for_each_entry_of_a_table(features: int, offset: int, dtype: str) -> None:
-    """Entries of no row, of a few, and of 32 and 150; padding, and numbers that are no entry."""
-    kit, entries, padding = Kit(dtype, offset, AXES), 9, 4
-    numbers = torch.tensor([2] * 150 + [3] * 32 + [5] * 33 + [7, 0, 7, 4, 4, -1, 9, 8, 7])
+def test_rows_are_added_up_for_each_entry_of_a_table(
+    features: int, offset: int, is_sorted: bool, dtype: str
+) -> None:
+    """Entries of no row, of a few, and of 32, 33 and 150; padding, and numbers that are no entry."""
+    kit, entries, padding = Kit(dtype, offset, AXES), 300, 4
+    numbers = torch.tensor([2] * 150 + [3] * 32 + [5] * 33 + [7, 0, 7, 4, 4, -1, 300, 8, 7, 263, 263, 299])
     numbers = numbers[torch.randperm(len(numbers), generator=torch.Generator().manual_seed(1))]
     rows = len(numbers)
     dx, dtable = kit.draw(rows, features), kit.room(entries, features)
-    ids, order = kit.device.empty(rows, "int32"), kit.device.empty(rows, "int64")
-    ids[...], order[...] = numbers.sort(stable=True)
+    unsorted, ids, order = (kit.device.empty(rows, f"int{bits}") for bits in (64, 32, 64))
+    unsorted[...], (ids[...], order[...]) = numbers, numbers.sort(stable=True)
+    given = (None, ids, order) if is_sorted else (unsorted, None, None)
     run(
         kit.device, "embedding_norm_table_backward", embedding_norm.TABLE,
-        dx, ids, order, dtable, rows, features, entries, padding, NUMBERS[dtype], 0, 0,
+        dx, *given, dtable, rows, features, entries, padding, NUMBERS[dtype], 0, 0,
     )  # fmt: skip
     known = (numbers >= 0) & (numbers < entries) & (numbers != padding)
     wanted = torch.zeros(entries, features, dtype=torch.float64)

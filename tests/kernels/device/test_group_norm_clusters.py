@@ -72,11 +72,11 @@ class Clusters(PtxDevice):
 
     def shared(self, direction: str, packed: Any, blocks: int = 0) -> Shared:
         """Over `blocks`, or as many as the launcher takes; none where it leaves the call to another path."""
-        struct = (ctypes.c_int * 20)()
-        needed = getattr(self.host, f"{direction}_share")(packed, blocks, struct)
         size = self.kernel(f"cluster_{direction}{KINDS['float32']}").parameter_bytes[1]
+        struct = (ctypes.c_int * (size // 4))()
+        needed = getattr(self.host, f"{direction}_share")(packed, blocks, struct)
         samples = struct[SAMPLES] if direction == "backward" else 1
-        return Shared(bytes(struct)[:size], struct[0] if needed else 0, samples, needed)
+        return Shared(bytes(struct), struct[0] if needed else 0, samples, needed)
 
     def run(self, direction: str, call: Call, packed: Any, blocks: int, *rest: Array) -> Shared:
         shared = self.shared(direction, packed, blocks)

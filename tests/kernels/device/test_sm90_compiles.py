@@ -64,7 +64,9 @@ def test_linear_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     kernels = compiled(face, LINEAR, tmp_path, capsys)
     products = [resources for name, resources in kernels.items() if "linear_fp32x3" in name]
     assert len(products) == 6
-    assert all(used <= 168 and spilled == 0 for used, spilled in kernels.values())
+    assert all(
+        used <= 168 and spilled == 0 for name, (used, spilled) in kernels.items() if "anew" not in name
+    )
 
 
 @pytest.mark.parametrize(("kernel", "space"), [("matmul_fp32x3", "matmul"), ("conv_fp32x3", "conv")])

@@ -262,14 +262,20 @@ void shared_access(Watch& watch, size_t offset, size_t bytes, Access access, boo
 
 namespace {
 
+// Whether a thread of the warp has run the fence since that clock.
+bool warp_fenced(const Watch& watch, int warp, uint32_t clock) {
+    const int first = warp * kWarpSize;
+    for (int t = first; t < std::min(first + kWarpSize, watch.worker->count); t++) {
+        if (watch.proxy_fenced[t] > clock) return true;
+    }
+    return false;
+}
+
 // The copy looks at memory by another way than the thread that wrote it: a fence has to stand between.
 void check_proxy(Watch& watch, const SharedCell& cell, const SharedUse& use) {
     if (cell.writer >= kMaxThreads || (cell.written & use.mask) == 0) return;
     if (watch.proxy_fenced[cell.writer] > cell.write_clock) return;
-    const int first = use.thread / kWarpSize * kWarpSize;
-    for (int t = first; t < std::min(first + kWarpSize, watch.worker->count); t++) {
-        if (watch.proxy_fenced[t] > cell.write_clock) return;
-    }
+    if (warp_fenced(watch, use.thread / kWarpSize, cell.write_clock)) return;
     report(&finding::kMissingProxyFence, Severity::kError, at_code(use.code, code_of(watch, cell.write_code)),
            watch.worker, [&] {
                const SharedVariable v = nearest_shared(use.offset);
@@ -277,6 +283,25 @@ void check_proxy(Watch& watch, const SharedCell& cell, const SharedUse& use) {
                              "fence.proxy.async after that, and before the barrier, the old contents may be read.",
                              use.offset - v.offset, v.text().c_str(), cell.writer);
            });
+}
+
+// The other way round: an arrival does not hold the copy back until ordinary reads before it are done. Nearly always they
+// are, so that this refuses nothing. Threads of the whole block that have met since are left alone.
+void check_proxy_of_readers(const Watch& watch, const SharedCell& cell, const SharedUse& use) {
+    if (cell.read_epoch != watch.epoch || (cell.read_mask & use.mask) == 0 || cell.by_group) return;
+    const int last = cell.several_warps ? watch.worker->warp_count - 1 : cell.reader / kWarpSize;
+    for (int warp = cell.several_warps ? 0 : last; warp <= last; warp++) {
+        const bool reads = !cell.several_warps || (cell.read_lanes >> warp & 1) != 0;
+        if (!reads || warp_fenced(watch, warp, cell.read_clock)) continue;
+        return report(&finding::kMissingProxyFence, Severity::kWarning,
+                      at_code(code_of(watch, cell.read_code), use.code), watch.worker, [&] {
+                          const SharedVariable v = nearest_shared(use.offset);
+                          return format("Warp %d reads byte %zu of %s, which a bulk copy at {other} overwrites next: "
+                                        "without fence.proxy.async between the read and the barrier, one of millions "
+                                        "of such reads finds the new contents.",
+                                        warp, use.offset - v.offset, v.text().c_str());
+                      });
+    }
 }
 
 }  // namespace
@@ -299,6 +324,7 @@ void async_access(Watch& watch, size_t offset, size_t bytes, Access access, uint
         check_against_writer(watch, cell, use, 4);
         if (access == Access::kWrite) {
             check_against_readers(watch, cell, use);
+            check_proxy_of_readers(watch, cell, use);
             continue;
         }
         if ((cell.written & mask) != mask) report_unwritten_shared(watch, at, code);

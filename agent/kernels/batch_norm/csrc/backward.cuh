@@ -75,7 +75,11 @@ inline Parts parts_of(const Backward& args, int vector) {
 // What the sum of dz * (x - mean) still lacks.
 template <typename T>
 __device__ __forceinline__ float rstd_of(const Forward& args, int64_t channel) {
-    return rsqrtf(parameters<T, 1>(args, args.variance, channel, 1.0f).v[0] + float(args.eps));
+    float variance;
+    with_parameters<T>(args, [&](auto stored) {
+        variance = parameters<decltype(stored), 1>(args, args.variance, channel, 1.0f).v[0];
+    });
+    return rsqrtf(variance + float(args.eps));
 }
 
 // A block sums a part of one channel's planes.
@@ -85,9 +89,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Pa
     const int64_t channel = blockIdx.x % args.channels, part = blockIdx.x / args.channels;
     const int64_t plane = args.spatial / V, packs = args.n * plane;
     const int64_t begin = part * parts.each, end = min(packs, begin + parts.each);
-    const Map own = map_of<T>(args, channel);
-    const float mean = parameters<T, 1>(args, args.mean, channel, 0.0f).v[0];
-    Map maps[V];
+    Map own, maps[V];
+    float mean;
+    with_parameters<T>(args, [&](auto stored) {
+        own = map_of<decltype(stored)>(args, channel);
+        mean = parameters<decltype(stored), 1>(args, args.mean, channel, 0.0f).v[0];
+    });
     #pragma unroll
     for (int k = 0; k < V; ++k) maps[k] = own;
     // Where a thread's item lies, kept up by steps: a division for each would take longer than its loads.
@@ -138,8 +145,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
     const int64_t end = column < packs ? min(rows, (part + 1) * parts.each) : 0;
     float dweight[V] = {}, dbias[V] = {};
     Map maps[V];
-    map_of<T>(maps, args, min(column, packs - 1));
-    const auto mean = parameters<T, V>(args, args.mean, min(column, packs - 1), 0.0f);
+    Pack<float, V> mean;
+    with_parameters<T>(args, [&](auto stored) {
+        map_of<decltype(stored)>(maps, args, min(column, packs - 1));
+        mean = parameters<decltype(stored), V>(args, args.mean, min(column, packs - 1), 0.0f);
+    });
     for (int64_t row = part * parts.each + int(threadIdx.x) / width; row < end; row += kPacks * height) {
         Slope<T, V, true> taken[kPacks];
         #pragma unroll

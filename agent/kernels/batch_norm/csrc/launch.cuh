@@ -27,18 +27,16 @@ __global__ void __launch_bounds__(kMapThreads) planes(Forward args, Planes<Index
     if (pack >= all.packs) return;
     Taken taken;
     taken.load(args, pack);
-    const Map own = map_of<T>(args, channel);
+    const Index left = kStraddles ? all.spatial.by - (place - plane * all.spatial.by) : V;
+    const Index after = left >= V ? channel : channel + 1 < all.channels.by ? channel + 1 : 0;
+    Map own, next;
+    with_parameters<T>(args, [&](auto stored) {
+        own = map_of<decltype(stored)>(args, channel);
+        if (kStraddles) next = map_of<decltype(stored)>(args, after);
+    });
     Map maps[V];
-    if (kStraddles) {
-        const Index left = all.spatial.by - (place - plane * all.spatial.by);
-        const Index after = channel + 1 < all.channels.by ? channel + 1 : 0;
-        const Map next = map_of<T>(args, left < V ? after : channel);
-        #pragma unroll
-        for (int k = 0; k < V; ++k) maps[k] = k < left ? own : next;
-    } else {
-        #pragma unroll
-        for (int k = 0; k < V; ++k) maps[k] = own;
-    }
+    #pragma unroll
+    for (int k = 0; k < V; ++k) maps[k] = !kStraddles || k < left ? own : next;
     taken.store(args, pack, maps);
 }
 
@@ -54,7 +52,8 @@ __global__ void __launch_bounds__(kMapThreads) side_by_side(
     const int64_t row = blockIdx.x / groups * int64_t{kRows * height} + int(threadIdx.x) / width;
     if (column >= packs || row >= rows) return;
     Map maps[V];
-    map_of<typename Taken::Stored>(maps, args, column);
+    with_parameters<typename Taken::Stored>(
+        args, [&](auto stored) { map_of<decltype(stored)>(maps, args, column); });
     Taken taken[kRows];
     #pragma unroll
     for (int u = 0; u < kRows; ++u) taken[u].load(args, min(row + u * height, rows - 1) * packs + column);

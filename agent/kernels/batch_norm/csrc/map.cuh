@@ -35,40 +35,40 @@ struct Map {
     float scale, shift;
 };
 
-// Parameters of V channels that follow each other, by packs from the first, which is the pack `place`; T is what elements are
-// stored as, and parameters are stored so too, or in float32.
-template <typename T, int V>
+// f(P{}) of the type that parameters are stored as, which is that of elements, T, or float32. It is asked for once for all
+// of them.
+template <typename T, typename F>
+__device__ __forceinline__ void with_parameters(const Forward& args, F f) {
+    if (args.param_dtype == kFloat32) {
+        f(float{});
+    } else {
+        f(T{});
+    }
+}
+
+// Of V channels that follow each other, by packs from the first, which is the pack `place`. Where there are none the variance is
+// loaded in their place: behind a branch a load would wait for the ones before it.
+template <typename P, int V>
 __device__ __forceinline__ Pack<float, V> parameters(
     const Forward& args, const void* values, int64_t place, float absent) {
+    constexpr int kEach = V < kVector<P> ? V : kVector<P>;
+    const auto* packs = static_cast<const Pack<P, kEach>*>(values == nullptr ? args.variance : values);
     Pack<float, V> found;
-    const auto load = [&](auto stored) {
-        using P = decltype(stored);
-        constexpr int kEach = V < kVector<P> ? V : kVector<P>;
+    #pragma unroll
+    for (int i = 0; i < V / kEach; ++i) {
+        const auto pack = packs[place * (V / kEach) + i];
         #pragma unroll
-        for (int i = 0; i < V / kEach; ++i) {
-            const auto pack = static_cast<const Pack<P, kEach>*>(values)[place * (V / kEach) + i];
-            #pragma unroll
-            for (int k = 0; k < kEach; ++k) found.v[i * kEach + k] = to_float(pack.v[k]);
-        }
-    };
-    if (values == nullptr) {
-        #pragma unroll
-        for (int k = 0; k < V; ++k) found.v[k] = absent;
-    } else if (args.param_dtype == kFloat32) {
-        load(float{});
-    } else {
-        load(T{});
+        for (int k = 0; k < kEach; ++k) found.v[i * kEach + k] = values == nullptr ? absent : to_float(pack.v[k]);
     }
     return found;
 }
 
-// Of V channels that follow each other.
-template <typename T, int V>
+template <typename P, int V>
 __device__ __forceinline__ void map_of(Map (&maps)[V], const Forward& args, int64_t place) {
-    const auto weight = parameters<T, V>(args, args.weight, place, 1.0f);
-    const auto variance = parameters<T, V>(args, args.variance, place, 1.0f);
-    const auto mean = parameters<T, V>(args, args.mean, place, 0.0f);
-    const auto bias = parameters<T, V>(args, args.bias, place, 0.0f);
+    const auto weight = parameters<P, V>(args, args.weight, place, 1.0f);
+    const auto variance = parameters<P, V>(args, args.variance, place, 1.0f);
+    const auto mean = parameters<P, V>(args, args.mean, place, 0.0f);
+    const auto bias = parameters<P, V>(args, args.bias, place, 0.0f);
     #pragma unroll
     for (int k = 0; k < V; ++k) {
         const float scale = weight.v[k] * rsqrtf(variance.v[k] + float(args.eps));
@@ -76,10 +76,10 @@ __device__ __forceinline__ void map_of(Map (&maps)[V], const Forward& args, int6
     }
 }
 
-template <typename T>
+template <typename P>
 __device__ __forceinline__ Map map_of(const Forward& args, int64_t channel) {
     Map maps[1];
-    map_of<T>(maps, args, channel);
+    map_of<P>(maps, args, channel);
     return maps[0];
 }
 

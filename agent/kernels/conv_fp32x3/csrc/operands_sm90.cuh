@@ -1,8 +1,8 @@
 // Host side of the convolution on the tensor cores: where things lie in the workspace, and the launches.
 #pragma once
 
-#include "../../linear_fp32x3/csrc/operands_sm90.cuh"
-#include "product_sm90.cuh"
+#include "../../linear_fp32x3/csrc/device_sm90.cuh"
+#include "anew_sm90.cuh"
 
 namespace kernelwright::conv {
 
@@ -16,7 +16,7 @@ struct Plan {
     int64_t features;         // of a tile
     int64_t sms, tiles;
     matmul::Cut cut;
-    int64_t taps_at, ended_at, partial_at, bytes;
+    int64_t taps_at, noted_at, partial_at, bytes;
 };
 
 inline Plan plan_of(const Forward& args) {
@@ -31,10 +31,11 @@ inline Plan plan_of(const Forward& args) {
     plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
     plan.tiles = s.groups * ceil_div(s.pixels(), kTile) * ceil_div(s.features, plan.features);
     plan.cut = matmul::cut_of(plan.tiles, weight.stages, 0, plan.sms, false, true);
-    plan.weight.zeros = plan.cut.counters();
+    plan.weight.zeros = 1 + plan.cut.counters() + plan.cut.streamed * kTile + plan.tiles;
     plan.taps_at = on_256_bytes(weight.bytes());
-    plan.ended_at = plan.taps_at + on_256_bytes(weight.stages * kDepth * int64_t{sizeof(Tap)});
-    plan.partial_at = plan.ended_at + on_256_bytes(plan.weight.zeros * int64_t{sizeof(int)});
+    plan.noted_at = plan.taps_at + on_256_bytes(weight.stages * kDepth * int64_t{sizeof(Tap)});
+    const int64_t noted = plan.weight.zeros + plan.tiles;
+    plan.partial_at = plan.noted_at + on_256_bytes(noted * int64_t{sizeof(int)});
     plan.bytes = plan.partial_at + plan.cut.sums() * int64_t{sizeof(float)};
     return plan;
 }
@@ -47,7 +48,7 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     auto* workspace = static_cast<unsigned char*>(args.workspace);
     auto* taps = reinterpret_cast<Tap*>(workspace + plan.taps_at);
     matmul::place(weight, workspace);
-    plan.weight.zeroed = reinterpret_cast<int*>(workspace + plan.ended_at);
+    plan.weight.zeroed = reinterpret_cast<int*>(workspace + plan.noted_at);
     cudaError_t error = matmul::split(plan.weight, args.stream);
     if (error == cudaSuccess) error = list_taps(s, taps, static_cast<int>(weight.stages) * kDepth, args.stream);
     if (error != cudaSuccess) return error;
@@ -58,12 +59,21 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     p.taps = taps;
     p.cut = plan.cut.schedule(plan.tiles, weight.stages);
     p.partial = reinterpret_cast<float*>(workspace + plan.partial_at);
-    p.ended = plan.weight.zeroed;
+    p.listed = plan.weight.zeroed;
+    p.ended = p.listed + 1;
+    p.factors = p.ended + plan.cut.counters();
+    p.losses = p.factors + plan.cut.streamed * kTile;
+    p.list = p.losses + plan.tiles;
+    p.sparse = weight.sparse;
+    p.width = static_cast<int>(plan.features);
+    p.all = plan.all;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     if (plan.features == 64) {
-        return plan.all ? multiply<64, true>(p, blocks, args.stream) : multiply<64, false>(p, blocks, args.stream);
+        error = plan.all ? multiply<64, true>(p, blocks, args.stream) : multiply<64, false>(p, blocks, args.stream);
+    } else {
+        error = plan.all ? multiply<128, true>(p, blocks, args.stream) : multiply<128, false>(p, blocks, args.stream);
     }
-    return plan.all ? multiply<128, true>(p, blocks, args.stream) : multiply<128, false>(p, blocks, args.stream);
+    return error == cudaSuccess ? compute_anew(p, plan.sms, args.stream) : error;
 }
 
 }  // namespace kernelwright::conv

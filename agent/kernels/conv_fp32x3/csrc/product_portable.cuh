@@ -4,7 +4,7 @@
 // the depth, whose values it gathers.
 #pragma once
 
-#include "../../linear_fp32x3/csrc/product_portable.cuh"
+#include "../../matmul_fp32x3/csrc/plain_tile.cuh"
 #include "sizes.cuh"
 
 namespace kernelwright::conv {
@@ -12,7 +12,8 @@ namespace kernelwright::conv {
 using linear::kPlainThreads;
 using linear::kSide;
 using linear::kSlice;
-using linear::Slice;
+using matmul::Corner;
+using matmul::Slices;
 
 struct Plain {
     Shape shape;
@@ -23,56 +24,68 @@ struct Plain {
     const Tap* taps;  // a multiple of kSlice
 };
 
-// Block (pixels, features, group) of the tiles, pixels fastest.
-__global__ void __launch_bounds__(kPlainThreads, 2) conv_ieee(const __grid_constant__ Plain p) {
-    __shared__ __align__(16) Slice of_x[2];
-    __shared__ __align__(16) Slice of_weight[2];
+// 128 pixels by up to 128 features of a group.
+struct Tile {
+    int first_pixel, first_feature, past_feature, group;
+};
+
+// Adds a tile's products of depths [begin, end), whole slices or to the depth's end. `now`: the slices that nobody reads.
+__device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slices, int& now, const Plain& p, const Tile& tile,
+                                               int begin, int end) {
     const Shape& s = p.shape;
-    const int m_tiles = (s.pixels() + kSide - 1) / kSide;
-    const int n_tiles = (s.features + kSide - 1) / kSide;
-    const int group = blockIdx.x / m_tiles / n_tiles;
-    const int first_pixel = blockIdx.x % m_tiles * kSide;
-    const int first_feature = blockIdx.x / m_tiles % n_tiles * kSide;
     const int side = threadIdx.x % kSide, half = threadIdx.x / kSide * 4;
-    const Pixel pixel = pixel_at(s, first_pixel + side);
-    const float* window = p.x + pixel.first + group * s.group_values();
-    const bool is_feature = first_feature + side < s.features;
-    const float* weight = p.weight + (static_cast<int64_t>(group) * s.features + first_feature + side) * s.depth();
-    float sum[8][8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) sum[i][j] = 0.0f;
-    }
-    const int row = int(threadIdx.x) / 16 * 4;
-    const int column = int(threadIdx.x) % 16 * 4;
-    int now = 0;
-    for (int begin = 0; begin < s.depth(); begin += kSlice) {
+    const Pixel pixel = pixel_at(s, tile.first_pixel + side);
+    const float* window = p.x + pixel.first + tile.group * s.group_values();
+    const bool is_feature = tile.first_feature + side < tile.past_feature;
+    const float* weight = p.weight + (static_cast<int64_t>(tile.group) * s.features + tile.first_feature + side) * s.depth();
+    const Corner at;
+    for (; begin < end; begin += kSlice) {
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const int depth = begin + half + i;
             const Tap tap = p.taps[depth];
             const bool is_inside = (pixel.mask & tap.needed) == tap.needed;
-            of_x[now].v[half + i][side] = is_inside ? window[tap.offset] : 0.0f;
-            of_weight[now].v[half + i][side] = is_feature && depth < s.depth() ? weight[depth] : 0.0f;
+            slices.of_a[now].v[half + i][side] = is_inside ? window[tap.offset] : 0.0f;
+            slices.of_b[now].v[half + i][side] = is_feature && depth < s.depth() ? weight[depth] : 0.0f;
         }
         __syncthreads();
-        linear::multiply_slice(sum, of_x[now], of_weight[now], row, column);
+        linear::multiply_slice(sum, slices.of_a[now], slices.of_b[now], at.row, at.column);
         now ^= 1;
     }
+}
+
+__device__ __forceinline__ void store_tile(const float (&sum)[8][8], const Plain& p, const Tile& tile) {
+    const Shape& s = p.shape;
+    const Corner at;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        const int number = first_pixel + row + i % 4 + i / 4 * (kSide / 2);
+        const int number = tile.first_pixel + at.row + Corner::step(i);
         if (number >= s.pixels()) continue;
         float* to = p.y + place_in_y(s, number);
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-            const int feature = first_feature + column + j % 4 + j / 4 * (kSide / 2);
-            if (feature >= s.features) continue;
-            const int64_t channel = static_cast<int64_t>(group) * s.features + feature;
+            const int feature = tile.first_feature + at.column + Corner::step(j);
+            if (feature >= tile.past_feature) continue;
+            const int64_t channel = static_cast<int64_t>(tile.group) * s.features + feature;
             to[channel * s.plane] = p.bias == nullptr ? sum[i][j] : sum[i][j] + p.bias[channel];
         }
     }
+}
+
+// Block (pixels, features, group) of the tiles, pixels fastest.
+__global__ void __launch_bounds__(kPlainThreads, 2) conv_ieee(const __grid_constant__ Plain p) {
+    __shared__ Slices slices;
+    const int m_tiles = (p.shape.pixels() + kSide - 1) / kSide;
+    const int n_tiles = (p.shape.features + kSide - 1) / kSide;
+    const int column = blockIdx.x / m_tiles, first_feature = column % n_tiles * kSide;
+    const int past_feature = min(first_feature + kSide, p.shape.features);
+    const Tile tile = {static_cast<int>(blockIdx.x) % m_tiles * kSide, first_feature, past_feature, column / n_tiles};
+    float sum[8][8];
+    #pragma unroll
+    for (int i = 0; i < 64; ++i) sum[i / 8][i % 8] = 0.0f;
+    int now = 0;
+    multiply_range(sum, slices, now, p, tile, 0, p.shape.depth());
+    store_tile(sum, p, tile);
 }
 
 inline int64_t portable_workspace(const Shape& s) { return ceil_div(s.depth(), kSlice) * kSlice * int64_t{sizeof(Tap)}; }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "../../matmul_fp32x3/csrc/anew.cuh"
 #include "../../matmul_fp32x3/csrc/product_sm90.cuh"
 #include "../../csrc/warpgroups_sm90.cuh"
 #include "sizes.cuh"
@@ -48,6 +49,13 @@ struct Conv {
     matmul::Schedule cut;
     float* partial;               // what parts of streamed tiles have
     int* ended;
+    int* factors;                 // of streamed tiles' pixels, [streamed, kTile]: the bits of their largest
+    int* losses;                  // [tiles]: bits of Loss
+    int* listed;                  // how many tiles have such bits, and their list
+    int* list;
+    const int* sparse;            // how many halves of stages of the weight's rows are not dense
+    int width;                    // features of a tile
+    bool all;                     // with lo * lo
 
     __host__ __device__ int of_group() const { return (shape.features + kTile - 1) / kTile; }  // packed tiles
 };
@@ -57,9 +65,8 @@ struct Place {
     int pixels, features, group;
 };
 
-template <int FEATURES>
-__device__ __forceinline__ Place place_at(const Conv& p, int number) {
-    const int n_tiles = (p.shape.features + FEATURES - 1) / FEATURES;
+__device__ __forceinline__ Place place_at(const Conv& p, int number, int width) {
+    const int n_tiles = (p.shape.features + width - 1) / width;
     const int rest = number / n_tiles;
     return {rest / p.shape.groups, number % n_tiles, rest % p.shape.groups};
 }
@@ -75,6 +82,18 @@ __device__ __forceinline__ void load_weight(const Conv& p, const Place& place, i
     matrix::bulk_load(to + kBytes, from + kHalfBytes, kBytes, full);
 }
 
+// What a pixel's window has at kOfThread neighbours in depth.
+__device__ __forceinline__ void gather(float (&v)[kOfThread], const float* window, unsigned mask, const Tap* from) {
+    const auto* taps = reinterpret_cast<const int4*>(from);
+    #pragma unroll
+    for (int j = 0; j < kOfThread; j += 2) {
+        const int4 two = __ldg(taps + j / 2);
+        const unsigned needed = two.y, next_needed = two.w;
+        v[j] = (mask & needed) == needed ? __ldg(window + two.x) : 0.0f;
+        v[j + 1] = (mask & next_needed) == next_needed ? __ldg(window + two.z) : 0.0f;
+    }
+}
+
 // The threads that fill the ring: one for each half of a row of the tile.
 template <int FEATURES>
 __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& ring, int thread) {
@@ -84,21 +103,14 @@ __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& 
     matmul::Turn turn = {0, 1};  // the first round finds every stage free
     matmul::Units units(p.cut);
     for (matmul::Unit unit; units.next(p.cut, unit);) {
-        const Place place = place_at<FEATURES>(p, unit.tile);
+        const Place place = place_at(p, unit.tile, FEATURES);
         const int pixel_number = place.pixels * kTile + row;
         const Pixel pixel = pixel_at(p.shape, pixel_number);
         const float* window = p.x + pixel.first + place.group * p.shape.group_values();
         for (int i = unit.begin; i < unit.end; ++i, turn.next(kStages)) {
             unsigned char* to = ring.stages + turn.stage * Layout<FEATURES>::kStageBytes;
-            const auto* taps = reinterpret_cast<const int4*>(p.taps + i * kDepth + first);
             float v[kOfThread];
-            #pragma unroll
-            for (int j = 0; j < kOfThread; j += 2) {
-                const int4 two = __ldg(taps + j / 2);
-                const unsigned needed = two.y, next_needed = two.w;
-                v[j] = (pixel.mask & needed) == needed ? __ldg(window + two.x) : 0.0f;
-                v[j + 1] = (pixel.mask & next_needed) == next_needed ? __ldg(window + two.z) : 0.0f;
-            }
+            gather(v, window, pixel.mask, p.taps + i * kDepth + first);
             const int exponent = matmul::exponent_for(matmul::largest_of<kOfThread>(v));
             const float scale = matmul::scale_of(exponent);
             matrix::barrier_wait(ring.free + turn.stage, turn.parity);
@@ -168,14 +180,26 @@ __device__ __noinline__ float in_float(const Conv& p, int group, int number, int
     return sum;
 }
 
+constexpr int kLookedAt = 4;  // one of so many eights of features says whether sums are small
+
+// The powers of two that the largest values of features' weights stand for: of a thread's, their largest; of those that are looked
+// at, their sum.
+struct Scales {
+    float largest, all;
+};
+
 // Makes of the sums what is stored, in place and without a branch between them.
 template <int FEATURES, bool ALL>
-__device__ __forceinline__ void finish_tile(const Conv& p, float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
+__device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
     const int column = place.features * FEATURES + threadIdx.x % 4 * 2;
     const int* exponents = p.exponents + static_cast<int64_t>(place.group) * p.of_group() * kTile + column;
+    int least = matmul::kNoValue;
+    float scales = 0.0f;
     #pragma unroll
     for (int j = 0; j < FEATURES / 8; ++j) {
         const int2 two = __ldg(reinterpret_cast<const int2*>(exponents + 8 * j));
+        least = min(least, min(two.x, two.y));
+        if (j % kLookedAt == 0) scales += matmul::scale_of(-two.x) + matmul::scale_of(-two.y);
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             sum[4 * j + i] = linear::unscaled(sum[4 * j + i], (i % 2 == 0 ? two.x : two.y) - matmul::kMargin);
@@ -191,7 +215,8 @@ __device__ __forceinline__ void finish_tile(const Conv& p, float (&sum)[FEATURES
             sum[i] = in_float(p, place.group, rows[i / 2 % 2].number, column + i / 4 * 8 + i % 2);
         }
     }
-    if (p.bias == nullptr) return;
+    const Scales found = {matmul::scale_of(-least), scales};
+    if (p.bias == nullptr) return found;
     #pragma unroll
     for (int j = 0; j < FEATURES / 8; ++j) {
         #pragma unroll
@@ -202,11 +227,57 @@ __device__ __forceinline__ void finish_tile(const Conv& p, float (&sum)[FEATURES
             sum[4 * j + 2 + i] += bias;
         }
     }
+    return found;
 }
 
-template <int FEATURES, bool ALL>
-__device__ __forceinline__ void store_tile(const Conv& p, float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
-    finish_tile<FEATURES, ALL>(p, sum, place, rows);
+// Why a tile is looked at again: sums are so small that small values of a pixel's window may have lost too much, or that there may
+// be few products in them (anew_sm90.cuh).
+enum Loss { kSmall = 1, kFew = 2 };
+
+constexpr float kLargest = static_cast<float>(int64_t{1} << 2 * matmul::kMargin);  // what the largest product is of it, at least
+
+// Of a warp's sums as they are stored; `factors`: the largest of a thread's two rows.
+template <int FEATURES>
+__device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FEATURES / 2], Scales scales, const Place& place,
+                                            int number, const float (&factors)[2]) {
+    constexpr unsigned kAll = 0xffffffffu;
+    float sizes[2] = {0.0f, 0.0f};
+    #pragma unroll
+    for (int j = 0; j < FEATURES / 8; j += kLookedAt) {
+        sizes[0] += fabsf(sum[4 * j]) + fabsf(sum[4 * j + 1]);
+        sizes[1] += fabsf(sum[4 * j + 2]) + fabsf(sum[4 * j + 3]);
+    }
+    #pragma unroll
+    for (int lanes = 1; lanes < 4; lanes *= 2) {  // that share their rows
+        sizes[0] += __shfl_xor_sync(kAll, sizes[0], lanes), sizes[1] += __shfl_xor_sync(kAll, sizes[1], lanes);
+        scales.largest = fmaxf(scales.largest, __shfl_xor_sync(kAll, scales.largest, lanes));
+        scales.all += __shfl_xor_sync(kAll, scales.all, lanes);
+    }
+    // A row's root mean square is at least the sum of `looked_at` of its sizes over the root of that times all features.
+    const int features = min(FEATURES, p.shape.features - place.features * FEATURES);
+    const int looked_at = features / (8 * kLookedAt) * 8 + min(features % (8 * kLookedAt), 8);
+    const float products = 2.0f * static_cast<float>(p.shape.depth());
+    const float needed = matmul::needed_for(products * static_cast<float>(features * looked_at)) * (1 << matmul::kMargin) * scales.largest;
+    const float none = matmul::factor_of(matmul::kNoValue);
+    bool small = false;
+    float all = 0.0f, largest = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        if (factors[i] <= none) continue;
+        small |= sizes[i] < needed * factors[i];
+        all += sizes[i], largest += factors[i] * scales.all;
+    }
+    #pragma unroll
+    for (int lanes = 4; lanes < 32; lanes *= 2) {
+        all += __shfl_xor_sync(kAll, all, lanes), largest += __shfl_xor_sync(kAll, largest, lanes);
+    }
+    const int losses = (__any_sync(kAll, small) ? kSmall : 0) | (all < kLargest * largest ? kFew : 0);
+    if (losses == 0 || threadIdx.x % 32 > 0) return;
+    if (atomicOr(p.losses + number, losses) == 0) p.list[atomicAdd(p.listed, 1)] = number;
+}
+
+template <int FEATURES>
+__device__ __forceinline__ void store_tile(const Conv& p, const float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
     const int features = p.shape.features - place.features * FEATURES - threadIdx.x % 4 * 2;  // from this thread's first on
     const bool whole = (place.features + 1) * FEATURES <= p.shape.features;
     const int64_t plane = p.shape.plane;
@@ -230,17 +301,36 @@ __device__ __forceinline__ void store_tile(const Conv& p, float (&sum)[FEATURES 
     }
 }
 
+// The largest factors of a thread's two rows: where others have made stages of the tile, beside theirs. Before and after the
+// sums are joined.
+__device__ __forceinline__ int* factors_of(const Conv& p, const matmul::Unit& unit, int row) {
+    const bool is_shared = unit.tile < p.cut.streamed && unit.end - unit.begin < p.cut.stages;
+    return is_shared ? p.factors + unit.tile * kTile + row : nullptr;
+}
+
+__device__ __forceinline__ void leave_factors(int* to, const float (&factors)[2]) {
+    if (to == nullptr || threadIdx.x % 4 > 0) return;
+    atomicMax(to, __float_as_int(factors[0]));
+    atomicMax(to + 8, __float_as_int(factors[1]));
+}
+
+__device__ __forceinline__ void take_factors(const int* from, float (&factors)[2]) {
+    if (from == nullptr) return;
+    factors[0] = __int_as_float(__ldcg(from)), factors[1] = __int_as_float(__ldcg(from + 8));
+}
+
 template <int FEATURES, bool ALL>
 __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring& ring, int group) {
     constexpr int kStages = Layout<FEATURES>::kStages;
     matmul::Turn turn = {0, 0};
     matmul::Units units(p.cut);
     for (matmul::Unit unit; units.next(p.cut, unit);) {
-        const Place place = place_at<FEATURES>(p, unit.tile);
+        const Place place = place_at(p, unit.tile, FEATURES);
         const int pixel = linear::place_of(place.pixels * kTile + group * 64, 0).row;
         const Row rows[2] = {row_at<FEATURES>(p, place, pixel), row_at<FEATURES>(p, place, pixel + 8)};
         float sum[FEATURES / 2];
         float partial[FEATURES / 2];
+        float largest[2] = {0.0f, 0.0f};  // factors
         #pragma unroll
         for (int i = 0; i < FEATURES / 2; ++i) sum[i] = partial[i] = 0.0f;
         for (int i = unit.begin; i < unit.end; ++i, turn.next(kStages)) {
@@ -249,6 +339,8 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
                                    linear::place_of(group * 64, 0).row;
             matrix::barrier_wait(ring.full + turn.stage, turn.parity);
             const float rows_of[2][2] = {{factors[0], factors[8]}, {factors[kTile], factors[kTile + 8]}};
+            largest[0] = fmaxf(largest[0], fmaxf(rows_of[0][0], rows_of[1][0]));
+            largest[1] = fmaxf(largest[1], fmaxf(rows_of[0][1], rows_of[1][1]));
             #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 matrix::matrix_begin();
@@ -259,7 +351,13 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
                 matmul::add(sum, partial, rows_of[half]);
             }
         }
-        if (matmul::joined(p.cut, sum, unit, p.partial, p.ended)) store_tile<FEATURES, ALL>(p, sum, place, rows);
+        int* const of_others = factors_of(p, unit, linear::place_of(group * 64, 0).row);
+        leave_factors(of_others, largest);
+        if (!matmul::joined(p.cut, sum, unit, p.partial, p.ended)) continue;
+        take_factors(of_others, largest);
+        const Scales scales = finish_tile<FEATURES, ALL>(p, sum, place, rows);
+        store_tile<FEATURES>(p, sum, place, rows);
+        note_losses<FEATURES>(p, sum, scales, place, unit.tile, largest);
     }
 }
 
@@ -278,6 +376,8 @@ __global__ void __launch_bounds__(kThreads, 1) conv_fp32x3(const __grid_constant
         matrix::barriers_made();
     }
     __syncthreads();
+    await_earlier();
+    let_next_begin();  // it waits for this one's end
     const int group = threadIdx.x / 128;
     if (group < kConsumers) {
         sm90::take_registers<kConsumerRegisters>();
@@ -296,8 +396,7 @@ cudaError_t multiply(const Conv& p, unsigned blocks, cudaStream_t stream) {
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    Layout<FEATURES>::kSharedBytes);
     if (error != cudaSuccess) return error;
-    kernel<<<blocks, kThreads, Layout<FEATURES>::kSharedBytes, stream>>>(p);
-    return cudaGetLastError();
+    return launched_with(kernel, blocks, kThreads, Layout<FEATURES>::kSharedBytes, stream, p);
 }
 
 }  // namespace kernelwright::conv

@@ -4,6 +4,7 @@
 // result by a depth of (channel, tap), which is what a weight's rows hold as they lie.
 #pragma once
 
+#include "../../csrc/launched.cuh"
 #include "../../matmul_fp32x3/csrc/sizes.cuh"
 
 namespace kernelwright::conv {
@@ -127,13 +128,13 @@ __device__ __forceinline__ Tap tap_at(const Shape& s, int depth) {
 constexpr int kListThreads = 256;
 
 __global__ void __launch_bounds__(kListThreads) conv_list_taps(const __grid_constant__ Shape s, Tap* taps, int count) {
+    await_earlier();
     const int depth = blockIdx.x * kListThreads + threadIdx.x;
     if (depth < count) taps[depth] = tap_at(s, depth);
 }
 
 inline cudaError_t list_taps(const Shape& s, Tap* taps, int count, cudaStream_t stream) {
-    conv_list_taps<<<static_cast<unsigned>(ceil_div(count, kListThreads)), kListThreads, 0, stream>>>(s, taps, count);
-    return cudaGetLastError();
+    return launched(conv_list_taps, static_cast<unsigned>(ceil_div(count, kListThreads)), kListThreads, stream, s, taps, count);
 }
 
 }  // namespace kernelwright::conv

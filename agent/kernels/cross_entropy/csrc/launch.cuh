@@ -4,6 +4,7 @@
 // read once forward, for its log-sum-exp, its sum and its target together, and once backward; no probability is stored.
 #pragma once
 
+#include "../../csrc/cluster_rows.cuh"
 #include "../../csrc/short_rows.cuh"
 
 namespace kernelwright::cross_entropy {
@@ -68,15 +69,18 @@ __device__ __forceinline__ float logit_of(const GivenForward& args, int64_t row,
     return known ? to_float(static_cast<const T*>(args.x)[row * args.length + target]) : NAN;
 }
 
-// What becomes of a row, by one of its threads.
+constexpr int kNowhere = -0x7fffffff;  // no place of a row, from any of its elements on
+
+// The target's place in its row, or kNowhere for one that is no class.
+__device__ __forceinline__ int place_of(int64_t target, int64_t length) {
+    return target >= 0 && target < length ? int(target) : kNowhere;
+}
+
+// What becomes of a row, by one of its threads: of its log-sum-exp and how far the loss lies from it.
 template <typename T>
 __device__ __forceinline__ void store_loss(
-    const GivenForward& args, int64_t row, int64_t target, float own, Partition all, float sum) {
-    const float lse = level_of(all.max) + logf(all.sum);
+    const GivenForward& args, int64_t row, int64_t target, float lse, float loss) {
     if (args.lse != nullptr) args.lse[row] = lse;
-    // Of differences, so that a large common offset costs no digits.
-    float loss = args.own_weight * (lse - own);
-    if (args.smoothing_weight != 0.0f) loss += args.smoothing_weight * (lse - sum * args.class_weight);
     loss = target == args.ignored ? 0.0f : loss + args.z_weight * lse * lse;
     if (args.narrow) {
         static_cast<T*>(args.loss)[row] = from_float<T>(loss);
@@ -85,44 +89,81 @@ __device__ __forceinline__ void store_loss(
     }
 }
 
+// Of what a lane has few of, the target's logit is found among them, so that no load waits for the target; where there are
+// more of them asking costs more than waiting.
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args) {
     await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
-    const int64_t target = share.leads ? args.target[share.row] : 0;
-    float tile[share.kSize], sum = 0.0f;
+    const int64_t target = share.is_there ? args.target[share.row] : 0;
+    float tile[share.kSize];
     share.load(static_cast<const T*>(args.x), -INFINITY, tile);
-    const float own = share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
-    if (args.smoothing_weight != 0.0f) {
-        #pragma unroll
-        for (int i = 0; i < share.kSize; ++i) {
-            if (share.has(i)) sum += tile[i];
-        }
-        sum = lanes_sum<L>(sum);
+    constexpr bool kIsFound = P <= 2;
+    const int place = place_of(target, args.length), chosen = place == kNowhere ? place : place - share.at;
+    const float asked = !kIsFound && share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
+    const float level = level_of(lanes_max<L>(tile_max(tile)));
+    // All below the level, so that a large common offset costs no digits.
+    float sum = 0.0f, own = !kIsFound && share.leads ? asked - level : 0.0f, every = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < share.kSize; ++i) {
+        const float below = tile[i] - level;
+        sum += exp_for<T>(below);
+        if (!share.has(i)) continue;
+        every += below;
+        if (kIsFound && share.place(i) == chosen) own = below;
     }
-    const Partition all = lanes_partition<L, T>(tile);
-    if (share.leads) store_loss<T>(args, share.row, target, own, all, sum);
+    own *= args.own_weight;
+    if (args.smoothing_weight != 0.0f) own += args.smoothing_weight * args.class_weight * every;
+    sum = lanes_sum<L>(sum);
+    own = lanes_sum<L>(own);
+    if (!share.leads) return;
+    const float log = logf(sum);
+    store_loss<T>(args, share.row, target, level + log, place == kNowhere ? NAN : log - own);
 }
 
-template <bool kWhole, int P, typename T, int V>
+// A partition and the sum of what it is of.
+struct alignas(16) Tally {
+    Partition all;
+    float sum;
+};
+
+__device__ __forceinline__ Tally nothing_for(Tally) { return {{-INFINITY, 0.0f}, 0.0f}; }
+
+__device__ __forceinline__ Tally warp_merge(Tally mine) {
+    return {kernelwright::warp_merge(mine.all), warp_sum(mine.sum)};
+}
+
+template <int N>
+__device__ __forceinline__ Tally merge(const Tally (&some)[N]) {
+    Partition parts[N];
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        parts[i] = some[i].all;
+        sum += some[i].sum;
+    }
+    return {kernelwright::merge(parts), sum};
+}
+
+template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(GivenForward args) {
+    Team::template meet<Tally>();
     await_earlier();
     constexpr int N = P * V;
-    __shared__ Partition of_warp[kMaxWarps];
-    __shared__ float of_sum[kMaxWarps];
-    const int64_t index = row_here();
+    __shared__ Tally of_warp[kMaxWarps];
+    const int64_t index = Team::row();
     if (index >= args.rows) return;
     const auto* x = static_cast<const T*>(args.x);
-    const bool leads = threadIdx.x == 0;
+    const int thread = Team::thread(), step = Team::threads();
+    const bool leads = thread == 0;
     const int64_t target = leads ? args.target[index] : 0;
     const Row row = row_at<kWhole, V>(index, args.length);
     const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
-    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    const int64_t end = end_at<kWhole, V>(row, thread);
     float of_end[1] = {end_value(x, end)};
     Partition all = {-INFINITY, 0.0f};
     float sum = end >= 0 ? of_end[0] : 0.0f;
-    const int step = int(blockDim.x);
-    for (int64_t first = threadIdx.x; first < row.packs; first += P * step) {
+    for (int64_t first = thread; first < row.packs; first += P * step) {
         float tile[N];
         load_tile(from + first, row.packs - first, step, 1, tile);
         const int here = int(min(row.packs - first, int64_t{P} * step));
@@ -136,9 +177,13 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(GivenForward args) {
     }
     const float own = leads ? logit_of<T>(args, index, target) : 0.0f;
     if (!kWhole) all = add_tile<T>(all, of_end);
-    all = Block::merged(all, of_warp);
-    if (args.smoothing_weight != 0.0f) sum = Block::summed(sum, of_sum);
-    if (leads) store_loss<T>(args, index, target, own, all, sum);
+    const Tally tally = Team::merged(Tally{all, sum}, of_warp);
+    if (!leads) return;
+    const float lse = level_of(tally.all.max) + logf(tally.all.sum);
+    // Of differences, so that a large common offset costs no digits.
+    float loss = args.own_weight * (lse - own);
+    if (args.smoothing_weight != 0.0f) loss += args.smoothing_weight * (lse - tally.sum * args.class_weight);
+    store_loss<T>(args, index, target, lse, loss);
 }
 
 // dx = dloss * (softmax * (1 + 2 * z_loss * lse) - (1 - smoothing) [target] - smoothing / length)
@@ -166,13 +211,6 @@ struct Slope {
 template <typename T>
 __device__ __forceinline__ float gradient_of(const GivenBackward& args, int64_t row) {
     return args.narrow ? to_float(static_cast<const T*>(args.dloss)[row]) : static_cast<const float*>(args.dloss)[row];
-}
-
-constexpr int kNowhere = -0x7fffffff;  // no place of a row, from any of its elements on
-
-// The target's place in its row, or kNowhere for one that is no class.
-__device__ __forceinline__ int place_of(int64_t target, int64_t length) {
-    return target >= 0 && target < length ? int(target) : kNowhere;
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
@@ -250,8 +288,8 @@ __global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOn
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
-    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
-        return launched(kernel, grid, block, args.stream, GivenForward(args));
+    const auto start = [&](auto kernel, dim3 block, int64_t blocks = 1) {
+        return start_teams(kernel, blocks, args.rows, block, args.stream, GivenForward(args));
     };
     return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp>(
         packs,
@@ -263,11 +301,12 @@ cudaError_t launch_rows(const Forward& args) {
             const int64_t each = packs_at_once(args.rows, packs, kPacks);
             const unsigned threads = block_for(packs, each == 1 ? 1 : kPacks);
             const dim3 block = rows_block(args.rows < kManyRows ? threads : std::min(threads, kThreads));
-            const unsigned grid = rows_grid(args.rows, block);
             if constexpr (V > 1) {
-                if (each == 1) return start(losses<kWhole, 1, T, V>, grid, block);
+                const Spread few(args.rows, packs, kPacks, args.device);
+                if (few.blocks > 1) return start(losses<false, Team, kPacks, T, V>, few.threads, few.blocks);
+                if (each == 1) return start(losses<kWhole, Block, 1, T, V>, block);
             }
-            return start(losses<V == 1, kPacks, T, V>, grid, block);
+            return start(losses<V == 1, Block, kPacks, T, V>, block);
         });
 }
 

@@ -1,5 +1,5 @@
-// Cumulative sums of a length that the registers of a block, or of the blocks of a cluster, hold: one read and one write,
-// and nothing is asked for while other parts wait.
+// Cumulative sums of a length that the registers of a block, of the blocks of a cluster, or of blocks that follow each other
+// hold: one read and one write.
 #pragma once
 
 #include "part.cuh"
@@ -13,6 +13,43 @@ namespace kernelwright::cumsum {
 constexpr int kRowPacks = 8;      // of a row in a thread's registers
 constexpr int kColumnPacks = 16;  // of columns, one below the other
 constexpr int kHeldWidth = 8;     // packs side by side, so that loads are of 128 bytes
+
+constexpr int64_t kLineBytes = 128;  // of L2
+static_assert(kRowPacks * kVectorBytes == kLineBytes, "a thread asks for as much as it takes");
+
+// How a length is shared out.
+enum Across { kAlone, kCluster, kGrid };
+
+// What a block of a grid has summed, told to those that follow it: one word, so that a sum is there as soon as its mark is.
+// Parts are added in their order whichever of them are there first. A block waits for blocks of lower numbers alone, which
+// have begun before it.
+__device__ __forceinline__ void tell(uint64_t* to, float sum) {
+    *reinterpret_cast<volatile uint64_t*>(to) = uint64_t{1} << 32 | __float_as_uint(sum);
+}
+
+// How many of them a thread asks for at once. Of rows it reads one or two; with more the row itself has too few registers.
+constexpr int kRowsTold = 2, kColumnsTold = 8;
+
+// The sum of `count` words that are `step` apart.
+template <int kAtOnce>
+__device__ __forceinline__ float told(const uint64_t* from, int count, int64_t step) {
+    const auto* words = reinterpret_cast<const volatile uint64_t*>(from);
+    float sum = 0.0f;
+    for (int first = 0; first < count; first += kAtOnce) {
+        uint64_t word[kAtOnce];
+        bool are_there;
+        do {
+            are_there = true;
+            #pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) word[i] = first + i < count ? words[(first + i) * step] : uint64_t{1} << 32;
+            #pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) are_there = are_there && word[i] >> 32 != 0;
+        } while (!are_there);
+        #pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) sum += __uint_as_float(unsigned(word[i]));
+    }
+    return sum;
+}
 
 #ifndef KW_PORTABLE_ONLY
 // What the blocks of a cluster that lie before this one have summed, `count` sums of each in `of_block`, to `before`.
@@ -31,13 +68,31 @@ __device__ __forceinline__ void take_cluster(const Part& mine, int parts, int co
 }
 #endif
 
+// A block of a grid waits for the slowest of those before it. So each asks for what one so many blocks behind it will read, a line
+// of L2 a thread: loads from there take as long as each other. With twice as many it would be gone before it is read.
+constexpr unsigned kAhead = 264;
+
+template <typename T, int V>
+__device__ __forceinline__ void ask_ahead(const Pack<T, V>* x, int64_t packs, int64_t part, int parts, bool reverse) {
+#ifndef KW_PORTABLE_ONLY
+    const unsigned block = blockIdx.x + kAhead;
+    if (block >= gridDim.x) return;
+    const int rank = int(block % unsigned(parts));
+    const Part then(packs, part, reverse ? parts - 1 - rank : rank, reverse);
+    const int64_t place = int64_t{threadIdx.x} * (kLineBytes / int64_t{sizeof(*x)});
+    if (place >= then.size()) return;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(x + block / unsigned(parts) * packs + then.begin + place));
+#endif
+}
+
 // Of up to the block's threads times kRowPacks packs of a row, those of a warp side by side.
-template <bool kCluster, typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
-    const Pack<T, V>* x, Pack<T, V>* y, int64_t packs, int64_t part, int parts, bool reverse) {
+template <Across kAcross, typename T, int V>
+__global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? 4 : 2) held_rows(
+    const Pack<T, V>* x, Pack<T, V>* y, uint64_t* words, int64_t packs, int64_t part, int parts, bool reverse) {
     await_earlier();
     __shared__ float of_warp[kWarps];
-    const Part mine(packs, part, int(blockIdx.x) % parts, reverse);
+    const int rank = int(blockIdx.x % unsigned(parts));
+    const Part mine(packs, part, kAcross == kGrid && reverse ? parts - 1 - rank : rank, reverse);
     const int64_t row = blockIdx.x / unsigned(parts);
     const int lane = int(threadIdx.x) % kWarp, warp = int(threadIdx.x) / kWarp, warps = int(blockDim.x) / kWarp;
     const int first = warp * kWarp * kRowPacks + lane, left = int(mine.size()) - first;
@@ -48,6 +103,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
     for (int u = 0; u < kRowPacks; ++u) {
         if (u * kWarp < left) held[u] = x[at + u * step];
     }
+    if constexpr (kAcross == kGrid) ask_ahead(x, packs, part, parts, reverse);
     if (reverse) {
         #pragma unroll
         for (auto& pack : held) pack = reversed(pack);
@@ -73,8 +129,15 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
     float above = lane < warps ? of_warp[lane] : 0.0f;
     [[maybe_unused]] const float sums = scanned(above, 1, kWarp);
     float carry = __shfl_sync(0xffffffff, above, warp);
+    if constexpr (kAcross == kGrid) {
+        __shared__ float of_others[kMaxWarps];
+        words += row * parts;
+        if (threadIdx.x == kWarp - 1) tell(words + rank, sums);
+        const int step = int(blockDim.x), here = rank - int(threadIdx.x);
+        carry += block_reduce<Sum>(told<kRowsTold>(words + threadIdx.x, (here + step - 1) / step, step), of_others);
+    }
 #ifndef KW_PORTABLE_ONLY
-    if constexpr (kCluster) {
+    if constexpr (kAcross == kCluster) {
         __shared__ float of_block, of_others;
         if (threadIdx.x == kWarp - 1) of_block = sums;
         take_cluster(mine, parts, 1, &of_block, &of_others);
@@ -92,20 +155,22 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_rows(
         if (u * kWarp < left) y[at + u * step] = pack;
     }
 #ifndef KW_PORTABLE_ONLY
-    if constexpr (kCluster) sm90::cluster_wait();
+    if constexpr (kAcross == kCluster) sm90::cluster_wait();
 #endif
 }
 
 // Of columns, `width` packs side by side, a power of two up to the warp; a thread takes kColumnPacks rows below each other.
-template <bool kCluster, typename T, int V>
+template <Across kAcross, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
-    const Pack<T, V>* x, Pack<T, V>* y, int64_t length, int64_t packs, int64_t part, int parts, int width, bool reverse) {
+    const Pack<T, V>* x, Pack<T, V>* y, uint64_t* words, int64_t length, int64_t packs, int64_t part, int parts, int width,
+    bool reverse) {
     await_earlier();
     __shared__ float of_warp[kWarps][kWarp][V];
     const unsigned groups = unsigned((packs + width - 1) / width), group = blockIdx.x / unsigned(parts);
     const int side = int(threadIdx.x) % width, warp = int(threadIdx.x) / kWarp;
     const int64_t outer = group / groups, column = group % groups * int64_t{width} + side;
-    const Part mine(length, part, int(blockIdx.x) % parts, reverse);
+    const int rank = int(blockIdx.x % unsigned(parts));
+    const Part mine(length, part, kAcross == kGrid && reverse ? parts - 1 - rank : rank, reverse);
     const int first = int(threadIdx.x) / width * kColumnPacks;
     const int left = column < packs ? int(mine.size()) - first : 0;
     x += outer * length * packs + column;
@@ -130,15 +195,29 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
         if (int(threadIdx.x) % kWarp >= kWarp - width) of_warp[warp][side][k] = all;
     }
     __syncthreads();
-#ifndef KW_PORTABLE_ONLY
-    if constexpr (kCluster) {
-        __shared__ float of_block[kWarp][V], of_others[kWarp][V];
-        for (int i = threadIdx.x; i < width * V; i += kReduceThreads) {
-            float all = 0.0f;
-            #pragma unroll
-            for (int other = 0; other < kWarps; ++other) all += of_warp[other][i / V][i % V];
-            of_block[i / V][i % V] = all;
+    const auto of_block_at = [&](int i) {
+        float all = 0.0f;
+        #pragma unroll
+        for (int other = 0; other < kWarps; ++other) all += of_warp[other][i / V][i % V];
+        return all;
+    };
+    if constexpr (kAcross == kGrid) {  // the threads of a column share the parts before this one
+        __shared__ float of_others[kReduceThreads];
+        const int columns = width * V, own = int(threadIdx.x) & (columns - 1), turn = int(threadIdx.x) / columns;
+        const int turns = kReduceThreads / columns, here = rank - turn;
+        words += int64_t{group} * parts * columns + own;
+        if (turn == 0) tell(words + int64_t{rank} * columns, of_block_at(own));
+        of_others[threadIdx.x] = told<kColumnsTold>(words + turn * columns, (here + turns - 1) / turns, turns * columns);
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            for (int i = side * V + k; i < kReduceThreads; i += columns) before[k] += of_others[i];
         }
+    }
+#ifndef KW_PORTABLE_ONLY
+    if constexpr (kAcross == kCluster) {
+        __shared__ float of_block[kWarp][V], of_others[kWarp][V];
+        for (int i = threadIdx.x; i < width * V; i += kReduceThreads) of_block[i / V][i % V] = of_block_at(i);
         take_cluster(mine, parts, width * V, &of_block[0][0], &of_others[0][0]);
         #pragma unroll
         for (int k = 0; k < V; ++k) before[k] += of_others[side][k];
@@ -160,7 +239,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
         if (u < left) y[mine.at(first + u) * packs] = pack;
     }
 #ifndef KW_PORTABLE_ONLY
-    if constexpr (kCluster) sm90::cluster_wait();
+    if constexpr (kAcross == kCluster) sm90::cluster_wait();
 #endif
 }
 

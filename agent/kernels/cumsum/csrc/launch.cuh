@@ -1,12 +1,12 @@
 // Cumulative sums of [outer, length, inner] along length, from the front or, for the gradient, from the back.
 //
-// What registers hold is summed there (held.cuh). Along more a block, or a part of a warp of many short rows, goes a tile
-// at a time and carries on what it has summed, in a row or in neighbouring columns; the next tile is asked for before
-// this one is summed. Where that makes too few blocks the length is split: the sums of the parts come first, and each block begins with those before its own. All is added
-// in the same order on every run.
+// What registers hold is summed there (held.cuh), other lengths tile by tile (tiles.cuh). Where that makes too few blocks the
+// length is split: the sums of the parts come first, and each block begins with those before its own. All is added in the same
+// order on every run.
 #pragma once
 
 #include "held.cuh"
+#include "tiles.cuh"
 
 namespace kernelwright::cumsum {
 
@@ -23,177 +23,6 @@ struct Forward {
 
 constexpr int64_t kEnough = 256;    // blocks that keep memory busy without parts
 constexpr int64_t kOfParts = 512;   // blocks that there are with parts
-
-// `group` threads take a row: a power of two up to the warp, or the block.
-template <typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads) along_rows(
-    const Pack<T, V>* x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t rows,
-    int64_t packs, int64_t part, int group, bool reverse) {
-    await_earlier();
-    __shared__ float of_warp[2][kWarp], of_parts[kMaxWarps];
-    const int64_t row = blockIdx.x * int64_t{kReduceThreads / group} + int(threadIdx.x) / group;
-    const int lane = int(threadIdx.x) % group, warp = int(threadIdx.x) / kWarp, width = min(group, kWarp);
-    const Part mine(packs, part, blockIdx.y, reverse);
-    const int64_t size = row < rows ? mine.size() : 0;
-    float carry = 0.0f;
-    if (parts != nullptr) {
-        for (unsigned i = threadIdx.x; i < gridDim.y; i += kReduceThreads) {
-            if (mine.follows(i)) carry += parts[row * gridDim.y + i].state;
-        }
-        carry = block_reduce<Sum>(carry, of_parts);
-    }
-    x += row * packs;
-    y += row * packs;
-    Pack<T, V> next[kTilePacks];
-    const auto ask = [&](int64_t first) {
-        #pragma unroll
-        for (int u = 0; u < kTilePacks; ++u) {
-            const int64_t i = first + u * group + lane;
-            if (i < size) next[u] = x[mine.at(i)];
-        }
-    };
-    ask(0);
-    int buffer = 0;
-    for (int64_t first = 0; first < mine.size(); first += kTilePacks * group, buffer ^= 1) {
-        float values[kTilePacks][V], before[kTilePacks], layer[kTilePacks];
-        #pragma unroll
-        for (int u = 0; u < kTilePacks; ++u) {
-            const bool inside = first + u * group + lane < size;
-            float sum = 0.0f;
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                const float value = to_float(reverse ? next[u].v[V - 1 - k] : next[u].v[k]);
-                values[u][k] = sum += inside ? value : 0.0f;
-            }
-            before[u] = sum;
-        }
-        ask(first + kTilePacks * group);
-        #pragma unroll
-        for (int u = 0; u < kTilePacks; ++u) {
-            layer[u] = __shfl_sync(0xffffffff, scanned(before[u], 1, width), width - 1, width);
-        }
-        if (group > kWarp) {
-            #pragma unroll
-            for (int u = 0; u < kTilePacks; ++u) {
-                if (lane % kWarp == 0) of_warp[buffer][u * kWarps + warp] = layer[u];
-            }
-            __syncthreads();
-            float above = of_warp[buffer][threadIdx.x % kWarp];
-            const float all = scanned(above, 1, kWarp);
-            #pragma unroll
-            for (int u = 0; u < kTilePacks; ++u) {
-                before[u] += carry + __shfl_sync(0xffffffff, above, u * kWarps + warp);
-            }
-            carry += __shfl_sync(0xffffffff, all, kWarp - 1);
-        } else {
-            #pragma unroll
-            for (int u = 0; u < kTilePacks; ++u) {
-                before[u] += carry;
-                carry += layer[u];
-            }
-        }
-        #pragma unroll
-        for (int u = 0; u < kTilePacks; ++u) {
-            const int64_t i = first + u * group + lane;
-            Pack<T, V> pack;
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                pack.v[k] = from_float<T>(before[u] + (reverse ? values[u][V - 1 - k] : values[u][k]));
-            }
-            if (i < size) y[mine.at(i)] = pack;
-        }
-    }
-}
-
-// A block is `width` packs of columns wide, a power of two up to the warp; a thread takes neighbouring rows of a tile.
-template <typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads) along_columns(
-    const Pack<T, V>* x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t length,
-    int64_t packs, int64_t part, int width, bool reverse) {
-    await_earlier();
-    __shared__ float of_warp[2][kWarps][kWarp][V];
-    const unsigned groups = unsigned((packs + width - 1) / width);
-    const int64_t outer = blockIdx.x / groups;
-    const int side = int(threadIdx.x) % width, warp = int(threadIdx.x) / kWarp;
-    const int64_t column = blockIdx.x % groups * int64_t{width} + side;
-    const int above = int(threadIdx.x) / width, height = kReduceThreads / width;
-    const Part mine(length, part, blockIdx.y, reverse);
-    const int64_t size = column < packs ? mine.size() : 0;
-    float carry[V];
-    #pragma unroll
-    for (float& one : carry) one = 0.0f;
-    if (parts != nullptr) {  // the threads of a column share its parts
-        for (unsigned i = above; column < packs && i < gridDim.y; i += height) {
-            const auto* sums = parts + ((outer * gridDim.y + i) * packs + column) * V;
-            #pragma unroll
-            for (int k = 0; k < V; ++k) carry[k] += mine.follows(i) ? sums[k].state : 0.0f;
-        }
-        auto& of_parts = of_warp[1];  // the tiles begin with the other
-        #pragma unroll
-        for (float& one : carry) {
-            for (int offset = width; offset < kWarp; offset *= 2) one += __shfl_xor_sync(0xffffffff, one, offset);
-        }
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            if (threadIdx.x % kWarp < width) of_parts[warp][side][k] = carry[k];
-        }
-        __syncthreads();
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            carry[k] = 0.0f;
-            #pragma unroll
-            for (int other = 0; other < kWarps; ++other) carry[k] += of_parts[other][side][k];
-        }
-    }
-    x += outer * length * packs + column;
-    y += outer * length * packs + column;
-    Pack<T, V> next[kTilePacks];
-    const auto ask = [&](int64_t first) {
-        #pragma unroll
-        for (int u = 0; u < kTilePacks; ++u) {
-            if (first + u < size) next[u] = x[mine.at(first + u) * packs];
-        }
-    };
-    ask(above * kTilePacks);
-    int buffer = 0;
-    for (int64_t tile = 0; tile < mine.size(); tile += kTilePacks * height, buffer ^= 1) {
-        const int64_t first = tile + above * kTilePacks;
-        float values[kTilePacks][V], before[V];
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            float sum = 0.0f;
-            #pragma unroll
-            for (int u = 0; u < kTilePacks; ++u) {
-                values[u][k] = sum += first + u < size ? to_float(next[u].v[k]) : 0.0f;
-            }
-            before[k] = sum;
-        }
-        ask(first + kTilePacks * height);
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            const float all = scanned(before[k], width, kWarp);
-            if (threadIdx.x % kWarp >= kWarp - width) of_warp[buffer][warp][side][k] = all;
-        }
-        __syncthreads();
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            before[k] += carry[k];
-            #pragma unroll
-            for (int other = 0; other < kWarps; ++other) {
-                const float sum = of_warp[buffer][other][side][k];
-                if (other < warp) before[k] += sum;
-                carry[k] += sum;
-            }
-        }
-        #pragma unroll
-        for (int u = 0; u < kTilePacks; ++u) {
-            Pack<T, V> pack;
-            #pragma unroll
-            for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(before[k] + values[u][k]);
-            if (first + u < size) y[mine.at(first + u) * packs] = pack;
-        }
-    }
-}
 
 constexpr int64_t kOfWarp = 16;  // packs of a row for each thread of a warp, up to which a warp takes it
 
@@ -219,62 +48,96 @@ inline bool takes_vectors(const Forward& args, int64_t vector) {
     return aligned(args.x) && aligned(args.y) && (args.inner == 1 ? args.length : args.inner) % vector == 0;
 }
 
-// How the registers of a block, or of a cluster's blocks, hold a length: in how many parts, and 0 where they do not.
+// How registers hold a length: in how many parts, and 0 where they do not.
 struct Held {
     int64_t parts, part;
     int width;  // packs of columns side by side
+    Across across;
+
+    // What the blocks of a grid tell each other, for `groups` rows or groups of columns, each of `columns`.
+    int64_t words(int64_t groups, int64_t columns) const { return across == kGrid ? groups * parts * columns : 0; }
 };
+
+// Parts of a grid: with more of them what each reads of the others is more than its own.
+constexpr int64_t kMostRowParts = 4096, kMostColumnParts = 512;
 
 template <int V>
 Held held_for(const Forward& args) {
-    const int64_t most = V > 1 && has_clusters(args.device) ? kMaxCluster : 1;
-    const auto in_parts = [&](int64_t length, int64_t of_block, int width) {
+    const int64_t cluster = V > 1 && has_clusters(args.device) ? kMaxCluster : 1;
+    const auto in_parts = [&](int64_t length, int64_t of_block, int width, int64_t most) {
         const int64_t parts = divided_up(length, of_block);
-        return parts > most ? Held{} : Held{parts, divided_up(length, parts), width};
+        const Across across = parts == 1 ? kAlone : parts <= cluster ? kCluster : kGrid;
+        return parts > (V > 1 ? most : 1) ? Held{} : Held{parts, divided_up(length, parts), width, across};
     };
     if (args.inner == 1) {
         const int64_t packs = args.length / V;
-        return packs >= kWarp * kOfWarp ? in_parts(packs, kReduceThreads * kRowPacks, 1) : Held{};
+        return packs >= kWarp * kOfWarp ? in_parts(packs, kReduceThreads * kRowPacks, 1, kMostRowParts) : Held{};
     }
     const auto rows_of = [](int width) { return kReduceThreads / width * kColumnPacks; };
     int width = V > 1 ? kHeldWidth : kWarp;
     while (width < kWarp && rows_of(2 * width) >= args.length) width *= 2;
     width = std::min(width, power_for(args.inner / V));
-    return 2 * args.length > rows_of(kWarp) ? in_parts(args.length, rows_of(width), width) : Held{};
+    return 2 * args.length > rows_of(kWarp) ? in_parts(args.length, rows_of(width), width, kMostColumnParts) : Held{};
+}
+
+// Rows, or groups of columns, that a block each takes, or several blocks.
+template <int V>
+int64_t groups_of(const Forward& args, const Held& held) {
+    return args.inner == 1 ? args.outer : args.outer * divided_up(args.inner / V, held.width);
+}
+
+__global__ void __launch_bounds__(kReduceThreads) clear(uint64_t* words, int64_t count) {
+    await_earlier();
+    const int64_t at = int64_t{blockIdx.x} * kReduceThreads + threadIdx.x;
+    if (at < count) words[at] = 0;
 }
 
 template <typename T, int V>
 cudaError_t launch_held(const Forward& args, const Held& held) {
     const int64_t packs = (args.inner == 1 ? args.length : args.inner) / V;
-    const int64_t blocks = args.outer * (args.inner == 1 ? 1 : divided_up(packs, held.width)) * held.parts;
+    const int64_t groups = groups_of<V>(args, held), blocks = groups * held.parts;
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* y = static_cast<Pack<T, V>*>(args.y);
+    auto* words = static_cast<uint64_t*>(args.workspace);
+    const unsigned cluster = held.across == kCluster ? unsigned(held.parts) : 1;
     const auto rows = [&](auto kernel) {
         const unsigned threads = block_for(held.part, kRowPacks);
         return launched_in_clusters(
-            kernel, unsigned(held.parts), unsigned(blocks), threads, args.stream, x, y, packs, held.part, held.parts,
+            kernel, cluster, unsigned(blocks), threads, args.stream, x, y, words, packs, held.part, held.parts,
             args.reverse != 0);
     };
     const auto columns = [&](auto kernel) {
         return launched_in_clusters(
-            kernel, unsigned(held.parts), unsigned(blocks), kReduceThreads, args.stream, x, y, args.length, packs,
-            held.part, held.parts, held.width, args.reverse != 0);
+            kernel, cluster, unsigned(blocks), kReduceThreads, args.stream, x, y, words, args.length, packs, held.part,
+            held.parts, held.width, args.reverse != 0);
     };
-#ifndef KW_PORTABLE_ONLY
     if constexpr (V > 1) {
-        if (held.parts > 1) {
-            return args.inner == 1 ? rows(held_rows<true, T, V>) : columns(held_columns<true, T, V>);
+        if (held.across == kGrid) {
+            const int64_t count = held.words(groups, args.inner == 1 ? 1 : held.width * V);
+            const cudaError_t status = launched(
+                clear, unsigned(divided_up(count, kReduceThreads)), kReduceThreads, args.stream, words, count);
+            if (status != cudaSuccess) return status;
+            return args.inner == 1 ? rows(held_rows<kGrid, T, V>) : columns(held_columns<kGrid, T, V>);
         }
-    }
+#ifndef KW_PORTABLE_ONLY
+        if (held.across == kCluster) {
+            return args.inner == 1 ? rows(held_rows<kCluster, T, V>) : columns(held_columns<kCluster, T, V>);
+        }
 #endif
-    return args.inner == 1 ? rows(held_rows<false, T, V>) : columns(held_columns<false, T, V>);
+    }
+    return args.inner == 1 ? rows(held_rows<kAlone, T, V>) : columns(held_columns<kAlone, T, V>);
 }
 
 inline int64_t forward_workspace(const Forward& args) {
     const auto of = [&](auto vector) {
         constexpr int V = decltype(vector)::value;
-        const int64_t splits = held_for<V>(args).parts > 0 ? 1 : shape_of<V>(args).splits;
+        const Held held = held_for<V>(args);
+        if (held.parts > 0) {
+            const int64_t columns = args.inner == 1 ? 1 : held.width * V;
+            return held.words(groups_of<V>(args, held), columns) * int64_t{sizeof(uint64_t)};
+        }
+        const int64_t splits = shape_of<V>(args).splits;
         return splits > 1 ? args.outer * splits * args.inner * int64_t{sizeof(Partial<SumOf>)} : 0;
     };
     using Four = std::integral_constant<int, kVector<float>>;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "../../csrc/norm_held.cuh"
-#include "table.cuh"
+#include "table_unsorted.cuh"
 
 namespace kernelwright::embedding_norm {
 
@@ -35,11 +35,11 @@ constexpr int64_t kMaxLength = 8192;  // elements that a block's registers hold
 template <typename T, int V>
 struct RowsOfTable {
     struct Parts {
-        const Pack<T, V>* entry;
+        int64_t id;
         const Pack<T, V>* position;
-        bool known;
+        int packs;
     };
-    static constexpr bool kSum = true;
+    static constexpr bool kSum = true, kLooksUp = true;
     const int64_t* ids;
     const Pack<T, V>* table;
     const Pack<T, V>* positions;
@@ -47,18 +47,19 @@ struct RowsOfTable {
     unsigned count;
 
     __device__ __forceinline__ Parts of(unsigned row, int packs) const {
-        const int64_t id = ids[row];
-        const bool known = id >= 0 && id < entries;
         // Of 32 bits, for there are fewer than 2^31 rows: a remainder of 64 is a branch and a hundred instructions more.
         const int64_t place = positions == nullptr ? 0 : row % count;
-        return {table + (known ? id : 0) * packs, positions + place * packs, known};
+        return {ids[row], positions + place * packs, packs};
     }
-    __device__ __forceinline__ Pack<T, V> first(Parts from, int at) const { return from.entry[at]; }
+    __device__ __forceinline__ bool knows(Parts from) const { return from.id >= 0 && from.id < entries; }
+    __device__ __forceinline__ Pack<T, V> first(Parts from, int at) const {
+        return table[(knows(from) ? from.id : 0) * from.packs + at];
+    }
     __device__ __forceinline__ Pack<T, V> second(Parts from, int at) const {
         return positions == nullptr ? filled<T, V>(0.0f) : from.position[at];
     }
     __device__ __forceinline__ Pack<T, V> made(Parts from, Pack<T, V> entry, Pack<T, V> position) const {
-        if (!from.known) return filled<T, V>(NAN);
+        if (!knows(from)) return filled<T, V>(NAN);
         return positions == nullptr ? entry : total(entry, position);
     }
 };

@@ -1,7 +1,7 @@
 // The gradient of an embedding's table: of each entry the sum of the rows of dx that were looked up there.
 //
-// The numbers come sorted, so that the rows of an entry follow each other. They are added in that order, in float32,
-// and every entry is written once: no atomics, and runs agree to the bit.
+// The rows of an entry are added in their order, in float32, and every entry is written once: no atomics, and runs agree to
+// the bit. Here the numbers come sorted, so that the rows of an entry follow each other.
 #pragma once
 
 #include "../../csrc/add_norm.cuh"
@@ -9,12 +9,13 @@
 namespace kernelwright::embedding_norm {
 
 struct TableBackward {
-    const void* dx;          // [rows, length]
-    const int32_t* ids;      // [rows], ascending; one that is no entry is left out
-    const int64_t* order;    // the row of dx that each is of, ascending among equal ones
-    void* dtable;            // [entries, length]
+    const void* dx;           // [rows, length]
+    const int64_t* unsorted;  // [rows] numbers; one that is no entry is left out. Or null where they come sorted:
+    const int32_t* ids;       // [rows], ascending
+    const int64_t* order;     // the row of dx that each is of, ascending among equal ones
+    void* dtable;             // [entries, length]
     int64_t rows, length, entries;
-    int64_t padding;         // the entry whose gradient is 0, or -1
+    int64_t padding;          // the entry whose gradient is 0, or -1
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
@@ -45,19 +46,11 @@ __device__ __forceinline__ void add(Pack<float, V>& sum, const Pack<T, V>& pack)
     for (int k = 0; k < V; ++k) sum.v[k] += to_float(pack.v[k]);
 }
 
-// A warp writes an entry: zeros where nobody looked it up, nothing where too many rows did.
+// A warp writes an entry, the sum of `count` rows, which its first lanes have the numbers of.
 template <typename T, int V>
-__global__ void __launch_bounds__(kWarp * kTableWarps) sum_runs(TableBackward args, int packs) {
-    const int64_t entry = int64_t{blockIdx.x} * kTableWarps + threadIdx.y;
-    if (entry >= args.entries) return;
-    const int lane = int(threadIdx.x);
-    const int64_t begin = entry == args.padding ? args.rows : first_at_least(args.ids, args.rows, entry);
-    const bool mine = begin + lane < args.rows && args.ids[begin + lane] == entry;
-    const int count = __popc(__ballot_sync(0xffffffff, mine));
-    if (count == kLongRun && begin + kLongRun < args.rows && args.ids[begin + kLongRun] == entry) return;
-    const int64_t row = mine ? args.order[begin + lane] : 0;
-    const auto* dx = static_cast<const Pack<T, V>*>(args.dx);
-    auto* dtable = static_cast<Pack<T, V>*>(args.dtable) + entry * packs;
+__device__ __forceinline__ void write_entry(
+    const Pack<T, V>* dx, int64_t row, int count, Pack<T, V>* entry, int packs) {
+    const int lane = int(threadIdx.x) % kWarp;
     for (int first = lane; first - lane < packs; first += kTablePacks * kWarp) {
         Pack<float, V> sums[kTablePacks] = {};
         for (int i = 0; i < count; ++i) {
@@ -70,9 +63,24 @@ __global__ void __launch_bounds__(kWarp * kTableWarps) sum_runs(TableBackward ar
             Pack<T, V> made;
             #pragma unroll
             for (int k = 0; k < V; ++k) made.v[k] = from_float<T>(sums[u].v[k]);
-            dtable[at] = made;
+            entry[at] = made;
         });
     }
+}
+
+// A warp writes an entry: zeros where nobody looked it up, nothing where too many rows did.
+template <typename T, int V>
+__global__ void __launch_bounds__(kWarp * kTableWarps) sum_runs(TableBackward args, int packs) {
+    const int64_t entry = int64_t{blockIdx.x} * kTableWarps + threadIdx.y;
+    if (entry >= args.entries) return;
+    const int lane = int(threadIdx.x);
+    const int64_t begin = entry == args.padding ? args.rows : first_at_least(args.ids, args.rows, entry);
+    const bool mine = begin + lane < args.rows && args.ids[begin + lane] == entry;
+    const int count = __popc(__ballot_sync(0xffffffff, mine));
+    if (count == kLongRun && begin + kLongRun < args.rows && args.ids[begin + kLongRun] == entry) return;
+    const int64_t row = mine ? args.order[begin + lane] : 0;
+    write_entry(
+        static_cast<const Pack<T, V>*>(args.dx), row, count, static_cast<Pack<T, V>*>(args.dtable) + entry * packs, packs);
 }
 
 // The entry of more than kLongRun rows whose run begins after `place` - kLongRun and reaches over `place`, or -1. There
@@ -129,7 +137,7 @@ __global__ void __launch_bounds__(kWarp * kLongWarps) sum_long_runs(TableBackwar
 }
 
 template <typename T, int V>
-cudaError_t launch(const TableBackward& args) {
+cudaError_t launch_sorted(const TableBackward& args) {
     const int64_t packs = args.length / V;
     const int64_t blocks = (args.entries + kTableWarps - 1) / kTableWarps;
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
@@ -140,14 +148,6 @@ cudaError_t launch(const TableBackward& args) {
     const dim3 grid(unsigned((args.rows + kEach - 1) / kEach), unsigned((packs + kWarp - 1) / kWarp));
     sum_long_runs<T, V><<<grid, dim3(kWarp, kLongWarps), 0, args.stream>>>(args, int(packs));
     return cudaGetLastError();
-}
-
-inline cudaError_t table_backward(const TableBackward& args) {
-    return with_dtype(args.dtype, [&](auto element) {
-        using T = decltype(element);
-        const bool vectors = args.length % kVector<T> == 0 && aligned(args.dx) && aligned(args.dtable);
-        return vectors ? launch<T, kVector<T>>(args) : launch<T, 1>(args);
-    });
 }
 
 }  // namespace kernelwright::embedding_norm

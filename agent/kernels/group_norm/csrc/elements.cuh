@@ -1,38 +1,16 @@
 // Elements of a tensor in packs of 16 bytes, as float; parameters of either type. Nothing here knows of GroupNorm.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 #include <type_traits>
 
+#include "../../csrc/divisor.cuh"
+#include "../../csrc/element.cuh"
 #include "interface.h"
 
 namespace kernelwright::group_norm {
-
-template <typename T, int V>
-struct alignas(sizeof(T) * V) Pack {
-    T v[V];
-};
-
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-template <typename T>
-__device__ __forceinline__ T from_float(float value) {
-    return value;
-}
-template <>
-__device__ __forceinline__ __half from_float<__half>(float value) {
-    return __float2half_rn(value);
-}
-template <>
-__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
-    return __float2bfloat16_rn(value);
-}
 
 // Element `index` of a parameter, which holds floats (kFloat32) or the storage type of x; `absent` without one.
 template <typename T>
@@ -146,6 +124,11 @@ __device__ __noinline__ int64_t wide_quotient(int64_t a, int64_t b) { return a /
 __device__ __forceinline__ int64_t quotient(int64_t a, int64_t b) {
     if ((static_cast<uint64_t>(a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
     return wide_quotient(a, b);
+}
+
+// Of an index that is not below 0, by a number that the host knows.
+__device__ __forceinline__ int quotient(int a, const Divisor<int>& by) {
+    return static_cast<int>(by.of(static_cast<unsigned>(a)));
 }
 
 struct Split {

@@ -1,7 +1,6 @@
 // The launchers of interface.h: checks, and which path a call takes.
 //
-// KW_PORTABLE_ONLY leaves out all that is only for sm_90, for compilers that cannot read it. KW_DTYPES selects types
-// (sizes.cuh).
+// KW_PORTABLE_ONLY leaves out all that is only for sm_90, for compilers that cannot read it.
 #pragma once
 
 #include <algorithm>

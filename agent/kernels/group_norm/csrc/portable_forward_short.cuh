@@ -1,5 +1,5 @@
-// Forward of rows of up to kShortPacks packs for each of kShortThreads threads, of the contiguous layout: one launch, a row
-// in the registers of a block. So little is read that what every thread does once decides: indices of 32 bits, sums in
+// Forward of rows of up to a pack for each of kShortThreads threads, of the contiguous layout: one launch, a row in the
+// registers of a block. So little is read that what every thread does once decides: indices of 32 bits, sums in
 // float. The deviations from the mean as float gives it add up to what it lacks, and their squares to the variance.
 #pragma once
 
@@ -10,8 +10,7 @@
 
 namespace kernelwright::group_norm {
 
-constexpr int kShortPacks = 2;
-constexpr int kShortThreads = 512;
+constexpr int kShortThreads = 1024;
 
 struct ShortRows {
     int rows;
@@ -19,6 +18,7 @@ struct ShortRows {
     int spatial;
     int groups, group_channels;
     float inverse;  // 1 / length
+    Divisor<int> by_spatial, by_groups;
 };
 
 // Elements z of one place: act(z + residual) to y.
@@ -31,7 +31,9 @@ __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<
     }
     if (f.act == kSilu) {  // that of most models, without a call
         #pragma unroll
-        for (int k = 0; k < V; ++k) z.v[k] = activate(kSilu, z.v[k]);
+        for (int k = 0; k < V; ++k) {
+            z.v[k] = sizeof(T) == 2 ? __fdividef(z.v[k], 1.0f + __expf(-z.v[k])) : activate(kSilu, z.v[k]);
+        }
     } else if (f.act != kNone) {
         z = activate_pack<V>(f.act, z);
     }
@@ -55,33 +57,30 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     const T* x = static_cast<const T*>(f.x) + start;
     const int head = head_of<T, V>(x);
     const int packs = (r.length - head) / V;
-    const int channel = row % r.groups * r.group_channels;
-    Raw held[kShortPacks];
-    Affine here[kShortPacks], next[kShortPacks];
-    int left[kShortPacks];  // lanes from here on are the next channel's
-    #pragma unroll
-    for (int j = 0; j < kShortPacks; ++j) {
-        const int i = threadIdx.x + j * blockDim.x;
-        if (i >= packs) break;
-        held[j] = *reinterpret_cast<const Raw*>(x + head + i * V);
-        const int mine = (head + i * V) / r.spatial;
-        left[j] = (mine + 1) * r.spatial - (head + i * V);
-        here[j] = next[j] = affine_here<T>(f, channel + mine);
-        if (left[j] < V && r.spatial >= V) next[j] = affine_here<T>(f, channel + mine + 1);
+    const int channel = (row - quotient(row, r.by_groups) * r.groups) * r.group_channels;
+    const int first = head + static_cast<int>(threadIdx.x) * V;  // of this thread's pack
+    const bool has_pack = static_cast<int>(threadIdx.x) < packs;
+    Raw held;
+    Affine here, next;
+    int left;  // lanes from here on are the next channel's
+    if (has_pack) {
+        held = *reinterpret_cast<const Raw*>(x + first);
+        const int mine = quotient(first, r.by_spatial);
+        left = (mine + 1) * r.spatial - first;
+        here = next = affine_here<T>(f, channel + mine);
+        if (left < V && r.spatial >= V) next = affine_here<T>(f, channel + mine + 1);
     }
     const int end = end_of<V>(threadIdx.x, head, r.length);
     Affine of_end = {};
     float at_end = 0.0f;
     if (end >= 0) {
         at_end = to_float(x[end]);
-        of_end = affine_here<T>(f, channel + end / r.spatial);
+        of_end = affine_here<T>(f, channel + quotient(end, r.by_spatial));
     }
 
     float mean[1] = {at_end * r.inverse};
-    #pragma unroll
-    for (int j = 0; j < kShortPacks; ++j) {
-        if (threadIdx.x + j * blockDim.x >= packs) break;
-        const auto pack = elements_of<T>(held[j]);
+    const auto pack = elements_of<T>(held);
+    if (has_pack) {
         #pragma unroll
         for (const T value : pack.v) mean[0] = fmaf(to_float(value), r.inverse, mean[0]);
     }
@@ -93,10 +92,7 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
         rest[0] += share;
         rest[1] = fmaf(share, deviation, rest[1]);
     };
-    #pragma unroll
-    for (int j = 0; j < kShortPacks; ++j) {
-        if (threadIdx.x + j * blockDim.x >= packs) break;
-        const auto pack = elements_of<T>(held[j]);
+    if (has_pack) {
         #pragma unroll
         for (const T value : pack.v) add(to_float(value));
     }
@@ -107,29 +103,25 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     const Moments m = {mean[0], rest[0], rsqrtf(variance + static_cast<float>(f.eps))};
     if (threadIdx.x == 0) keep_moments(f, row, m);
 
-    #pragma unroll
-    for (int j = 0; j < kShortPacks; ++j) {
-        const int i = threadIdx.x + j * blockDim.x;
-        if (i >= packs) break;
-        const Line line = line_of(m, here[j]), line_after = line_of(m, next[j]);
-        const auto pack = elements_of<T>(held[j]);
+    if (has_pack) {
+        const Line line = line_of(m, here), line_after = line_of(m, next);
         Pack<float, V> z;
         if (r.spatial >= V) {
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                const bool is_here = k < left[j];
+                const bool is_here = k < left;
                 z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, is_here ? line.scale : line_after.scale,
                               is_here ? line.level : line_after.level);
             }
         } else {
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                const int mine = channel + (head + i * V + k) / r.spatial;
+                const int mine = channel + quotient(first + k, r.by_spatial);
                 const Line of_lane = line_of(m, affine_of<T>(f.weight, f.bias, f.param_dtype, mine));
                 z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, of_lane.scale, of_lane.level);
             }
         }
-        store_result<T, V>(f, start + head + i * V, z);
+        store_result<T, V>(f, start + first, z);
     }
     if (end >= 0) {
         const Line line = line_of(m, of_end);

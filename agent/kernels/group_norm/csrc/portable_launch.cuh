@@ -72,11 +72,11 @@ inline SlabPlan slab_plan(int64_t n, int64_t channels, int64_t spatial, int64_t 
 
 // ---- Forward
 
-// Whether a block holds a row of 16-byte packs, kShortPacks in each thread.
+// Whether a block holds a row of 16-byte packs, one in each thread.
 inline bool is_short(const Forward& f) {
     const int64_t elements = f.channels / f.groups * f.spatial;
     const int64_t v = 16 / element_bytes(f.dtype);
-    return forward_lanes(f) > 1 && elements <= v * kShortPacks * kShortThreads && f.n * f.groups <= kMaxGrid &&
+    return forward_lanes(f) > 1 && elements <= v * kShortThreads && f.n * f.groups <= kMaxGrid &&
            f.channels <= kMaxGrid;
 }
 
@@ -88,7 +88,8 @@ cudaError_t forward_short(const Forward& f) {
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const ShortRows rows = {static_cast<int>(r.rows), static_cast<int>(r.length), static_cast<int>(f.spatial),
                             static_cast<int>(f.groups), static_cast<int>(r.group_channels),
-                            static_cast<float>(1.0 / static_cast<double>(r.length))};
+                            static_cast<float>(1.0 / static_cast<double>(r.length)),
+                            Divisor<int>(f.spatial), Divisor<int>(f.groups)};
     const int64_t warps = ceil_div(r.length, int64_t{kWarp} * 16 / static_cast<int64_t>(sizeof(T)));
     const dim3 block(static_cast<unsigned>(std::min<int64_t>(warps * kWarp, kShortThreads)), warps == 1 ? kRowsOfBlock : 1);
     return launched(short_forward<T>, static_cast<unsigned>(ceil_div(r.rows, block.y)), block, f.stream, f, rows);
@@ -154,16 +155,7 @@ cudaError_t portable_forward_of(const Forward& f) {
 }
 
 inline cudaError_t portable_forward(const Forward& f) {
-#if KW_DTYPES & 1
-    if (f.dtype == kFloat32) return portable_forward_of<float>(f);
-#endif
-#if KW_DTYPES & 2
-    if (f.dtype == kFloat16) return portable_forward_of<__half>(f);
-#endif
-#if KW_DTYPES & 4
-    if (f.dtype == kBFloat16) return portable_forward_of<__nv_bfloat16>(f);
-#endif
-    return cudaErrorInvalidValue;
+    return with_dtype(f.dtype, [&](auto element) { return portable_forward_of<decltype(element)>(f); });
 }
 
 // ---- Backward
@@ -265,16 +257,7 @@ cudaError_t portable_backward_of(const Backward& b) {
 }
 
 inline cudaError_t portable_backward(const Backward& b) {
-#if KW_DTYPES & 1
-    if (b.dtype == kFloat32) return portable_backward_of<float>(b);
-#endif
-#if KW_DTYPES & 2
-    if (b.dtype == kFloat16) return portable_backward_of<__half>(b);
-#endif
-#if KW_DTYPES & 4
-    if (b.dtype == kBFloat16) return portable_backward_of<__nv_bfloat16>(b);
-#endif
-    return cudaErrorInvalidValue;
+    return with_dtype(b.dtype, [&](auto element) { return portable_backward_of<decltype(element)>(b); });
 }
 
 }  // namespace kernelwright::group_norm

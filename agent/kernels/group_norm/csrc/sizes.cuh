@@ -1,16 +1,11 @@
-// What the launchers count with, and which types are compiled.
+// What the launchers count with.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
 
+#include "../../csrc/element.cuh"
 #include "interface.h"
-
-// Bit 1 << Dtype for each type to compile; all of them take three times as long as one.
-#ifndef KW_DTYPES
-#define KW_DTYPES 7
-#endif
 
 namespace kernelwright::group_norm {
 
@@ -24,8 +19,6 @@ constexpr int64_t kLeastOfMany = 2 * 1024;         // a group of many that gains
 constexpr int64_t kAtOnceBytes = 8 * kHeldBytes;   // a group of x whose blocks stand two on an SM, at most
 constexpr int64_t kHeldAtOnce = 27 * 1024 * 1024;  // all groups that clusters hold at once
 constexpr int64_t kStreamedBytes = 128 * 1024;     // a group of x and dy that is streamed where all are more than that
-
-constexpr int64_t kMaxGrid = std::numeric_limits<int>::max();
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

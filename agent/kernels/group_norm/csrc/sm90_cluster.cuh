@@ -78,6 +78,18 @@ __device__ __forceinline__ bool some_end_in_next(bool mine) { return __any_sync(
 // The thread that takes an end of the row: of block 0, behind the warp that asks for packs.
 __device__ __forceinline__ int end_taker(int rank) { return rank == 0 ? static_cast<int>(threadIdx.x) - kWarp : -1; }
 
+// A block that holds `count` packs makes its barriers and meets its cluster, before it waits for what was launched earlier.
+__device__ __forceinline__ void prepare(Arrivals& arrivals, int count) {
+    const int threads = blockDim.x;
+    if (threadIdx.x == 0) {
+        for (int tile = 0; tile * threads < count; ++tile) barrier_init(arrivals.tiles + tile);
+        barrier_init(&arrivals.parameters, threads - kWarp);
+        barriers_made();
+    }
+    __syncthreads();
+    cluster_begun();
+}
+
 // Begins to copy what a block holds of each row of `from` to `to`, tile after tile, and weight and bias of `channels`
 // channels to `affine`. The copy engine takes what memory delivers, so that the asking thread is held up: its warp does
 // nothing else, and the others go on.
@@ -87,12 +99,6 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
                                             Affine* affine, Arrivals& arrivals, bool is_last_read) {
     constexpr int V = 16 / sizeof(T);
     const int threads = blockDim.x;
-    if (threadIdx.x == 0) {
-        for (int tile = 0; tile * threads < held.count; ++tile) barrier_init(arrivals.tiles + tile);
-        barrier_init(&arrivals.parameters, threads - kWarp);
-        barriers_made();
-    }
-    __syncthreads();
     if (threadIdx.x < kWarp) {
         if (threadIdx.x != 0) return;
         const uint64_t policy = policy_of(is_last_read);

@@ -26,6 +26,7 @@ struct BackwardShare {
     int adds_up;       // whether it makes dweight and dbias
     int is_last_read;  // whether x and dy make room in L2 first
     double inverse;    // 1 / elements of a row
+    Divisor<int> by_spatial{1}, by_groups{1}, by_pieces{1}, by_blocks{1};
 };
 
 // One unit: its channel and its elements, counted from the row's first.
@@ -35,7 +36,7 @@ struct Unit {
 };
 
 __device__ __forceinline__ Unit unit_of(const BackwardShare& share, int number) {
-    const int channel = number / share.pieces;
+    const int channel = quotient(number, share.by_pieces);
     const int first = (number - channel * share.pieces) * share.unit;
     const int begin = channel * share.spatial;
     return {channel, begin + first, begin + min(first + share.unit, share.spatial)};
@@ -147,12 +148,11 @@ __device__ __forceinline__ void add_up(const Backward& b, const UnitSums& sums, 
 template <typename T>
 __global__ void __launch_bounds__(kMaxClusterThreads)
     cluster_backward(const __grid_constant__ Backward b, const __grid_constant__ BackwardShare share, Sums* sums) {
-    await_earlier();
     let_next_begin();
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
-    const int sample = cluster_rank() / share.blocks;  // of the cluster's
+    const int sample = quotient(cluster_rank(), share.by_blocks);  // of the cluster's
     const int number = sample * share.groups + cluster_number();
     const int rank = cluster_rank() - sample * share.blocks;
     const int first_unit = rank * share.units + min(rank, share.more);
@@ -172,13 +172,14 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     Affine* affine = reinterpret_cast<Affine*>(dys + share.packs);
     // The last pack may end in one more channel.
     const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
-    const int group_channel = number % share.groups * share.group_channels;
+    const int group_channel = (number - quotient(number, share.by_groups) * share.groups) * share.group_channels;
     const UnitSums of_units = {reinterpret_cast<Pair*>(affine + share.channels), share.samples * share.blocks,
                                share.samples * share.pieces};
+    prepare(arrivals, held.count);
+    await_earlier();
     begin_loads<T, 2>({x, dy}, {xs, dys}, held, b, group_channel + first_held.channel, channels, affine, arrivals,
                       share.is_last_read);
     __syncwarp();
-    cluster_begun();
     row.mean = b.mean[number];
     row.rstd = b.rstd[number];
     cluster_wait();
@@ -238,7 +239,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         const bool is_ds = lane == team / 2;
         if (mine > last_unit || !(is_db || is_ds)) continue;
         if (share.adds_up) {
-            const int channel = mine / share.pieces;
+            const int channel = quotient(mine, share.by_pieces);
             of_units.give(channel, sample * share.pieces + mine - channel * share.pieces, is_db, sum);
         } else {
             Sums& place = sums[int64_t{number} * share.row_units + mine];
@@ -259,7 +260,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     // A pack that two blocks hold is the first one's.
     const int skipped = held.element<V>(0) < first_held.begin ? 1 : 0;
     const int element = held.element<V>(skipped + threadIdx.x);
-    int channel = element / share.spatial;
+    int channel = quotient(element, share.by_spatial);
     int position = element - channel * share.spatial;
     channel -= first_held.channel;
     for (int i = skipped + threadIdx.x; i < held.count; i += threads) {

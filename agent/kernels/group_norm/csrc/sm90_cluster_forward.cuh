@@ -18,6 +18,7 @@ struct ForwardShare {
     int channels;              // whose parameters a block needs, at most
     int step, rest;            // channels and positions from a thread's pack to its next
     double inverse;            // 1 / elements of a row
+    Divisor<int> by_spatial{1}, by_groups{1};
 };
 
 template <typename T>
@@ -54,7 +55,7 @@ __device__ __forceinline__ void store_end(const Forward& f, const Moments& m, in
 template <typename T>
 __global__ void __launch_bounds__(kMaxClusterThreads)
     cluster_forward(const __grid_constant__ Forward f, const __grid_constant__ ForwardShare share) {
-    await_earlier();
+    let_next_begin();
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
@@ -67,13 +68,14 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int end = end_of<V>(end_taker(cluster_rank()), held.head, length);
     Raw* packs = reinterpret_cast<Raw*>(shared);
     Affine* affine = reinterpret_cast<Affine*>(packs + share.packs);
-    const int group_channel = row % share.groups * share.group_channels;
-    const int first_channel = held.element<V>(0) / share.spatial;
+    const int group_channel = (row - quotient(row, share.by_groups) * share.groups) * share.group_channels;
+    const int first_channel = quotient(held.element<V>(0), share.by_spatial);
     const int channels = min(share.channels, share.group_channels - first_channel);
+    prepare(arrivals, held.count);
+    await_earlier();
     begin_loads<T, 1>({x}, {packs}, held, f, group_channel + first_channel, channels, affine, arrivals,
                       false);
     __syncwarp();
-    cluster_begun();
     cluster_wait();
 
     Pair mine = sum_held<T>(packs, held.count, arrivals.tiles);
@@ -88,7 +90,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     barrier_wait(&arrivals.parameters, 0);
 
     const int element = held.element<V>(threadIdx.x);
-    int channel = element / share.spatial;
+    int channel = quotient(element, share.by_spatial);
     int position = element - channel * share.spatial;
     channel -= first_channel;
     const auto pack_at = [&](const void* tensor) {

@@ -71,7 +71,7 @@ inline Cluster cluster_for(const Backward& b, int64_t bytes) {
     }
     cluster.takes_samples = b.n == 1;
     // Where a pair would have its SMs alone, five of half as many threads are faster.
-    const bool pairs_alone = cluster.blocks == 2 && bytes > kHeldBytes;
+    const bool pairs_alone = cluster.blocks == 2 && rows * 2 <= kSms && 2 * bytes >= 5 * kLeastBytes;
     return pairs_alone ? Cluster{5, kMaxClusterThreads / 2, cluster.takes_samples} : cluster;
 }
 
@@ -91,6 +91,8 @@ inline ForwardShare share_out(const Forward& f, Cluster cluster) {
     share.step = static_cast<int>(share.threads * lanes / f.spatial);
     share.rest = static_cast<int>(share.threads * lanes % f.spatial);
     share.inverse = 1.0 / static_cast<double>(length);
+    share.by_spatial = Divisor<int>(share.spatial);
+    share.by_groups = Divisor<int>(share.groups);
     return share;
 }
 
@@ -154,6 +156,10 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     share.step = static_cast<int>(share.threads * lanes / b.spatial);
     share.rest = static_cast<int>(share.threads * lanes % b.spatial);
     share.inverse = 1.0 / static_cast<double>(group_channels * b.spatial);
+    share.by_spatial = Divisor<int>(share.spatial);
+    share.by_groups = Divisor<int>(share.groups);
+    share.by_pieces = Divisor<int>(share.pieces);
+    share.by_blocks = Divisor<int>(share.blocks);
     return share;
 }
 

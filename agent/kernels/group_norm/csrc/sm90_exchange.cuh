@@ -1,9 +1,8 @@
 // How the blocks of a team add up their sums: through global memory, where a sum is its own flag.
 //
-// The cells of every (row, member) are set to a pattern that no sum has before the launch (cudaMemsetAsync, a node of a
-// captured graph); a member writes its two sums once, and the others read until the pattern is gone. Nothing else is
-// handed over, so nothing needs a fence, and no counter has to be put back between launches. One store and one round
-// trip to L2: 1.5 to 2 us. It ends as long as all blocks of a team run at once: the launch is cooperative.
+// The cells of every (row, member) are set to a pattern that no sum has by a kernel of its own, before the launch; a member
+// writes its two sums once, and the others read until the pattern is gone. Nothing else is handed over, so nothing needs a
+// fence, and no counter has to be put back between launches. One store and one round trip to L2: 1.5 to 2 us. It ends as long as all blocks of a team run at once: the launch is cooperative.
 //
 // Every member adds in the same order, so all get the same bits, and so does every run.
 #pragma once
@@ -17,8 +16,8 @@ namespace kernelwright::group_norm::sm90 {
 
 using namespace kernelwright::sm90;
 
-constexpr int kUnwritten = 0xff;   // each byte of a cell before the launch: a NaN that no arithmetic gives
-constexpr int kMembersOfLane = 5;  // of 160 SMs
+constexpr unsigned kUnwritten = ~0u;  // each word of a cell before the launch: a NaN that no arithmetic gives
+constexpr int kMembersOfLane = 5;     // of 160 SMs
 constexpr int kMaxMembers = kMembersOfLane * kWarp;
 
 __device__ __forceinline__ double writable(double sum) { return isnan(sum) ? CUDART_NAN : sum; }

@@ -1,7 +1,6 @@
 // Host side of the streamed path: which calls it takes, how the blocks form teams, and the launches.
 //
-// The launches are cooperative, so the blocks that wait for each other run at once. They can be captured in a CUDA
-// graph, and so can the fill that goes before.
+// The launches are cooperative, so the blocks that wait for each other run at once. They can be captured in a CUDA graph.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +13,8 @@ namespace kernelwright::group_norm::sm90 {
 
 constexpr int64_t kRoomBytes = 64 * 1024 * 1024;  // of x and dy, which leave L2 to others; more are no faster so
 constexpr int64_t kShareBytes = 64 * 1024;  // of a row that one SM takes, about: two more fit into the ring
+constexpr int64_t kLongRow = 1024 * 1024;   // bytes; of such rows half as much, since all wait for the first
+constexpr int kClearThreads = 256;
 
 inline int attribute(cudaDeviceAttr which, int64_t device) {
     int value = 0;
@@ -37,7 +38,8 @@ Share share_of(const Call& call, int64_t chunk) {
     if (sms == 0 || rows > kMaxGrid || chunks > int64_t{kMaxMembers} * kSlots) return share;
     share.chunks = static_cast<int>(chunks);
 
-    const int64_t few = std::min(rows, sms / std::min<int64_t>(sms, ceil_div(share.bytes, kShareBytes)));
+    const int64_t of_member = share.bytes >= kLongRow ? kShareBytes / 2 : kShareBytes;
+    const int64_t few = std::min(rows, sms / std::min<int64_t>(sms, ceil_div(share.bytes, of_member)));
     int teams = 0;
     for (int more = static_cast<int>(few); more <= std::min(few + few / 2, rows); ++more) {
         const int members = sms / more;
@@ -92,10 +94,19 @@ inline int64_t workspace(const Backward& b) {
     return cells_bytes(b) + b.n * b.groups * share_of(b).chunks * int64_t{2 * sizeof(Sums)};
 }
 
+// As no sum is. A kernel, which may begin while what was launched before it ends; a fill by the driver waits.
+__global__ void __launch_bounds__(kClearThreads) clear_cells(uint4* cells, int count) {
+    await_earlier();
+    const int i = blockIdx.x * kClearThreads + threadIdx.x;
+    if (i < count) cells[i] = {kUnwritten, kUnwritten, kUnwritten, kUnwritten};
+}
+
 template <class Call, class Kernel, class... Rest>
 cudaError_t launch(const Call& call, Kernel kernel, const Share& share, Rest... rest) {
     double* cells = static_cast<double*>(call.workspace);
-    cudaError_t error = cudaMemsetAsync(cells, kUnwritten, cells_bytes(call), call.stream);
+    const int64_t places = cells_bytes(call) / int64_t{sizeof(uint4)};
+    cudaError_t error = launched(clear_cells, static_cast<unsigned>(ceil_div(places, kClearThreads)), kClearThreads,
+                                 call.stream, static_cast<uint4*>(call.workspace), static_cast<int>(places));
     if (error != cudaSuccess) return error;
     error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  kSharedBytes);
@@ -128,21 +139,6 @@ cudaError_t backward_of(const Backward& b) {
     const cudaError_t error = launch(b, stream_backward<T>, share, sums);
     if (error != cudaSuccess) return error;
     return launch_channels<T>(b, sums, {static_cast<int>(b.spatial), static_cast<int>(kPairBytes / sizeof(T)), share.chunks, 2});
-}
-
-// `run` of an element of the call's type.
-template <class Run>
-cudaError_t with_dtype(int64_t dtype, Run run) {
-#if KW_DTYPES & 1
-    if (dtype == kFloat32) return run(float{});
-#endif
-#if KW_DTYPES & 2
-    if (dtype == kFloat16) return run(__half{});
-#endif
-#if KW_DTYPES & 4
-    if (dtype == kBFloat16) return run(__nv_bfloat16{});
-#endif
-    return cudaErrorInvalidValue;
 }
 
 inline cudaError_t forward(const Forward& f) {

@@ -177,10 +177,9 @@ __device__ __forceinline__ void sum_chunks(const Share& share, Board<Answer, SUM
     }
 }
 
-// The lane's packs of the slot are in its registers. What the copy engine writes next is not ordered behind ordinary reads by
-// the barrier alone: without the fence one of some 10^7 chunks was overwritten before it had been read.
+// This lane's packs of the slot are in its registers.
 __device__ __forceinline__ void slot_read(const Ring& ring, const Cursor& at) {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    reads_made();
     barrier_arrive(ring.free + at.slot);
 }
 

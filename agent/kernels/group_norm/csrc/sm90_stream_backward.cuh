@@ -47,16 +47,16 @@ __device__ __forceinline__ bool is_uncut(const Facts& facts) {
     return facts.left >= static_cast<int>(kPairBytes / sizeof(T)) && facts.count == static_cast<int>(kPairBytes / sizeof(T));
 }
 
-// dz of a pack whose lane 0 is element `first` of a chunk, and its xhat. CUT: the chunk is not whole, or of two channels.
+// dz of a pack whose lane 0 is element `first` of a chunk, and x - mean. CUT: the chunk is not whole, or of two channels.
 template <typename T, int V, bool CUT>
 __device__ __forceinline__ Pack<float, V> gradient_before(int64_t act, const Raw& x, const Raw& dy, const Facts& facts,
-                                                          int first, Pack<float, V>& xhat) {
+                                                          int first, Pack<float, V>& centred) {
     const Pack<T, V> values = elements_of<T>(x);
     const Pack<T, V> gradients = elements_of<T>(dy);
     Pack<float, V> dz;
     #pragma unroll
     for (int k = 0; k < V; ++k) {
-        xhat.v[k] = (to_float(values.v[k]) - facts.mean) * facts.rstd;
+        centred.v[k] = to_float(values.v[k]) - facts.mean;
         dz.v[k] = to_float(gradients.v[k]);
     }
     if (act == kNone) return dz;
@@ -64,7 +64,7 @@ __device__ __forceinline__ Pack<float, V> gradient_before(int64_t act, const Raw
     #pragma unroll
     for (int k = 0; k < V; ++k) {
         const bool is_next = CUT && first + k >= facts.left;
-        z.v[k] = fmaf(xhat.v[k], is_next ? facts.next.weight : facts.here.weight,
+        z.v[k] = fmaf(centred.v[k], facts.rstd * (is_next ? facts.next.weight : facts.here.weight),
                       is_next ? facts.next.bias : facts.here.bias);
     }
     z = slopes<T, V>(act, z);
@@ -94,11 +94,11 @@ __device__ __forceinline__ ChunkSums gradient_sums(int64_t act, const Raw (&xs)[
     for (int j = 0; j < kBackwardLoads; ++j) {
         const int first = first_of<V>(j);
         if (CUT && first >= facts.count) break;
-        Pack<float, V> xhat;
-        const auto dz = gradient_before<T, V, CUT>(act, xs[j], dys[j], facts, first, xhat);
+        Pack<float, V> centred;
+        const auto dz = gradient_before<T, V, CUT>(act, xs[j], dys[j], facts, first, centred);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            const float ds = dz.v[k] * xhat.v[k];
+            const float ds = dz.v[k] * centred.v[k];
             const bool is_next = CUT && first + k >= facts.left;
             here.db += is_next ? 0.0f : dz.v[k];
             here.ds += is_next ? 0.0f : ds;
@@ -106,25 +106,26 @@ __device__ __forceinline__ ChunkSums gradient_sums(int64_t act, const Raw (&xs)[
             next.ds += is_next ? ds : 0.0f;
         }
     }
-    return {halves_sum(here.db, here.ds, kWarp), CUT ? halves_sum(next.db, next.ds, kWarp) : 0.0f};
+    const auto over_warp = [&](const Sums& sums) { return halves_sum(sums.db, sums.ds * facts.rstd, kWarp); };
+    return {over_warp(here), CUT ? over_warp(next) : 0.0f};
 }
 
 template <typename T, bool CUT>
 __device__ __forceinline__ void store_gradient(int64_t act, unsigned char* dx, const Raw (&xs)[kBackwardLoads],
                                                const Raw (&dys)[kBackwardLoads], const Facts& facts,
-                                               const GroupTerms& g) {
+                                               const GroupTerms& g) {  // its slope is of x - mean
     constexpr int V = 16 / sizeof(T);
     #pragma unroll
     for (int j = 0; j < kBackwardLoads; ++j) {
         const int first = first_of<V>(j);
         if (CUT && first >= facts.count) break;
-        Pack<float, V> xhat;
-        const auto dz = gradient_before<T, V, CUT>(act, xs[j], dys[j], facts, first, xhat);
+        Pack<float, V> centred;
+        const auto dz = gradient_before<T, V, CUT>(act, xs[j], dys[j], facts, first, centred);
         Pack<T, V> made;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             const float weight = CUT && first + k >= facts.left ? facts.next.weight : facts.here.weight;
-            made.v[k] = from_float<T>(fmaf(dz.v[k], facts.rstd * weight, fmaf(xhat.v[k], g.slope, g.level)));
+            made.v[k] = from_float<T>(fmaf(dz.v[k], facts.rstd * weight, fmaf(centred.v[k], g.slope, g.level)));
         }
         *reinterpret_cast<Raw*>(dx + first * sizeof(T)) = reinterpret_cast<const Raw&>(made);
     }
@@ -156,8 +157,9 @@ __global__ void __launch_bounds__(kThreads, 1)
         publish_sums(share, board, partials);
     } else if (warp == kCollector) {
         collect_sums(share, board, partials, [&](int row, Pair total) {
-            const double inverse = b.rstd[row] * share.inverse;
-            return GroupTerms{static_cast<float>(-total.b * inverse), static_cast<float>(-total.a * inverse)};
+            const double rstd = b.rstd[row];
+            const double inverse = rstd * share.inverse;
+            return GroupTerms{static_cast<float>(-total.b * inverse * rstd), static_cast<float>(-total.a * inverse)};
         });
     } else if (warp < kFirstStorer) {
         sum_chunks(share, board, warp - kFirstSummer, [&](const Cursor& at) {

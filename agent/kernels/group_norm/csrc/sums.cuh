@@ -10,9 +10,10 @@
 
 #include <cstdint>
 
+#include "../../csrc/element.cuh"
+
 namespace kernelwright::group_norm {
 
-constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
 
 struct Pair {

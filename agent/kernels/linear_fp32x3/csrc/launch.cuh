@@ -44,7 +44,8 @@ inline int64_t packed_bytes(const Split& args) {
 inline cudaError_t split(const Split& args) {
 #ifndef KW_PORTABLE_ONLY
     const int64_t stages = stages_of(args.k, kPromote);
-    return split<true>(args.values, args.rows, args.k, stages, packed_at(args.packed, args.rows, stages), args.stream);
+    const Rows weight = rows_of(args.values, args.rows, args.k, packed_at(args.packed, args.rows, stages));
+    return split(Rows{}, weight, args.k, stages, nullptr, args.stream);
 #else
     return cudaErrorInvalidValue;
 #endif

@@ -14,6 +14,8 @@
 
 #include <algorithm>
 
+#include "../../csrc/launched.cuh"
+#include "../../matmul_fp32x3/csrc/anew.cuh"
 #include "split_sm90.cuh"
 
 namespace kernelwright::linear {
@@ -32,6 +34,11 @@ struct Product {
     const float* bias;  // [n], or null
     int m, n;           // of y
     int stages;         // of K; a multiple of PROMOTE
+    // For the check behind the product (anew_sm90.cuh): whether it has anything to judge, 0 before; of each row of a tile the largest
+    // value's size, [n_tiles, m_tiles * 128]; and what a row has to be if all its products lose something.
+    int* suspect;
+    float* sizes;
+    float needed;
 
     __host__ __device__ int m_tiles() const { return (m + kTile - 1) / kTile; }
     __host__ __device__ int n_tiles() const { return (n + kTile - 1) / kTile; }
@@ -154,44 +161,104 @@ __device__ __forceinline__ Place place_of(int first_row, int first_column) {
     return {first_row + thread / 32 * 16 + thread % 32 / 4, first_column + thread % 4 * 2};
 }
 
-// y[row, column] and its right neighbour of the two sums; past the edges of y nothing that counts.
-__device__ __forceinline__ float2 values_of(const Product& p, const float* sums, int row_exponent, const int* of_columns,
-                                            int column) {
-    const int2 exponents = *reinterpret_cast<const int2*>(of_columns);
-    float2 values = {unscaled(sums[0], row_exponent + exponents.x), unscaled(sums[1], row_exponent + exponents.y)};
-    if (p.bias != nullptr) {
-        if (column < p.n) values.x += p.bias[column];
-        if (column + 1 < p.n) values.y += p.bias[column + 1];
+// Makes of a tile's sums what they stand for.
+__device__ __forceinline__ void unscale(float (&sum)[64], const Exponents& exponents) {
+    const int of_rows[2] = {exponents.rows[0], exponents.rows[8]};
+    #pragma unroll
+    for (int j = 0; j < 16; ++j) {
+        const int2 two = *reinterpret_cast<const int2*>(exponents.columns + 8 * j);
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) sum[4 * j + i] = unscaled(sum[4 * j + i], of_rows[i / 2] + (i % 2 == 0 ? two.x : two.y));
     }
-    return values;
 }
 
-// What becomes of a finished tile: y is stored.
+// Over the four lanes that share a row.
+__device__ __forceinline__ float row_largest(float mine) {
+    mine = fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, 1));
+    return fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, 2));
+}
+
+// What the largest of a row of a tile says of all.
+__device__ __forceinline__ float share_in(const Product& p, int of_weight) {
+    return matmul::share_of(static_cast<float>(min(kTile, p.n - of_weight * kTile)));
+}
+
+// Leaves what the check behind the product looks at. Without a branch: where lanes part, the compiler takes the descriptors of the
+// whole loop out of uniform registers, which costs a sixth.
+__device__ __forceinline__ void note_sizes(const Product& p, const float (&values)[64], const Exponents& exponents, const Place& at,
+                                           int of_weight) {
+    float sizes[2] = {0.0f, 0.0f};
+    int least = kNothing;  // exponent, of the columns' largest
+    #pragma unroll
+    for (int j = 0; j < 16; ++j) {
+        const int2 two = *reinterpret_cast<const int2*>(exponents.columns + 8 * j);
+        least = min(least, min(two.x, two.y));
+    }
+    least = min(least, __shfl_xor_sync(0xffffffffu, least, 1));
+    least = min(least, __shfl_xor_sync(0xffffffffu, least, 2));
+    const float share = share_in(p, of_weight);
+    #pragma unroll
+    for (int i = 0; i < 64; ++i) sizes[i / 2 % 2] = fmaxf(sizes[i / 2 % 2], fabsf(values[i]));
+    float* to = p.sizes + static_cast<int64_t>(of_weight) * p.m_tiles() * kTile + at.row;
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        sizes[half] = row_largest(sizes[half]);
+        if (threadIdx.x % 4 == 0) to[8 * half] = sizes[half];
+        if (sizes[half] * share < unscaled(p.needed, exponents.rows[8 * half] + least)) *p.suspect = 1;
+    }
+}
+
+__device__ __forceinline__ void add_bias(const Product& p, float (&values)[64], int first_column) {
+    if (p.bias == nullptr) return;
+    #pragma unroll
+    for (int j = 0; j < 16; ++j) {
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int column = first_column + 8 * j + i;
+            const float bias = column < p.n ? p.bias[column] : 0.0f;
+            values[4 * j + i] += bias, values[4 * j + 2 + i] += bias;
+        }
+    }
+}
+
+// What becomes of the sums of a tile that is computed anew, [8][8] of each thread (matmul::Corner), where y is stored.
+struct StoreAnew {
+    float* y;
+
+    struct Shared {};
+    __device__ __forceinline__ void operator()(const Product& p, const float (&sums)[8][8], const Tile& tile, Shared&) const {
+        const matmul::Outcome out = {p.bias, y, 0, 0, 1, 1.0f, 1.0f};
+        const int64_t first_row = static_cast<int64_t>(tile.of_x) * kTile, first_column = static_cast<int64_t>(tile.of_weight) * kTile;
+        matmul::store_tile(out, sums, p.m, p.n, matmul::kWhole, 0, first_row, first_column, p.m);
+    }
+};
+
+// What becomes of the values of a finished tile: y is stored.
 struct StoreTile {
     float* y;  // [m, n]
 
-    __device__ __forceinline__ void operator()(const Product& p, float (&sum)[64], const Place& at, const Exponents& exponents,
-                                               int) const {
+    __device__ __forceinline__ void operator()(const Product& p, float (&values)[64], const Place& at, int) const {
         const bool pairs = p.n % 2 == 0;
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int row = at.row + 8 * half;
             if (row >= p.m) continue;
-            const int row_exponent = exponents.rows[8 * half];
             float* to = y + static_cast<int64_t>(row) * p.n;
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
                 const int column = at.column + 8 * j;
-                const float2 values = values_of(p, &sum[4 * j + 2 * half], row_exponent, exponents.columns + 8 * j, column);
+                const float2 two = {values[4 * j + 2 * half], values[4 * j + 2 * half + 1]};
                 if (pairs && column < p.n) {
-                    *reinterpret_cast<float2*>(to + column) = values;
+                    *reinterpret_cast<float2*>(to + column) = two;
                 } else {
-                    if (column < p.n) to[column] = values.x;
-                    if (column + 1 < p.n) to[column + 1] = values.y;
+                    if (column < p.n) to[column] = two.x;
+                    if (column + 1 < p.n) to[column + 1] = two.y;
                 }
             }
         }
     }
+
+    StoreAnew anew() const { return {y}; }
 };
 
 template <int PROMOTE, class Finish>
@@ -221,7 +288,11 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
         }
         const Tile tile = tile_at(p, number);
         const Exponents exponents = exponents_at(ring.exponents_of(taken), place_of(group * 64, 0));
-        finish(p, sum, place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile), exponents, tile.of_weight);
+        const Place at = place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
+        unscale(sum, exponents);
+        note_sizes(p, sum, exponents, at, tile.of_weight);
+        add_bias(p, sum, at.column);
+        finish(p, sum, at, tile.of_weight);
     }
 }
 
@@ -240,6 +311,8 @@ __global__ void __launch_bounds__(kThreads, 1)
         barriers_made();
     }
     __syncthreads();
+    await_earlier();
+    let_next_begin();  // it waits for this one's end
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
         if (threadIdx.x % 128 == 0) load_tiles(p, ring);
@@ -255,8 +328,7 @@ cudaError_t multiply(const Product& p, const Finish& finish, int sms, cudaStream
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
     if (error != cudaSuccess) return error;
-    kernel<<<std::min(sms, p.tiles()), kThreads, kSharedBytes, stream>>>(p, finish);
-    return cudaGetLastError();
+    return launched_with(kernel, static_cast<unsigned>(std::min(sms, p.tiles())), kThreads, kSharedBytes, stream, p, finish);
 }
 
 }  // namespace kernelwright::linear

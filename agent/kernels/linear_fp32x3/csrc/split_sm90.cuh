@@ -1,4 +1,4 @@
-// A matrix of float as two of fp16, for the tensor cores: how it is packed, and the kernel that does it.
+// A matrix of float as two of fp16, for the tensor cores: how it is packed, and how a row is split.
 //
 // A row is scaled by a power of two so that its largest finite value lies in [2^13, 2^14), and split: hi = fp16(v),
 // lo = fp16(v - hi). What is small beside its row's largest value loses digits only where fp16 has no more (2^-24
@@ -13,8 +13,8 @@
 // and has its sign elsewhere.
 //
 // Packed is as the products want it: [tile of 128 rows][64 of K][hi, lo] of 16 KB each, swizzled, 0 past the rows and
-// past K. One bulk copy of 32 KB then brings a tile, and no tensor map is needed. Behind the tiles stands each row's
-// exponent: packed values are 2^exponent times the row's.
+// past K. One bulk copy of 32 KB then brings a tile, and no tensor map is needed. Behind the tiles stand each row's
+// exponent (packed values are 2^exponent times the row's) and how many of its values keep fewer than 22 bits.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -30,12 +30,13 @@ constexpr int kTile = 128;                     // rows of an operand that a bloc
 constexpr int kDepth = 64;                     // of K in one stage
 constexpr int kHalfBytes = kTile * kRowBytes;  // hi or lo of one operand
 constexpr int kOperandBytes = 2 * kHalfBytes;
-constexpr int kSplitThreads = 256;
 constexpr int kSplitValues = 8;                // of a thread at a time: 16 bytes of hi, 16 of lo
+constexpr int kNothing = 400;                  // exponent of a row of zeros, above all others: there its sums need nothing
 
 struct Packed {
     unsigned char* tiles;
     int* exponents;
+    int* small;
 };
 
 inline int64_t padded_rows(int64_t rows) { return ceil_div(rows, kTile) * kTile; }
@@ -46,21 +47,13 @@ inline int64_t stages_of(int64_t k, int promote) { return ceil_div(k, kDepth * p
 inline int64_t tiles_bytes(int64_t rows, int64_t stages) { return padded_rows(rows) * stages * kDepth * 4; }
 
 inline int64_t packed_bytes(int64_t rows, int64_t stages) {
-    return on_256_bytes(tiles_bytes(rows, stages) + padded_rows(rows) * int64_t{sizeof(int)});
+    return on_256_bytes(tiles_bytes(rows, stages) + 2 * padded_rows(rows) * int64_t{sizeof(int)});
 }
 
 inline Packed packed_at(const void* memory, int64_t rows, int64_t stages) {
     auto* tiles = static_cast<unsigned char*>(const_cast<void*>(memory));
-    return {tiles, reinterpret_cast<int*>(tiles + tiles_bytes(rows, stages))};
-}
-
-__device__ __forceinline__ float block_largest(float mine) {
-    __shared__ float of_warp[kSplitThreads / 32];
-    for (int offset = 16; offset > 0; offset /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, offset));
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
-    __syncthreads();
-    for (int warp = 0; warp < kSplitThreads / 32; ++warp) mine = fmaxf(mine, of_warp[warp]);
-    return mine;
+    auto* exponents = reinterpret_cast<int*>(tiles + tiles_bytes(rows, stages));
+    return {tiles, exponents, exponents + padded_rows(rows)};
 }
 
 __device__ __forceinline__ float finite_size(float v) { return isfinite(v) ? fabsf(v) : 0.0f; }
@@ -156,43 +149,12 @@ __device__ __forceinline__ void split_eight(const float* v, const Scaling& scale
     }
 }
 
-// A block for each of the padded rows of values [rows, k].
-template <bool DRAWN>
-__global__ void __launch_bounds__(kSplitThreads) split_rows(const float* values, int64_t rows, int64_t k, int stages,
-                                                            bool by_fours, Packed packed) {
-    const int64_t row = blockIdx.x;
-    float largest = 0.0f;
-    for (int64_t i = threadIdx.x * 4; i < k; i += kSplitThreads * 4) {
-        const float4 v = four_of(values, rows, k, row, i, by_fours);
-        largest = fmaxf(largest, fmaxf(fmaxf(finite_size(v.x), finite_size(v.y)),
-                                       fmaxf(finite_size(v.z), finite_size(v.w))));
-    }
-    largest = block_largest(largest);
-    const int exponent = largest > 0.0f ? 13 - ilogbf(largest) : 0;
-    const Scale scale = {ldexpf(1.0f, exponent / 2), ldexpf(1.0f, exponent - exponent / 2)};
-    if (threadIdx.x == 0) packed.exponents[row] = exponent;
-
-    unsigned char* tile = packed.tiles + row / kTile * stages * kOperandBytes;
-    for (int64_t i = threadIdx.x * kSplitValues; i < int64_t{stages} * kDepth; i += kSplitThreads * kSplitValues) {
-        const float4 first = four_of(values, rows, k, row, i, by_fours);
-        const float4 second = four_of(values, rows, k, row, i + 4, by_fours);
-        const float v[kSplitValues] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
-        Halves hi, lo;
-        split_eight<DRAWN>(v, scale, static_cast<uint32_t>(row), static_cast<uint32_t>(i), hi, lo);
-        unsigned char* to = tile + i / kDepth * kOperandBytes +
-                            swizzled(static_cast<int>(row % kTile), static_cast<int>(i % kDepth) / kSplitValues);
-        *reinterpret_cast<Halves*>(to) = hi;
-        *reinterpret_cast<Halves*>(to + kHalfBytes) = lo;
-    }
-}
-
-// `DRAWN`: of the operand whose values all go up or down as drawn, the weight.
-template <bool DRAWN>
-cudaError_t split(const float* values, int64_t rows, int64_t k, int64_t stages, const Packed& packed, cudaStream_t stream) {
-    if (padded_rows(rows) > kMostBlocks || stages > kMostBlocks) return cudaErrorInvalidValue;
-    split_rows<DRAWN><<<static_cast<unsigned>(padded_rows(rows)), kSplitThreads, 0, stream>>>(
-        values, rows, k, static_cast<int>(stages), by_fours(values, k), packed);
-    return cudaGetLastError();
+// How many of eight keep fewer than 22 bits: they stand below 2^-2 where they are split, `least` before, and are not 0.
+__device__ __forceinline__ int count_small(const float* v, float least) {
+    int small = 0;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) small += fabsf(v[i]) < least && v[i] != 0.0f ? 1 : 0;
+    return small;
 }
 
 }  // namespace kernelwright::linear

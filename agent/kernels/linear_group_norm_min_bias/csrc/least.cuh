@@ -31,31 +31,39 @@ __device__ __forceinline__ float warp_sum(float mine) {
     return mine;
 }
 
+// The smallest of this lane's values of a group of `width`, by a warp; `column` is the first one's.
+__device__ __forceinline__ float least_of_group(const float* group, int64_t width, const Norm& norm, int64_t column) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float total = 0.0f;
+    for (int64_t i = lane; i < width; i += 32) total += group[i];
+    const float mean = warp_sum(total) / static_cast<float>(width);
+    float squares = 0.0f;
+    for (int64_t i = lane; i < width; i += 32) {
+        const float deviation = group[i] - mean;
+        squares = fmaf(deviation, deviation, squares);
+    }
+    const float rstd = rsqrtf(warp_sum(squares) / static_cast<float>(width) + norm.eps);
+    float lowest = INFINITY;
+    for (int64_t i = lane; i < width; i += 32) lowest = least(normal(norm, group[i] - mean, rstd, column + i), lowest);
+    return lowest;
+}
+
+__device__ __forceinline__ float warp_least(float mine) {
+    for (int offset = 16; offset > 0; offset /= 2) mine = least(__shfl_xor_sync(0xffffffffu, mine, offset), mine);
+    return mine;
+}
+
 // smallest[row] of y [m, n], a block for each row and a warp for each group of `width` columns in turn.
 __global__ void __launch_bounds__(kNormThreads) least_of_rows(const float* y, int64_t n, int64_t width, Norm norm,
                                                               float* smallest) {
     __shared__ float of_warp[kNormThreads / 32];
     const float* row = y + blockIdx.x * n;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
     float lowest = INFINITY;
     for (int64_t first = threadIdx.x / 32 * width; first < n; first += kNormThreads / 32 * width) {
-        float total = 0.0f;
-        for (int64_t i = lane; i < width; i += 32) total += row[first + i];
-        const float mean = warp_sum(total) / static_cast<float>(width);
-        float squares = 0.0f;
-        for (int64_t i = lane; i < width; i += 32) {
-            const float deviation = row[first + i] - mean;
-            squares = fmaf(deviation, deviation, squares);
-        }
-        const float rstd = rsqrtf(warp_sum(squares) / static_cast<float>(width) + norm.eps);
-        for (int64_t i = lane; i < width; i += 32) {
-            lowest = least(normal(norm, row[first + i] - mean, rstd, first + i), lowest);
-        }
+        lowest = least(least_of_group(row + first, width, norm, first), lowest);
     }
-    for (int offset = 16; offset > 0; offset /= 2) {
-        lowest = least(__shfl_xor_sync(0xffffffffu, lowest, offset), lowest);
-    }
-    if (lane == 0) of_warp[threadIdx.x / 32] = lowest;
+    lowest = warp_least(lowest);
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = lowest;
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (int warp = 1; warp < kNormThreads / 32; ++warp) lowest = least(of_warp[warp], lowest);

@@ -4,7 +4,7 @@
 // the registers of the four lanes that share it, and of 128 values one is left.
 #pragma once
 
-#include "../../linear_fp32x3/csrc/product_sm90.cuh"
+#include "../../linear_fp32x3/csrc/anew_sm90.cuh"
 #include "least.cuh"
 
 namespace kernelwright::linear_group_norm_min_bias {
@@ -15,22 +15,58 @@ __device__ __forceinline__ float row_sum(float mine) {
     return mine + __shfl_xor_sync(0xffffffffu, mine, 2);
 }
 
+// The same of a tile that was computed anew, in two halves of its rows.
+struct LeastAnew {
+    Norm norm;
+    float* smallest;  // [tiles of 128 columns, m]
+    int width;
+
+    struct Shared {
+        float values[linear::kTile / 2][linear::kTile + 4];
+    };
+
+    __device__ __forceinline__ void operator()(const linear::Product& p, const float (&sums)[8][8], const linear::Tile& tile,
+                                               Shared& shared) const {
+        const matmul::Corner at;
+        const int columns = min(linear::kTile, p.n - tile.of_weight * linear::kTile), first_column = tile.of_weight * linear::kTile;
+        #pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            __syncthreads();
+            #pragma unroll
+            for (int j = 0; j < 8; ++j) {
+                const int column = at.column + matmul::Corner::step(j);
+                const float bias = p.bias != nullptr && column < columns ? p.bias[first_column + column] : 0.0f;
+                #pragma unroll
+                for (int i = 0; i < 4; ++i) shared.values[at.row + i][column] = sums[4 * half + i][j] + bias;
+            }
+            __syncthreads();
+            for (int i = threadIdx.x / 32; i < linear::kTile / 2; i += matmul::kAnewThreads / 32) {
+                float lowest = INFINITY;
+                for (int first = 0; first < columns; first += width) {
+                    lowest = least(least_of_group(shared.values[i] + first, width, norm, first_column + first), lowest);
+                }
+                lowest = warp_least(lowest);
+                const int row = tile.of_x * linear::kTile + half * (linear::kTile / 2) + i;
+                if (threadIdx.x % 32 == 0 && row < p.m) smallest[static_cast<int64_t>(tile.of_weight) * p.m + row] = lowest;
+            }
+        }
+    }
+};
+
 template <int WIDTH>
 struct LeastOfGroups {
     Norm norm;
     float* smallest;  // [tiles of 128 columns, m]
 
-    __device__ __forceinline__ void operator()(const linear::Product& p, float (&sum)[64], const linear::Place& at,
-                                               const linear::Exponents& exponents, int tile) const {
+    __device__ __forceinline__ void operator()(const linear::Product& p, float (&values)[64], const linear::Place& at,
+                                               int tile) const {
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int row = at.row + 8 * half;
-            const int row_exponent = exponents.rows[8 * half];  // 0 past m
             float lowest = INFINITY;
             #pragma unroll
             for (int first = 0; first < 16; first += WIDTH / 8) {
-                const int* of_columns = exponents.columns + 8 * first;
-                lowest = least(of_group(p, &sum[4 * first + 2 * half], row_exponent, of_columns, at.column + 8 * first), lowest);
+                lowest = least(of_group(p, &values[4 * first + 2 * half], at.column + 8 * first), lowest);
             }
             lowest = least(__shfl_xor_sync(0xffffffffu, lowest, 1), lowest);
             lowest = least(__shfl_xor_sync(0xffffffffu, lowest, 2), lowest);
@@ -38,37 +74,33 @@ struct LeastOfGroups {
         }
     }
 
-    // The smallest of this lane's values of a group, whose pairs lie 4 apart in `sums` and 8 apart in columns.
-    __device__ __forceinline__ float of_group(const linear::Product& p, float* sums, int row_exponent,
-                                              const int* of_columns, int column) const {
+    // The smallest of this lane's values of a group, whose pairs lie 4 apart in `values` and 8 apart in columns.
+    __device__ __forceinline__ float of_group(const linear::Product& p, float* values, int column) const {
         constexpr int kPairs = WIDTH / 8;
         float total = 0.0f;
         #pragma unroll
-        for (int j = 0; j < kPairs; ++j) {
-            const float2 values = linear::values_of(p, sums + 4 * j, row_exponent, of_columns + 8 * j, column + 8 * j);
-            sums[4 * j] = values.x;
-            sums[4 * j + 1] = values.y;
-            total += values.x + values.y;
-        }
+        for (int j = 0; j < kPairs; ++j) total += values[4 * j] + values[4 * j + 1];
         const float mean = row_sum(total) * (1.0f / WIDTH);
         float squares = 0.0f;
         #pragma unroll
         for (int j = 0; j < kPairs; ++j) {
-            sums[4 * j] -= mean;
-            sums[4 * j + 1] -= mean;
-            squares = fmaf(sums[4 * j], sums[4 * j], fmaf(sums[4 * j + 1], sums[4 * j + 1], squares));
+            values[4 * j] -= mean;
+            values[4 * j + 1] -= mean;
+            squares = fmaf(values[4 * j], values[4 * j], fmaf(values[4 * j + 1], values[4 * j + 1], squares));
         }
         const float rstd = rsqrtf(row_sum(squares) * (1.0f / WIDTH) + norm.eps);
         float lowest = INFINITY;
         if (column >= p.n) return lowest;
         #pragma unroll
         for (int j = 0; j < kPairs; ++j) {
-            const float a = normal(norm, sums[4 * j], rstd, column + 8 * j);
-            const float b = normal(norm, sums[4 * j + 1], rstd, column + 8 * j + 1);
+            const float a = normal(norm, values[4 * j], rstd, column + 8 * j);
+            const float b = normal(norm, values[4 * j + 1], rstd, column + 8 * j + 1);
             lowest = least(least(a, b), lowest);
         }
         return lowest;
     }
+
+    LeastAnew anew() const { return {norm, smallest, WIDTH}; }
 };
 
 inline bool fits_a_tile(int64_t width) { return width >= 8 && linear::kTile % width == 0; }

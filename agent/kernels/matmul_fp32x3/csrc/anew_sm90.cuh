@@ -1,26 +1,17 @@
-// What small values lose, and tiles that are computed anew in float arithmetic where it shows.
+// matmul_fp32x3's check behind the product: tiles that small values lost too much of are computed anew (anew.cuh).
 //
-// Values that share a scale are split on a grid of 2^-24, where the largest of them is 2^13 to 2^14: one below 2^-2, 2^-16 of the
-// largest, keeps fewer than 22 bits. Beside what the larger ones give that is nothing, unless they meet zeros, or values that are
-// small, of the other operand. It is 2^-25 at most, times the other's value, 2^14 at most: of n such products 2^-11 * sqrt(n) in
-// the root mean square, as far as what is lost has either sign.
-//
-// Where both operands are dense (split_sm90.cuh, which says of how much that has to hold) it cannot show: a quarter of the products of each sum are 2^15 and more, and
-// what rounding a float sum at each of them costs, 2^-25.3 of it, is more. Else all tiles are looked at: where a row's sums, in the
-// root of their squares' mean, are not 2^26.5 times what all their products may have lost, the tile is computed anew. Elsewhere that
-// is at most 2^-26.5 of the row in this tile, below half of the 2^-25.3 that rounding the results to floats costs.
+// Where both operands are dense (split_sm90.cuh, which says of how much that has to hold) that cannot be: a quarter of the products
+// of each sum are 2^15 and more, and what rounding a float sum at each of them costs, 2^-25.3 of it, is more than what is lost. Else
+// all tiles are looked at.
 #pragma once
 
-#include "product_portable.cuh"
+#include "anew.cuh"
 #include "product_sm90.cuh"
 
 namespace kernelwright::matmul {
 
-constexpr int kAnewThreads = 256;
 constexpr int kAnewWarps = kAnewThreads / 32;
-constexpr int kAnewDepth = 128;                        // that is added up by itself
-constexpr float kNeeded = 46341.0f * (1 << kMargin);  // 2^(26.5 - 11), of a row's largest factor
-static_assert(kTile == kSide);
+static_assert(kTile == linear::kSide);
 
 // Rows [first_row, first_row + rows) of a tile of y.
 struct Band {
@@ -29,10 +20,9 @@ struct Band {
     int64_t first_row, first_column;
 };
 
-__device__ __forceinline__ Band band_of(const Product& p, int number, int first, int rows) {
-    const linear::Tile tile = p.place_of(number);
+__device__ __forceinline__ Band band_of(const Product& p, int batch, const linear::Tile& tile, int first, int rows) {
     const int64_t first_row = static_cast<int64_t>(tile.of_x) * kTile + first;
-    return {p.batch_of(number), static_cast<int>(min(int64_t{rows}, p.tiles.m - first_row)), tile, first_row,
+    return {batch, static_cast<int>(min(int64_t{rows}, p.tiles.m - first_row)), tile, first_row,
             static_cast<int64_t>(tile.of_weight) * kTile};
 }
 
@@ -43,20 +33,26 @@ struct AnewShared {
     int lost;
 };
 
-// Of the rows and columns that meet in a band: their factors' and their scales' largest, in shared memory.
-__device__ __forceinline__ void find_scales(const Product& p, const Band& band, AnewShared& shared) {
+// Of the rows of a band their factors' largest, in shared memory.
+__device__ __forceinline__ void find_factors(const Product& p, const Band& band, AnewShared& shared) {
     const int thread = threadIdx.x, row = thread % kTile, half = thread / kTile;
     const int first = static_cast<int>(band.first_row % kTile);
     const unsigned char* packed = p.a + band.batch * p.a_bytes + static_cast<int64_t>(band.tile.of_x) * p.tiles.stages * kPackedBytes;
     float factor = 0.0f;
     if (row >= first && row < first + band.rows) {
+        #pragma unroll 16
         for (int i = p.plain.a.first_stage(band.tile.of_x); i < p.plain.a.past_stage(band.tile.of_x); ++i) {
             const auto* factors = reinterpret_cast<const float*>(packed + int64_t{i} * kPackedBytes + kOperandBytes);
             factor = fmaxf(factor, __ldcg(factors + half * kTile + row));
         }
     }
     shared.factors[half][row] = factor;
-    float scale = scale_of(-__ldcg(p.exponents + band.batch * p.b_rows + band.first_column + row));
+}
+
+// Of its columns their scales'.
+__device__ __forceinline__ void find_scales(const Product& p, const Band& band, AnewShared& shared) {
+    const int thread = threadIdx.x;
+    float scale = scale_of(-__ldcg(p.exponents + band.batch * p.b_rows + band.first_column + thread % kTile));
     for (int lanes = 16; lanes > 0; lanes /= 2) scale = fmaxf(scale, __shfl_xor_sync(0xffffffffu, scale, lanes));
     if (thread % 32 == 0) shared.scales[thread / 32] = scale;
     if (thread == 0) shared.lost = 0;
@@ -76,29 +72,32 @@ __device__ __forceinline__ float2 sizes_of(const Product& p, const Band& band, i
     return sizes;
 }
 
-// Whether a row may have lost too much.
+// Whether a row may have lost too much. `is_first`: of the bands of these rows.
 template <class Meet>
-__device__ __forceinline__ bool is_lost(const Product& p, const Band& band, AnewShared& shared, const Meet& meet) {
+__device__ __forceinline__ bool is_lost(const Product& p, const Band& band, bool is_first, AnewShared& shared, const Meet& meet) {
     constexpr int kRows = kTile / kAnewWarps;  // of a warp
+    if (is_first) find_factors(p, band, shared);
     find_scales(p, band, shared);
     meet();
     float scale = 0.0f;
     for (int i = 0; i < kAnewWarps; ++i) scale = fmaxf(scale, shared.scales[i]);
     const float none = factor_of(kNoValue);
-    const float products = kNeeded * fabsf(p.out.alpha) * sqrtf(2.0f * static_cast<float>(p.plain.a.depth)) * scale;
+    const float products = needed_for(2.0f * static_cast<float>(p.plain.a.depth)) * (1 << kMargin) * fabsf(p.out.alpha) * scale;  // of a factor of 1
     const int first = threadIdx.x / 32 * kRows, of_tile = static_cast<int>(band.first_row % kTile);
     const auto needed = [&](int i) {
         const float factor = i < band.rows ? fmaxf(shared.factors[0][of_tile + i], shared.factors[1][of_tile + i]) : 0.0f;
         return factor > none ? factor * products : 0.0f;
     };
     const auto columns = static_cast<float>(min(int64_t{kTile}, p.tiles.n - band.first_column));
-    const float share = 0.97f * rsqrtf(columns);  // what the largest says of the size of all: 1 / sqrt(columns), not above
+    const float share = share_of(columns);
     float largest[kRows];  // a quarter of the columns nearly always shows that the sums are large enough
     #pragma unroll
     for (int i = 0; i < kRows; ++i) largest[i] = sizes_of<32>(p, band, first + i).x;
+    unsigned others = 0;
     #pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-        if (__any_sync(0xffffffffu, largest[i] * share >= needed(first + i))) continue;
+    for (int i = 0; i < kRows; ++i) others |= !__any_sync(0xffffffffu, largest[i] * share >= needed(first + i)) << i;
+    for (; others != 0; others &= others - 1) {
+        const int i = __ffs(others) - 1;
         float2 sizes = sizes_of<kTile>(p, band, first + i);
         for (int lanes = 16; lanes > 0; lanes /= 2) {
             sizes.x = fmaxf(sizes.x, __shfl_xor_sync(0xffffffffu, sizes.x, lanes));
@@ -112,8 +111,8 @@ __device__ __forceinline__ bool is_lost(const Product& p, const Band& band, Anew
 
 // Computes a band anew where it may have lost too much; by 256 threads that meet by `meet`.
 template <class Meet>
-__device__ __forceinline__ void hold(const Product& p, const Band& band, AnewShared& shared, const Meet& meet) {
-    const bool lost = is_lost(p, band, shared, meet);
+__device__ __forceinline__ void hold(const Product& p, const Band& band, bool is_first, AnewShared& shared, const Meet& meet) {
+    const bool lost = is_lost(p, band, is_first, shared, meet);
     meet();  // all know: the memory is free
     if (!lost) return;
     const Operand &of_a = p.plain.a, &of_b = p.plain.b;
@@ -121,24 +120,27 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, AnewSha
     const Plain a = {of_a.values + band.batch * of_a.batch_step, past, of_a.depth, of_a.row_step, of_a.depth_step, of_a.part};
     const Plain b = {of_b.values + band.batch * of_b.batch_step, of_b.rows, of_b.depth, of_b.row_step, of_b.depth_step, of_b.part};
     float all[8][8] = {};
-    const int64_t end = min(a.end_in(band.first_row), b.end_in(band.first_column));
-    for (int64_t begin = max(a.begin_in(band.first_row), b.begin_in(band.first_column)); begin < end; begin += kAnewDepth) {
-        float sum[8][8] = {};
-        multiply_range(sum, shared.slices, a, b, band.first_row, band.first_column, begin, min(begin + kAnewDepth, end), meet);
-        #pragma unroll
-        for (int i = 0; i < 64; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8];
-    }
+    sum_anew(all, shared.slices, a, b, band.first_row, band.first_column, meet);
     store_tile(p.out, all, p.tiles.m, p.tiles.n, p.y_part, band.batch, band.first_row, band.first_column, past);
 }
 
-// Behind the product. Ends at once where both operands are dense but for a few halves of stages.
+// Behind the product. Ends at once where both operands are dense but for a few halves of stages, which is known before the product
+// begins: that ends before a block here has room, and what has to wait is the rest.
 __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_constant__ Product p) {
+    const bool sparse = are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse));
     await_earlier();
-    if (!are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse))) return;
+    if (!sparse) return;
     __shared__ AnewShared shared;
-    for (int number = blockIdx.x; number < p.cut.tiles; number += gridDim.x) {
-        const Band band = band_of(p, number, 0, kTile);
-        if (is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) hold(p, band, shared, [] { __syncthreads(); });
+    // Each block has tiles that follow each other in a row of them: what is found of a is that row's.
+    const int64_t tiles = p.cut.tiles, columns = p.tiles.n_tiles(), end = tiles * (blockIdx.x + 1) / gridDim.x;
+    int64_t found = -1;
+    for (int64_t i = tiles * blockIdx.x / gridDim.x; i < end; ++i) {
+        const int64_t row = i / columns;  // of all matrices
+        const linear::Tile tile = {static_cast<int>(row % p.tiles.m_tiles()), static_cast<int>(i % columns)};
+        if (!is_there(p.y_part, tile.of_x, tile.of_weight)) continue;
+        const Band band = band_of(p, static_cast<int>(row / p.tiles.m_tiles()), tile, 0, kTile);
+        hold(p, band, row != found, shared, [] { __syncthreads(); });
+        found = row;
     }
 }
 

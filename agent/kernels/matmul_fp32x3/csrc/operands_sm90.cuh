@@ -2,7 +2,7 @@
 // and the launches.
 #pragma once
 
-#include "../../linear_fp32x3/csrc/operands_sm90.cuh"
+#include "../../linear_fp32x3/csrc/device_sm90.cuh"
 #include "anew_sm90.cuh"
 #include "at_once_sm90.cuh"
 #include "split_whole_sm90.cuh"
@@ -49,13 +49,6 @@ inline Plan plan_of(const Forward& args, int64_t sms) {
     const int64_t sums = plan.cut.parts > 1 ? plan.cut.parts * elements : plan.cut.sums();
     plan.bytes = plan.partial_at + sums * int64_t{sizeof(float)};
     return plan;
-}
-
-inline cudaError_t split_both(const Operands& both, cudaStream_t stream) {
-    if (!splits_whole(both.b)) return split(both, stream);
-    cudaError_t error = cudaMemsetAsync(both.b.sparse, 0, sizeof(int), stream);
-    if (error == cudaSuccess) error = split_whole(both, stream);
-    return error == cudaSuccess ? split_alone(both, both.a.blocks(), stream) : error;
 }
 
 template <bool ALL>
@@ -105,7 +98,7 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     const Product p = product_of(args, plan);
     if (plan.at_once) return at_once(p, plan.sms, args.stream);
-    cudaError_t error = split_both(plan.both, args.stream);
+    cudaError_t error = splits_whole(plan.both.b) ? split_whole(plan.both, args.stream) : split(plan.both, args.stream);
     if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);

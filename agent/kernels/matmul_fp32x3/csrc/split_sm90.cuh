@@ -52,6 +52,7 @@ struct Operand {
     int* exponents;              // of b, [batch, padded rows]
     int* largest;                // of b, [pieces, batch, padded rows]: the bits of the largest finite size
     int* sparse;                 // behind b's, of both: how many halves of a stage of a row are not dense
+    int* noted;                  // of a, behind its tiles: the same of each tile of a stage
     int64_t piece, pieces;       // of depth
 
     // The depths that a row has, [begin_of(row), end_of(row)).
@@ -70,7 +71,8 @@ struct Operand {
     __host__ __device__ int64_t blocks() const { return batch * tiles() * stages; }
     __host__ __device__ int64_t look_blocks() const { return all_rows() / kPieceRows * pieces; }
     __host__ __device__ int64_t bytes() const {
-        return batch * tiles() * tile_bytes() + (is_b ? (all_rows() * (pieces + 1) + 1) * int64_t{sizeof(int)} : 0);
+        const int64_t behind = is_b ? all_rows() * (pieces + 1) + 1 : blocks();
+        return batch * tiles() * tile_bytes() + behind * int64_t{sizeof(int)};
     }
 };
 
@@ -99,8 +101,12 @@ inline Operand b_of(Operand made, bool drawn) {
 // Lays an operand into memory that is 256-aligned.
 inline void place(Operand& operand, unsigned char* memory) {
     operand.packed = memory;
-    if (!operand.is_b) return;
-    operand.exponents = reinterpret_cast<int*>(memory + operand.batch * operand.tiles() * operand.tile_bytes());
+    auto* behind = reinterpret_cast<int*>(memory + operand.batch * operand.tiles() * operand.tile_bytes());
+    if (!operand.is_b) {
+        operand.noted = behind;
+        return;
+    }
+    operand.exponents = behind;
     operand.largest = operand.exponents + operand.all_rows();
     operand.sparse = operand.largest + operand.all_rows() * operand.pieces;
 }
@@ -150,9 +156,19 @@ struct Packed {
     int exponents[kTile];     // of b
 };
 
-// Eight values of a row of the tile, in their places.
+// A half of a stage of a row is dense where at least five eighths of its values lie above 2^-6 of the largest that shares its
+// scale, 2^-7 in b: any such two of a and b then have a quarter of their depth in common. How many of eight do, by their hi.
+__device__ __forceinline__ int count_large(const linear::Halves& hi, bool is_b) {
+    const __half2 least = __float2half2_rn(is_b ? 128.0f : 256.0f);
+    __half2 large = __float2half2_rn(1024.0f);  // whose last bits count
+    #pragma unroll
+    for (int i = 0; i < 8; i += 2) large = __hadd2(large, __hge2(__habs2(__halves2half2(hi.v[i], hi.v[i + 1])), least));
+    return (__half_as_ushort(__low2half(large)) & 0xf) + (__half_as_ushort(__high2half(large)) & 0xf);
+}
+
+// Eight values of a row of the tile, in their places; how many are large.
 template <bool DRAWN>
-__device__ __forceinline__ void put(Packed& tile, const Operand& of, int row, int64_t first_row, int piece, int64_t stage,
+__device__ __forceinline__ int put(Packed& tile, const Operand& of, int row, int64_t first_row, int piece, int64_t stage,
                                     const float* v, int exponent) {
     const auto row_number = static_cast<uint32_t>(first_row + row), depth = static_cast<uint32_t>(stage * kDepth + piece * 8);
     linear::Halves hi, lo;
@@ -161,6 +177,7 @@ __device__ __forceinline__ void put(Packed& tile, const Operand& of, int row, in
     *reinterpret_cast<linear::Halves*>(to) = hi;
     *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
     if (piece % 4 == 0) tile.factors[piece / 4][row] = factor_of(exponent);
+    return count_large(hi, of.is_b);
 }
 
 // One tile of one stage: which values they are, and where they lie.
@@ -275,17 +292,6 @@ __device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::k
     }
 }
 
-// A half of a stage of a row is dense where at least five eighths of its values lie above 2^-6 of the largest that shares its
-// scale, 2^-7 in b: any such two of a and b then have a quarter of their depth in common.
-template <int COUNT>
-__device__ __forceinline__ int count_large(const float* v, int exponent, bool is_b) {
-    const float least = scale_of((is_b ? 7 : 8) - exponent);
-    int large = 0;
-    #pragma unroll
-    for (int i = 0; i < COUNT; ++i) large += fabsf(v[i]) >= least ? 1 : 0;
-    return large;
-}
-
 constexpr int kDense = kHalf * 5 / 8;
 
 // Of the half that begins at `depth`, whose values may not all be there.
@@ -348,8 +354,7 @@ __device__ __forceinline__ int pack_as(Packed& tile, const Operand& of, const Po
     for (int i = 0; i < Eights<THREADS>::kCount; ++i) {
         const int row = eights.row(i);
         const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest[i]);
-        put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
-        large[i] = count_large<8>(v + i * 8, exponent, of.is_b);
+        large[i] = put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
     }
     return count_sparse<THREADS>(of, at, large);
 }
@@ -361,37 +366,6 @@ __device__ __forceinline__ void store(const Packed& tile, const Operand& of, int
     for (int i = threadIdx.x; i < bytes / 16; i += THREADS) to[i] = reinterpret_cast<const float4*>(&tile)[i];
 }
 
-// A block makes one tile of one stage.
-__global__ void __launch_bounds__(kSplitThreads, 3) matmul_split(const __grid_constant__ Operands both) {
-    await_earlier();
-    const int64_t thread = static_cast<int64_t>(blockIdx.x) * kSplitThreads + threadIdx.x;
-    for (int64_t i = thread; i < both.zeros; i += static_cast<int64_t>(gridDim.x) * kSplitThreads) both.zeroed[i] = 0;
-    __shared__ Packed tile;
-    const bool is_a = blockIdx.x < both.a.blocks();
-    const Operand& of = is_a ? both.a : both.b;
-    const int64_t block = is_a ? blockIdx.x : blockIdx.x - both.a.blocks();
-    const Portion at(of, block);
-    const int tile_number = static_cast<int>(at.number % of.tiles());
-    const bool is_there = at.stage >= of.first_stage(tile_number) && at.stage < of.past_stage(tile_number);
-    if (!is_there && at.stage > 0) return;  // nobody reads it
-    if (!is_a) {
-        if (threadIdx.x < kTile) {
-            const int64_t row = at.number * kTile + threadIdx.x;
-            int largest = 0;
-            for (int64_t i = 0; i < of.pieces; ++i) largest = max(largest, of.largest[i * of.all_rows() + row]);
-            tile.exponents[threadIdx.x] = exponent_for(largest);
-            if (at.stage == 0) of.exponents[row] = tile.exponents[threadIdx.x];
-        }
-        __syncthreads();
-    }
-    float v[Eights<kSplitThreads>::kValues];
-    load<kSplitThreads>(v, of, at);
-    const int sparse = of.drawn ? pack_as<kSplitThreads, true>(tile, of, at, v) : pack_as<kSplitThreads, false>(tile, of, at, v);
-    note_sparse(of, sparse);
-    __syncthreads();
-    store<kSplitThreads>(tile, of, block);
-}
-
 // Rows are neighbours: a lane for each of the 32, a warp for every eighth depth.
 __device__ __forceinline__ void look_by_rows(const Operand& of, const float* matrix, int64_t first, int64_t begin,
                                              int64_t end, int* largest) {
@@ -400,7 +374,7 @@ __device__ __forceinline__ void look_by_rows(const Operand& of, const float* mat
     const int64_t row = first + threadIdx.x % 32;
     float mine = 0.0f;
     if (row < of.rows) {
-        #pragma unroll 8
+        #pragma unroll 16
         for (int64_t i = max(begin, of.begin_of(row)) + warp; i < min(end, of.end_of(row)); i += kSplitThreads / 32) {
             mine = fmaxf(mine, linear::finite_size(matrix[row + i * of.depth_step]));
         }
@@ -419,7 +393,7 @@ __device__ __forceinline__ void look_by_depth(const Operand& of, const float* ma
         float mine = 0.0f;
         if (first + i < of.rows) {
             const float* row = matrix + (first + i) * of.row_step;
-            #pragma unroll 8
+            #pragma unroll 16
             for (int64_t at = max(begin, of.begin_of(first + i)) + threadIdx.x % 32; at < min(end, of.end_of(first + i)); at += 32) {
                 mine = fmaxf(mine, linear::finite_size(row[at * of.depth_step]));
             }
@@ -429,16 +403,14 @@ __device__ __forceinline__ void look_by_depth(const Operand& of, const float* ma
     }
 }
 
-// The largest values of pieces of b's columns.
-__global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_constant__ Operand of) {
-    await_earlier();
-    const int64_t piece = blockIdx.x % of.pieces, group = blockIdx.x / of.pieces;
+// The largest values of a piece of 32 of b's columns.
+__device__ __forceinline__ void look(const Operand& of, int64_t block) {
+    const int64_t piece = block % of.pieces, group = block / of.pieces;
     const int64_t of_batch = of.tiles() * (kTile / kPieceRows);
     const float* matrix = of.values + group / of_batch * of.batch_step;
     const int64_t first = group % of_batch * kPieceRows, begin = piece * of.piece;
     const int64_t end = min(begin + of.piece, of.depth);
     int* largest = of.largest + piece * of.all_rows() + group * kPieceRows;
-    if (blockIdx.x == 0 && threadIdx.x == 0) *of.sparse = 0;
     if (of.by_rows) {
         look_by_rows(of, matrix, first, begin, end, largest);
     } else {
@@ -446,17 +418,87 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_consta
     }
 }
 
-// The first `blocks` of a's and b's.
-inline cudaError_t split_alone(const Operands& both, int64_t blocks, cudaStream_t stream) {
+// A block makes one tile of one stage of a; how much of it is not dense is left for `take_over`.
+__device__ __forceinline__ void split_a(const Operand& of, int64_t block) {
+    __shared__ Packed tile;
+    __shared__ int all;
+    const Portion at(of, block);
+    const int number = static_cast<int>(at.number % of.tiles());
+    const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
+    if (threadIdx.x == 0) of.noted[block] = all = 0;
+    if (!is_there) return;  // nobody reads it
+    float v[Eights<kSplitThreads>::kValues];
+    load<kSplitThreads>(v, of, at);
+    const int sparse = pack_as<kSplitThreads, false>(tile, of, at, v);
+    if (__syncthreads_or(sparse != 0)) {
+        if (sparse != 0) atomicAdd(&all, sparse);
+        __syncthreads();
+        if (threadIdx.x == 0) of.noted[block] = all;
+    }
+    store<kSplitThreads>(tile, of, block);
+}
+
+// By all blocks of the kernel behind a's: zeros for the one behind it, and what was noted of a.
+template <int THREADS>
+__device__ __forceinline__ void take_over(const Operands& both) {
+    const int64_t thread = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x, step = static_cast<int64_t>(gridDim.x) * THREADS;
+    for (int64_t i = thread; i < both.zeros; i += step) both.zeroed[i] = 0;
+    for (int64_t i = thread; i < both.a.blocks(); i += step) {
+        const int sparse = __ldcg(both.a.noted + i);
+        if (sparse != 0) atomicAdd(both.b.sparse, sparse);
+    }
+}
+
+// The same of b.
+template <bool DRAWN>
+__global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_constant__ Operands both) {
+    await_earlier();
+    take_over<kSplitThreads>(both);
+    __shared__ Packed tile;
+    const Operand& of = both.b;
+    const int64_t block = blockIdx.x;
+    const Portion at(of, block);
+    const int number = static_cast<int>(at.number % of.tiles());
+    const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
+    if (!is_there && at.stage > 0) return;  // nobody reads it
+    if (threadIdx.x < kTile) {
+        const int64_t row = at.number * kTile + threadIdx.x;
+        int largest = 0;
+        for (int64_t i = 0; i < of.pieces; ++i) largest = max(largest, of.largest[i * of.all_rows() + row]);
+        tile.exponents[threadIdx.x] = exponent_for(largest);
+        if (at.stage == 0) of.exponents[row] = tile.exponents[threadIdx.x];
+    }
+    __syncthreads();
+    float v[Eights<kSplitThreads>::kValues];
+    load<kSplitThreads>(v, of, at);
+    note_sparse(of, pack_as<kSplitThreads, DRAWN>(tile, of, at, v));
+    __syncthreads();
+    store<kSplitThreads>(tile, of, block);
+}
+
+// The first `looks` blocks look at b, the others split a: neither waits for the other.
+__global__ void __launch_bounds__(kSplitThreads, 3) matmul_begin(const __grid_constant__ Operands both, int64_t looks) {
+    await_earlier();
+    if (blockIdx.x == 0 && threadIdx.x == 0) *both.b.sparse = 0;
+    if (blockIdx.x < looks) {
+        look(both.b, blockIdx.x);
+    } else {
+        split_a(both.a, blockIdx.x - looks);
+    }
+}
+
+inline cudaError_t begin(const Operands& both, int64_t looks, cudaStream_t stream) {
+    const int64_t blocks = looks + both.a.blocks();
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
-    return launched(matmul_split, static_cast<unsigned>(blocks), kSplitThreads, stream, both);
+    return launched(matmul_begin, static_cast<unsigned>(blocks), kSplitThreads, stream, both, looks);
 }
 
 // Both operands are of one depth; there may be no a. b is read twice.
 inline cudaError_t split(const Operands& both, cudaStream_t stream) {
-    if (both.b.look_blocks() > kMostBlocks) return cudaErrorInvalidValue;
-    const cudaError_t error = launched(matmul_look, static_cast<unsigned>(both.b.look_blocks()), kSplitThreads, stream, both.b);
-    return error == cudaSuccess ? split_alone(both, both.a.blocks() + both.b.blocks(), stream) : error;
+    if (both.b.blocks() > kMostBlocks) return cudaErrorInvalidValue;
+    const cudaError_t error = begin(both, both.b.look_blocks(), stream);
+    const auto kernel = both.b.drawn ? matmul_split_b<true> : matmul_split_b<false>;
+    return error == cudaSuccess ? launched(kernel, static_cast<unsigned>(both.b.blocks()), kSplitThreads, stream, both) : error;
 }
 
 }  // namespace kernelwright::matmul

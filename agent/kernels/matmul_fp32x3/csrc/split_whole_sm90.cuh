@@ -72,6 +72,7 @@ __device__ __forceinline__ void store_row(const Operand& of, const OfWarp& at, c
     const int lane = threadIdx.x % 32;
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
+        int large = 0;
         #pragma unroll
         for (int i = 0; i < kHalf / 8; ++i) {
             linear::Halves hi, lo;
@@ -80,8 +81,8 @@ __device__ __forceinline__ void store_row(const Operand& of, const OfWarp& at, c
             unsigned char* to = staged + lane * 64 + (i ^ lane / 2 % 4) * 16;  // pieces change places: a column meets all banks
             *reinterpret_cast<linear::Halves*>(to) = hi;
             *reinterpret_cast<linear::Halves*>(to + kStagedBytes / 2) = lo;
+            large += count_large(hi, true);
         }
-        const int large = count_large<kHalf>(v + half * kHalf, exponent, true);
         note_sparse(of, is_sparse(of, at.first_row + lane, at.depth + half * kHalf, large) ? 1 : 0);
         __syncwarp();
         #pragma unroll
@@ -109,7 +110,7 @@ __device__ __forceinline__ void store_eights(const Operand& of, const OfWarp& at
         unsigned char* to = tile + matrix::swizzled(row + of_group, lane % 8);
         *reinterpret_cast<linear::Halves*>(to) = hi;
         *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
-        int large = count_large<8>(v + i, exponents[of_group], true);
+        int large = count_large(hi, true);
         large += __shfl_xor_sync(0xffffffffu, large, 1);
         large += __shfl_xor_sync(0xffffffffu, large, 2);
         note_sparse(of, lane % 4 == 0 && is_sparse(of, at.first_row + of_group, at.depth + lane % 8 / 4 * kHalf, large) ? 1 : 0);
@@ -117,12 +118,12 @@ __device__ __forceinline__ void store_eights(const Operand& of, const OfWarp& at
 }
 
 template <bool DRAWN>
-__global__ void __launch_bounds__(kWholeThreads, 1) matmul_split_whole(const __grid_constant__ Operand of, int* zeroed, int64_t zeros) {
+__global__ void __launch_bounds__(kWholeThreads, 1) matmul_split_whole(const __grid_constant__ Operands both) {
     extern __shared__ __align__(16) unsigned char staged[];
     __shared__ int largest[kWholeWarps][kPieceRows], exponents[kWholeWarps][kPieceRows];
+    const Operand& of = both.b;
     await_earlier();
-    const int64_t thread = static_cast<int64_t>(blockIdx.x) * kWholeThreads + threadIdx.x;
-    for (int64_t i = thread; i < zeros; i += static_cast<int64_t>(gridDim.x) * kWholeThreads) zeroed[i] = 0;
+    take_over<kWholeThreads>(both);
     const OfWarp at(of);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float v[kOfLane];
@@ -166,11 +167,13 @@ cudaError_t launch_split_whole(const Operands& both, cudaStream_t stream) {
     if (error != cudaSuccess) return error;
     const int64_t blocks = ceil_div(both.b.all_rows() / kPieceRows, kWholeWarps / both.b.stages);
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
-    return launched_with(kernel, static_cast<unsigned>(blocks), kWholeThreads, kWholeBytes, stream, both.b, both.zeroed, both.zeros);
+    return launched_with(kernel, static_cast<unsigned>(blocks), kWholeThreads, kWholeBytes, stream, both);
 }
 
-// b, with zeros for the kernel behind.
+// Both, with b read once.
 inline cudaError_t split_whole(const Operands& both, cudaStream_t stream) {
+    const cudaError_t error = begin(both, 0, stream);
+    if (error != cudaSuccess) return error;
     return both.b.drawn ? launch_split_whole<true>(both, stream) : launch_split_whole<false>(both, stream);
 }
 

@@ -3,46 +3,105 @@
 
 #include <algorithm>
 
+#include "../../csrc/divisor.cuh"
 #include "sizes.cuh"
 
 namespace kernelwright::matmul_half {
 
 constexpr int kRowThreads = 256;
-constexpr int kRowsAtOnce = 4;  // words of a thread
+constexpr int kRowWords = 4;   // of a thread
+constexpr int kWordElements = 8;  // of 16 bytes
 
-// A block for each row in turn, a thread for each word of it. What lies before the first whole word or behind the last is an
-// element of its own.
-__global__ void __launch_bounds__(kRowThreads) copy_rows_kernel(const __grid_constant__ Rows args) {
-    const auto* values = static_cast<const uint16_t*>(args.from);
-    for (int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
-        const uint16_t* from = values + row * args.from_length;
-        uint16_t* to = static_cast<uint16_t*>(args.to) + row * args.length;
-        const int64_t there = row < args.from_rows ? min(args.from_length, args.length) : 0;
-        const auto element = [&](int64_t i) { return i < there ? __ldg(from + i) : uint16_t{0}; };
-        const int64_t first = reinterpret_cast<uintptr_t>(to) / 2 % 2;  // of the first whole word
-        const int64_t words = (args.length - first) / 2, last = first + 2 * words;
-        auto* whole = reinterpret_cast<uint32_t*>(to + first);
-        for (int64_t begin = threadIdx.x; begin < words; begin += kRowThreads * kRowsAtOnce) {
-            uint32_t v[kRowsAtOnce];
-            #pragma unroll
-            for (int i = 0; i < kRowsAtOnce; ++i) {
-                const int64_t at = first + 2 * (begin + i * kRowThreads);
-                v[i] = static_cast<uint32_t>(element(at + 1)) << 16 | element(at);
-            }
-            #pragma unroll
-            for (int i = 0; i < kRowsAtOnce; ++i) {
-                if (begin + i * kRowThreads < words) whole[begin + i * kRowThreads] = v[i];
-            }
+// 16 bytes that begin at any element of `low` and `high`, which follow each other.
+__device__ __forceinline__ uint4 word_from(const uint4& low, const uint4& high, int element) {
+    uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    #pragma unroll
+    for (int i = 0; i < 6; ++i) w[i] = element & 4 ? w[i + 2] : w[i];
+    #pragma unroll
+    for (int i = 0; i < 5; ++i) w[i] = element & 2 ? w[i + 1] : w[i];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = element & 1 ? __funnelshift_r(w[i], w[i + 1], 16) : w[i];
+    return {w[0], w[1], w[2], w[3]};
+}
+
+// The first `count` elements of a word, and zeros.
+__device__ __forceinline__ uint4 shortened(uint4 word, int count) {
+    uint32_t w[4] = {word.x, word.y, word.z, word.w};
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] &= count >= 2 * i + 2 ? 0xffffffffu : count == 2 * i + 1 ? 0xffffu : 0u;
+    return {w[0], w[1], w[2], w[3]};
+}
+
+// Elements before the first whole word.
+inline unsigned skew_of(const void* values) {
+    return unsigned(reinterpret_cast<uintptr_t>(values) / sizeof(uint16_t) % kWordElements);
+}
+
+// A thread for words of `to`, whose elements follow each other from one row to the next. What lies in one row is made of the two
+// words of `from` that it lies in; what lies in two, or at an end, of elements. Both are counted from the word that they begin in.
+template <typename Index>
+__global__ void __launch_bounds__(kRowThreads) copy_rows_kernel(
+    const __grid_constant__ Rows args, Divisor<Index> length, unsigned skew, unsigned from_skew) {
+    const Index from_length = Index(args.from_length), from_rows = Index(args.from_rows);
+    const Index end = Index(args.rows) * length.by + skew, from_end = from_rows * from_length + from_skew;
+    const auto* from = static_cast<const uint16_t*>(args.from) - from_skew;
+    auto* to = static_cast<uint16_t*>(args.to) - skew;
+    const auto* words = reinterpret_cast<const uint4*>(from);
+    const Index first = (Index(blockIdx.x) * (kRowThreads * kRowWords) + threadIdx.x) * kWordElements;
+    uint4 low[kRowWords], high[kRowWords];
+    int begins[kRowWords];  // at which element of `low`
+    int taken[kRowWords];   // elements of a word that are there; -1: it is made one by one
+    #pragma unroll
+    for (int u = 0; u < kRowWords; ++u) {
+        const Index place = first + Index(u * kRowThreads * kWordElements);
+        taken[u] = -1;
+        if (place < skew || place + kWordElements > end) continue;
+        const Index row = length.of(place - skew), column = place - skew - row * length.by;
+        if (column + kWordElements > length.by) continue;
+        const bool is_there = row < from_rows && column < from_length;
+        const Index at = row * from_length + column + from_skew, word = at / kWordElements;
+        if (is_there && (word * kWordElements < from_skew || (word + 2) * kWordElements > from_end)) continue;
+        taken[u] = is_there ? int(min(from_length - column, Index(kWordElements))) : 0;
+        begins[u] = int(at % kWordElements);
+        if (is_there) low[u] = __ldg(words + word);
+        if (is_there && begins[u] > 0) high[u] = __ldg(words + word + 1);
+    }
+    #pragma unroll
+    for (int u = 0; u < kRowWords; ++u) {
+        const Index place = first + Index(u * kRowThreads * kWordElements);
+        if (taken[u] >= 0) {
+            const uint4 word = word_from(low[u], high[u], begins[u]);
+            *reinterpret_cast<uint4*>(to + place) = taken[u] < kWordElements ? shortened(word, taken[u]) : word;
+            continue;
         }
-        if (threadIdx.x == 0 && first > 0) to[0] = element(0);
-        if (threadIdx.x == 0 && last < args.length) to[last] = element(last);
+        uint16_t made[kWordElements];
+        #pragma unroll
+        for (int k = 0; k < kWordElements; ++k) {
+            if (place + k < skew || place + k >= end) continue;
+            const Index row = length.of(place + k - skew), column = place + k - skew - row * length.by;
+            const bool is_there = row < from_rows && column < from_length;
+            made[k] = is_there ? __ldg(from + from_skew + row * from_length + column) : uint16_t{0};
+        }
+        #pragma unroll
+        for (int k = 0; k < kWordElements; ++k) {
+            if (place + k >= skew && place + k < end) to[place + k] = made[k];
+        }
     }
 }
 
 inline cudaError_t copy_rows(const Rows& args) {
-    constexpr int64_t kBlocks = 1 << 16;
-    copy_rows_kernel<<<static_cast<unsigned>(std::min(args.rows, kBlocks)), kRowThreads, 0, args.stream>>>(args);
-    return cudaGetLastError();
+    constexpr int64_t kEach = int64_t{kRowThreads} * kRowWords * kWordElements;
+    const unsigned skew = skew_of(args.to), from_skew = skew_of(args.from);
+    const int64_t count = args.rows * args.length, blocks = (count + skew + kEach - 1) / kEach;
+    if (blocks > kMaxGrid) return cudaErrorInvalidValue;
+    const auto with = [&](auto length) {
+        copy_rows_kernel<<<unsigned(blocks), kRowThreads, 0, args.stream>>>(args, length, skew, from_skew);
+        return cudaGetLastError();
+    };
+    if (is_narrow(std::max(count, args.from_rows * args.from_length) + 2 * kEach)) {
+        return with(Divisor<unsigned>(args.length));
+    }
+    return with(Divisor<int64_t>(args.length));
 }
 
 }  // namespace kernelwright::matmul_half

@@ -28,6 +28,7 @@ struct Forward {
 };
 
 constexpr int kThreads = 128;
+constexpr int64_t kFewPacks = 1 << 15;  // of 16-bit elements: up to so many, threads with half of each take less time
 
 // What a thread takes: two packs whose elements are pairs, or one of pairs side by side. Two where a pack is one element.
 template <bool kApart, int V>
@@ -140,7 +141,12 @@ cudaError_t launch_in(const Forward& args) {
     const int64_t steps = args.by_first | args.by_second | args.by_position | args.by_inner;
     const bool whole = 2 * args.half % kTaken == 0 && args.size % kTaken == 0 && steps % V == 0;
     const bool starts = aligned(args.x) && aligned(args.table) && aligned(args.sin) && aligned(args.y);
-    if (whole && starts && is_narrow(reach(args) / V)) return launch<kApart, kTables, T, P, V, unsigned>(args);
+    if (whole && starts && is_narrow(reach(args) / V)) {
+        if constexpr (kApart && kTables && sizeof(T) < sizeof(float)) {
+            if (args.rows * args.size / V <= kFewPacks) return launch<kApart, kTables, T, P, V / 2, unsigned>(args);
+        }
+        return launch<kApart, kTables, T, P, V, unsigned>(args);
+    }
     if (is_narrow(reach(args))) return launch<kApart, kTables, T, P, 1, unsigned>(args);
     return launch<kApart, kTables, T, P, 1, int64_t>(args);
 }

@@ -55,6 +55,7 @@ __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
 template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int64_t length) {
+    Team::template meet<float>();
     await_earlier();
     __shared__ float of_warp[kMaxWarps];
     const int64_t index = Team::row_from_last();
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     }
     const int64_t rest = thread + int64_t{P} * step;
     for (int64_t at = rest; kRest && at < row.packs; at += step) sum += product(of_dy[at], of_y[at]);
-    sum = Team::summed(sum, of_warp);
+    sum = Team::merged(sum, of_warp);
     keep_stored(dy_tile);
     keep_stored(y_tile);
     #pragma unroll
@@ -96,7 +97,6 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     }
     if (end >= 0) dx[end] = gradient(dy_end, y_end, sum).v[0];
     for (int64_t at = rest; kRest && at < row.packs; at += step) of_dx[at] = gradient(of_dy[at], of_y[at], sum);
-    Team::part();
 }
 
 // The first N elements of a thread's share of a column stay in registers.
@@ -139,38 +139,30 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
 
 // A thread has V neighbouring columns of each in its registers.
 template <int N, typename T, int V>
-__global__ void __launch_bounds__(kWholeColumnThreads) backward_short_columns(
-    const T* dy, const T* y, T* __restrict__ dx, int length, int64_t inner, int64_t count) {
+__global__ void __launch_bounds__(kWholeColumnThreads) backward_whole_columns(
+    const T* dy, const T* y, T* __restrict__ dx, WholeColumns columns) {
     await_earlier();
-    const WholeColumns here(length, inner, block_from_last());
-    if (here.number >= count) return;
-    const auto* of_dy = reinterpret_cast<const Pack<T, V>*>(dy) + here.first;
-    const auto* of_y = reinterpret_cast<const Pack<T, V>*>(y) + here.first;
-    auto* of_dx = reinterpret_cast<Pack<T, V>*>(dx) + here.first;
-    Pack<T, V> dy_tile[N], y_tile[N];
-    #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        if (i < length) {
-            dy_tile[i] = of_dy[i * inner];
-            y_tile[i] = of_y[i * inner];
-        }
-    }
+    const WholeColumn<T, V> here(columns, block_from_last());
+    if (!here.is_there) return;
+    Words<T, V> of_dy[N], of_y[N];
+    here.load(dy, 0, columns.length, T{}, of_dy);
+    here.load(y, 0, columns.length, T{}, of_y);
     float sum[V] = {};
     #pragma unroll
     for (int i = 0; i < N; ++i) {
-        if (i >= length) continue;
         #pragma unroll
-        for (int k = 0; k < V; ++k) sum[k] += to_float(dy_tile[i].v[k]) * to_float(y_tile[i].v[k]);
+        for (int k = 0; k < V; ++k) sum[k] += to_float(of_dy[i].at(k)) * to_float(of_y[i].at(k));
     }
+    keep_stored(of_dy);
+    keep_stored(of_y);
     #pragma unroll
     for (int i = 0; i < N; ++i) {
-        if (i >= length) continue;
         Pack<T, V> pack;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            pack.v[k] = from_float<T>((to_float(dy_tile[i].v[k]) - sum[k]) * to_float(y_tile[i].v[k]));
+            pack.v[k] = from_float<T>((to_float(of_dy[i].at(k)) - sum[k]) * to_float(of_y[i].at(k)));
         }
-        of_dx[i * inner] = pack;
+        if (i < columns.length) *here.template in_line<Pack<T, V>>(dx, i) = pack;
     }
 }
 
@@ -180,18 +172,24 @@ cudaError_t launch_backward_long_rows(const Backward& args) {
     const auto* dy = static_cast<const T*>(args.dy);
     const auto* y = static_cast<const T*>(args.y);
     auto* dx = static_cast<T*>(args.dx);
-    const int64_t blocks = V == 1 ? 1 : cluster_for(args.outer, args.length / V, kMost, kMaxCluster, args.device);
-    const int64_t packs = packs_of_block(args.length / V, blocks);
-    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : kMost;
-    const dim3 block = rows_block(block_for(packs, blocks > 1 && packs <= kBlockPacks ? 1 : each));
-    const auto start = [&](auto kernel) {
+    const auto start = [&](auto kernel, dim3 block, int64_t blocks = 1) {
         return start_teams(kernel, blocks, args.outer, block, args.stream, dy, y, dx, args.outer, args.length);
     };
+    const int64_t packs = args.length / V;
+    const Spread few(args.outer, packs, kMost, args.device);
     if constexpr (V > 1) {
-        if (each == 1) return start(backward_rows<kWhole, Block, false, 1, T, V>);
-        if (packs <= kMost * kBlockPacks) return start(backward_rows<false, Team, false, kMost, T, V>);
+        if (few.holds_row) return start(backward_rows<false, Team, false, kMost, T, V>, few.threads, few.blocks);
+        const int64_t blocks = cluster_for(args.outer, packs, kMost, kMaxCluster, args.device);
+        const int64_t here = packs_of_block(packs, blocks);
+        const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : kMost;
+        const dim3 block = rows_block(block_for(here, each));
+        if (each == 1) return start(backward_rows<kWhole, Block, false, 1, T, V>, block);
+        if (each == 2) return start(backward_rows<false, Block, false, 2, T, V>, block);
+        if (here <= kMost * kBlockPacks) return start(backward_rows<false, Team, false, kMost, T, V>, block, blocks);
     }
-    return start(backward_rows<V == 1, Block, true, kMost / 2, T, V>);
+    const bool are_few = few.blocks > 1 && V > 1;
+    const dim3 block = are_few ? dim3(few.threads) : rows_block(block_for(packs, kMost));
+    return start(backward_rows<V == 1, Team, true, kMost / 2, T, V>, block, are_few ? few.blocks : 1);
 }
 
 template <bool kWhole, typename T, int V>
@@ -207,31 +205,31 @@ cudaError_t launch_backward_rows(const Backward& args) {
         [&] { return launch_backward_long_rows<kWhole, T, V>(args); });
 }
 
+template <typename T>
+cudaError_t launch_backward_columns(const Backward& args) {
+    const auto* dy = static_cast<const T*>(args.dy);
+    const auto* y = static_cast<const T*>(args.y);
+    auto* dx = static_cast<T*>(args.dx);
+    return by_whole_columns<T>(
+        args, aligned(dy) && aligned(y) && aligned(dx),
+        [&](auto most, auto beside, const WholeColumns& columns) {
+            return launched(
+                backward_whole_columns<most, T, beside>, columns.blocks(kWholeColumnThreads), kWholeColumnThreads, args.stream, dy, y, dx,
+                columns);
+        },
+        [&] {
+            return launched(
+                backward_columns<kBackwardColumn, T>, unsigned(column_blocks(args.outer, args.inner)),
+                column_block(args.length), args.stream, dy, y, dx, args.length, args.inner);
+        });
+}
+
 inline cudaError_t backward(const Backward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        constexpr int kMany = kBeside<T>;
-        const bool are_aligned = aligned(args.dy) && aligned(args.y) && aligned(args.dx);
-        if (are_short_columns(args)) {
-            const auto start = [&](auto kernel, int beside) {
-                const int64_t inner = args.inner / beside, count = args.outer * inner;
-                return launched(
-                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.dy),
-                    static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length, inner, count);
-            };
-            if (args.inner % kMany != 0 || !are_aligned) return start(backward_short_columns<kShortColumn, T, 1>, 1);
-            if (args.length <= kShortColumn / 4) return start(backward_short_columns<kShortColumn / 4, T, kMany>, kMany);
-            return start(backward_short_columns<kShortColumn, T, kMany>, kMany);
-        }
-        if (args.inner > 1) {
-            const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
-            return launched(
-                backward_columns<kBackwardColumn, T>, grid, column_block(args.length), args.stream,
-                static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length,
-                args.inner);
-        }
-        if (!are_aligned) return launch_backward_rows<true, T, 1>(args);
+        if (args.inner > 1) return launch_backward_columns<T>(args);
+        if (!aligned(args.dy) || !aligned(args.y) || !aligned(args.dx)) return launch_backward_rows<true, T, 1>(args);
         if (args.length % kVector<T> == 0) return launch_backward_rows<true, T, kVector<T>>(args);
         return launch_backward_rows<false, T, kVector<T>>(args);
     });

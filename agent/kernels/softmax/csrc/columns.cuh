@@ -43,23 +43,18 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
 
 // A thread has V neighbouring columns of up to N elements in its registers.
 template <int N, typename T, int V>
-__global__ void __launch_bounds__(kWholeColumnThreads) short_columns(
-    const T* x, T* __restrict__ y, int length, int64_t inner, int64_t count) {
+__global__ void __launch_bounds__(kWholeColumnThreads) whole_columns(
+    const T* x, T* __restrict__ y, WholeColumns columns) {
     await_earlier();
-    const WholeColumns here(length, inner);
-    if (here.number >= count) return;
-    const auto* from = reinterpret_cast<const Pack<T, V>*>(x) + here.first;
-    auto* to = reinterpret_cast<Pack<T, V>*>(y) + here.first;
-    Pack<T, V> packs[N];
-    #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        if (i < length) packs[i] = from[i * inner];
-    }
+    const WholeColumn<T, V> here(columns, blockIdx.x);
+    if (!here.is_there) return;
+    Words<T, V> words[N];
+    here.load(x, 0, columns.length, from_float<T>(-INFINITY), words);
     float tile[V][N], factor[V];
     #pragma unroll
     for (int i = 0; i < N; ++i) {
         #pragma unroll
-        for (int k = 0; k < V; ++k) tile[k][i] = i < length ? to_float(packs[i].v[k]) : -INFINITY;
+        for (int k = 0; k < V; ++k) tile[k][i] = to_float(words[i].at(k));
     }
     #pragma unroll
     for (int k = 0; k < V; ++k) {
@@ -71,7 +66,7 @@ __global__ void __launch_bounds__(kWholeColumnThreads) short_columns(
         Pack<T, V> pack;
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(tile[k][i] * factor[k]);
-        if (i < length) to[i * inner] = pack;
+        if (i < columns.length) *here.template in_line<Pack<T, V>>(y, i) = pack;
     }
 }
 

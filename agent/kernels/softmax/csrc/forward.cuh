@@ -37,6 +37,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
 template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
+    Team::template meet<Partition>();
     await_earlier();
     constexpr int N = P * V;
     __shared__ Partition of_warp[kMaxWarps];
@@ -61,11 +62,10 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
         for (int i = 0; i < N; ++i) tile[i] = i / V * step < left ? tile[i] : -INFINITY;
     }
     const float max = tile_max(tile);
-    const Partition all = Team::merged({max, take_exponentials<T>(tile, level_of(max))}, of_warp);
+    const Partition all = Team::merged(Partition{max, take_exponentials<T>(tile, level_of(max))}, of_warp);
     const float factor = expf(max - level_of(all.max)) * inverse(all);
     store_tile(tile, factor, reinterpret_cast<Pack<T, V>*>(y + row.first) + thread, left, step);
     if (end >= 0) y[end] = from_float<T>(tile[N] * factor);
-    Team::part();
 }
 
 template <bool kWhole, typename T, int V>
@@ -99,17 +99,17 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kHeld / V;
-    const bool are_shared = lack_blocks(args.outer, args.length / V) && has_clusters(args.device);
-    const int64_t blocks = are_shared && args.length / V <= kMaxCluster * kMost * kBlockPacks ? kMaxCluster : 1;
-    const int64_t packs = packs_of_block(args.length / V, blocks);
-    const auto start = [&](auto kernel, unsigned threads) {
+    const int64_t packs = args.length / V;
+    const auto start = [&](auto kernel, unsigned threads, int64_t blocks = 1) {
         return start_teams(
             kernel, blocks, args.outer, threads, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
             args.outer, args.length);
     };
-    const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : packs <= 2 * kBlockPacks ? 2 : kMost;
+    const Spread few(args.outer, packs, kMost, args.device);
+    if (few.holds_row) return start(resident_rows<false, Team, kMost, T, V>, few.threads, few.blocks);
+    const int64_t each = packs_at_once(args.outer, packs, kMost);
     if (each == 1) return start(resident_rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
-    if (each == 2) return start(resident_rows<kWhole, Team, 2, T, V>, block_for(packs, 2));
+    if (each == 2) return start(resident_rows<kWhole, Block, 2, T, V>, block_for(packs, 2));
     if (packs <= kMost * kBlockPacks) return start(resident_rows<false, Team, kMost, T, V>, block_for(packs, kMost));
 #ifndef KW_PORTABLE_ONLY
     const Kept kept(packs);
@@ -141,35 +141,32 @@ cudaError_t launch_elements(const Forward& args) {
         static_cast<T*>(args.y), args.outer, args.length);
 }
 
-inline cudaError_t forward(const Forward& args) {
-    if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
-    return with_dtype(args.dtype, [&](auto element) {
-        using T = decltype(element);
-        constexpr int kMany = kBeside<T>;
-        if (are_short_columns(args)) {
-            const auto start = [&](auto kernel, int beside) {
-                const int64_t inner = args.inner / beside, count = args.outer * inner;
-                return launched(
-                    kernel, whole_column_blocks(count), kWholeColumnThreads, args.stream, static_cast<const T*>(args.x),
-                    static_cast<T*>(args.y), args.length, inner, count);
-            };
-            const bool fit = args.inner % kMany == 0 && aligned(args.x) && aligned(args.y);
-            if (!fit) return start(short_columns<kShortColumn, T, 1>, 1);
-            if (args.length <= kShortColumn / 4) return start(short_columns<kShortColumn / 4, T, kMany>, kMany);
-            return start(short_columns<kShortColumn, T, kMany>, kMany);
-        }
-        if (args.inner > 1) {
+template <typename T>
+cudaError_t launch_columns(const Forward& args) {
+    const auto* x = static_cast<const T*>(args.x);
+    auto* y = static_cast<T*>(args.y);
+    return by_whole_columns<T>(
+        args, aligned(x) && aligned(y),
+        [&](auto most, auto beside, const WholeColumns& columns) {
+            return launched(
+                whole_columns<most, T, beside>, columns.blocks(kWholeColumnThreads), kWholeColumnThreads, args.stream, x, y, columns);
+        },
+        [&] {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
-            const dim3 block = column_block(args.length);
             const auto start = [&](auto kernel) {
-                return launched(
-                    kernel, grid, block, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
-                    args.length, args.inner);
+                return launched(kernel, grid, column_block(args.length), args.stream, x, y, args.length, args.inner);
             };
             if (args.length <= kColumnWarps * kHeldColumn / 2) return start(held_columns<kHeldColumn / 2, T>);
             if (args.length <= kColumnWarps * kHeldColumn) return start(held_columns<kHeldColumn, T>);
             return start(columns<T>);
-        }
+        });
+}
+
+inline cudaError_t forward(const Forward& args) {
+    if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (args.inner > 1) return launch_columns<T>(args);
         if (!aligned(args.x) || !aligned(args.y)) return launch_elements<T>(args);
         if (args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
         return launch_rows<false, T, kVector<T>>(args);

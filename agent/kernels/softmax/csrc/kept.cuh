@@ -13,6 +13,7 @@ constexpr int kKeptParts = 4;  // of a row, that are looked at while the next ar
 template <typename T, int V>
 __global__ void __launch_bounds__(kKeptThreads) kept_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
+    Team::template meet<Partition>();
     await_earlier();
     extern __shared__ __align__(kVectorBytes) unsigned char kept[];
     __shared__ Partition of_warp[kMaxWarps];
@@ -56,7 +57,6 @@ __global__ void __launch_bounds__(kKeptThreads) kept_rows(
         to[int64_t{u} * step] = pack;
     }
     if (end >= 0) y[end] = from_float<T>(exp_for<T>(last - level) * factor);
-    Team::part();
 }
 
 #ifndef KW_PORTABLE_ONLY

@@ -1,0 +1,82 @@
+// Columns of [outer, length, inner] that a thread takes whole: V neighbouring ones, a pack of each line.
+#pragma once
+
+#include <type_traits>
+
+#include "block.cuh"
+#include "divisor.cuh"
+#include "launched.cuh"
+#include "stored.cuh"
+
+namespace kernelwright {
+
+// Neighbouring columns that a thread takes: 4 bytes of each line, or loads are too small.
+template <typename T>
+constexpr int kBeside = int(sizeof(float) / sizeof(T));
+
+// What a kernel is given: how many columns there are, and how many lie side by side, both in packs.
+struct WholeColumns {
+    Divisor<unsigned> inner;
+    unsigned count;
+    int length;
+
+    WholeColumns(int64_t outer, int64_t length, int64_t inner)
+        : inner(inner), count(unsigned(outer * inner)), length(int(length)) {}
+
+    unsigned blocks(unsigned threads) const { return (count + threads - 1) / threads; }
+};
+
+// Whether a thread's place and the bytes from one line to the next fit 32 bits, as below.
+inline bool are_narrow_columns(int64_t outer, int64_t inner) {
+    return is_narrow(outer * inner + kWarp * kMaxWarps) && is_narrow(inner * int64_t{sizeof(float)});
+}
+
+// Where a thread finds its columns.
+template <typename T, int V>
+struct WholeColumn {
+    unsigned number;
+    bool is_there;
+    int64_t first;   // pack, of the tensor
+    unsigned apart;  // bytes from one line to the next: an address is one multiplication with it
+
+    __device__ __forceinline__ WholeColumn(const WholeColumns& columns, unsigned block) {
+        number = block * blockDim.x + threadIdx.x;
+        is_there = number < columns.count;
+        const unsigned outer = columns.inner.of(number), inner = columns.inner.by;
+        first = int64_t{outer} * (columns.length - 1) * inner + number;
+        apart = inner * unsigned(sizeof(T) * V);
+    }
+
+    // The pack of x, or of a constant one, in a line of the columns.
+    template <typename Pack, typename Element>
+    __device__ __forceinline__ Pack* in_line(Element* x, int line) const {
+        using Byte = std::conditional_t<std::is_const_v<Element>, const char, char>;
+        auto* top = reinterpret_cast<Byte*>(reinterpret_cast<Pack*>(x) + first);
+        return reinterpret_cast<Pack*>(top + uint64_t{apart} * unsigned(line));
+    }
+
+    // N lines of x from `line` on, `outside` behind the last of them; all are asked for before any is looked at.
+    template <int N>
+    __device__ __forceinline__ void load(const T* x, int line, int length, T outside, Words<T, V> (&words)[N]) const {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) {
+            words[i] = Words<T, V>(outside);
+            if (line + i < length) words[i] = *in_line<const Words<T, V>>(x, line + i);
+        }
+        keep_stored(words);
+    }
+};
+
+// start(V, columns) with as many columns beside each other in a thread as can be loaded together.
+template <typename T, typename Start>
+cudaError_t by_beside(int64_t outer, int64_t length, int64_t inner, bool are_aligned, Start start) {
+    constexpr int kMany = kBeside<T>;
+    if constexpr (kMany > 1) {
+        if (!are_aligned || inner % kMany != 0) {
+            return start(std::integral_constant<int, 1>{}, WholeColumns(outer, length, inner));
+        }
+    }
+    return start(std::integral_constant<int, kMany>{}, WholeColumns(outer, length, inner / kMany));
+}
+
+}  // namespace kernelwright

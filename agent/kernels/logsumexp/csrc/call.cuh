@@ -1,0 +1,35 @@
+// What the calls of logsumexp are, forward and backward: log(sum(exp(x))) of [outer, length, inner] over length.
+#pragma once
+
+#include "../../csrc/partition.cuh"
+
+namespace kernelwright::logsumexp {
+
+struct Forward {
+    const void* x;
+    void* y;      // [outer, inner]
+    float* exact;  // [outer, inner]: y before it is rounded to dtype; null where it is not wanted
+    int64_t outer, length, inner;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+// dx = dy * exp(x - exact)
+struct Backward {
+    const void* dy;  // [outer, inner]
+    const void* x;
+    const float* exact;
+    void* dx;
+    int64_t outer, length, inner;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+// Like torch, an infinite maximum is the result: the difference to it would be NaN.
+__device__ __forceinline__ float result_of(Partition all) {
+    return isinf(all.max) && !isnan(all.sum) ? all.max : all.max + logf(all.sum);
+}
+
+}  // namespace kernelwright::logsumexp

@@ -1,0 +1,107 @@
+// Float arithmetic on a tile of 128 x 128 by 256 threads, of operands of any layout: the portable path's, and that of tiles which
+// are computed anew.
+#pragma once
+
+#include "../../linear_fp32x3/csrc/plain_tile.cuh"
+#include "sizes.cuh"
+
+namespace kernelwright::matmul {
+
+using linear::kPlainThreads;
+using linear::kSide;
+using linear::kSlice;
+using linear::Slice;
+
+// One operand of one matrix, by its rows (m of a, n of b) and its depth.
+struct Plain {
+    const float* values;
+    int64_t rows, depth;
+    int64_t row_step, depth_step;
+    int64_t part;  // Part, of rows and depths
+
+    // The depths that a tile has, [begin_in, end_in), beginning with a slice.
+    __device__ __forceinline__ int64_t begin_in(int64_t first_row) const { return begin_of(*this, first_row); }
+    __device__ __forceinline__ int64_t end_in(int64_t first_row) const { return end_of(*this, first_row + kSide - 1); }
+};
+
+// Where a thread's four values of a slice are: neighbours in rows where those are neighbours in memory, else in depth.
+struct Quarter {
+    int row, depth;
+    int of_row, of_depth;  // steps to the next
+};
+
+__device__ __forceinline__ Quarter quarter_of(const Plain& of) {
+    const int thread = threadIdx.x;
+    if (of.row_step == 1 && of.depth_step != 1) return {thread % 32 * 4, thread / 32, 1, 0};
+    return {thread / 2, thread % 2 * 4, 0, 1};
+}
+
+__device__ __forceinline__ void load_four(float (&four)[4], const Plain& of, int64_t row, int64_t depth, const Quarter& at) {
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int64_t r = row + at.row + at.of_row * i, d = depth + at.depth + at.of_depth * i;
+        const bool is_one = r < of.rows && d < of.depth && is_there(of.part, r, d);
+        four[i] = is_one ? of.values[r * of.row_step + d * of.depth_step] : 0.0f;
+    }
+}
+
+__device__ __forceinline__ void put_four(Slice& slice, const float (&four)[4], const Quarter& at) {
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) slice.v[at.depth + at.of_depth * i][at.row + at.of_row * i] = four[i];
+}
+
+struct Slices {
+    __align__(16) Slice of_a[2];
+    __align__(16) Slice of_b[2];
+};
+
+// Where a thread's sums belong in a tile: 8 x 8, four neighbours and four half a tile further.
+struct Corner {
+    int row, column;
+
+    __device__ __forceinline__ Corner() : row(int(threadIdx.x) / 16 * 4), column(int(threadIdx.x) % 16 * 4) {}
+    __device__ __forceinline__ static int step(int i) { return i % 4 + i / 4 * (kSide / 2); }
+};
+
+// Adds a tile's products of depths [begin, end), whole slices or to the operands' end, by 256 threads that meet by `meet`.
+template <class Meet>
+__device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slices, const Plain& a, const Plain& b, int64_t first_row,
+                                               int64_t first_column, int64_t begin, int64_t end, const Meet& meet) {
+    const Quarter at_a = quarter_of(a), at_b = quarter_of(b);
+    const Corner at;
+    int now = 0;
+    float next_a[4], next_b[4];
+    load_four(next_a, a, first_row, begin, at_a);
+    load_four(next_b, b, first_column, begin, at_b);
+    put_four(slices.of_a[0], next_a, at_a);
+    put_four(slices.of_b[0], next_b, at_b);
+    meet();
+    for (int64_t next = begin + kSlice; next < end + kSlice; next += kSlice) {
+        load_four(next_a, a, first_row, next, at_a);
+        load_four(next_b, b, first_column, next, at_b);
+        linear::multiply_slice(sum, slices.of_a[now], slices.of_b[now], at.row, at.column);
+        now ^= 1;
+        put_four(slices.of_a[now], next_a, at_a);
+        put_four(slices.of_b[now], next_b, at_b);
+        meet();
+    }
+}
+
+// Rows below `rows` of a tile of y, [batch, m, n].
+__device__ __forceinline__ void store_tile(const Outcome& out, const float (&sum)[8][8], int64_t m, int64_t n, int64_t part, int64_t batch,
+                                           int64_t first_row, int64_t first_column, int64_t rows) {
+    const Corner at;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int64_t r = first_row + at.row + Corner::step(i);
+        if (r >= rows) continue;
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const int64_t c = first_column + at.column + Corner::step(j);
+            if (c >= n) continue;
+            out.y[(batch * m + r) * n + c] = is_there(part, r, c) ? finished(out, sum[i][j], batch, r, c) : 0.0f;
+        }
+    }
+}
+
+}  // namespace kernelwright::matmul

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -56,8 +57,8 @@ def spans(model: nn.Module, example: Example) -> Spans:
 
     try:
         with torch.cuda.device(device):
-            alone = _least(forward)
-            return Spans(torch.cuda.get_device_name(device), alone, _least(step) if wanted else alone)
+            alone = _median(forward)
+            return Spans(torch.cuda.get_device_name(device), alone, _median(step) if wanted else alone)
     finally:
         torch.compiler.reset()  # this model's code would count among those that are too many
         buffers.set()
@@ -77,14 +78,13 @@ def _copied(value: torch.Tensor) -> torch.Tensor:
     return value.detach().clone().requires_grad_(value.requires_grad)
 
 
-def _least(call: Callable[[], object]) -> float:
-    """Milliseconds in the best of the rounds: before and after lie apart, and what else runs only adds."""
+def _median(call: Callable[[], object]) -> float:
     call()  # compiles
     rounds: list[float] = []
     until = time.monotonic() + SECONDS
     while len(rounds) < WARM + FEWEST or (len(rounds) < WARM + MOST and time.monotonic() < until):
         rounds.append(in_a_row(call, RUNS))
-    return min(rounds[WARM:])
+    return median(rounds[WARM:])
 
 
 def _has_gradient(value: Any) -> bool:

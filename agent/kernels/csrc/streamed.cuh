@@ -9,6 +9,12 @@
 
 namespace kernelwright {
 
+// Reads as all others.
+struct Plain {
+    template <typename P>
+    __device__ __forceinline__ P load(const P* from) const { return *from; }
+};
+
 #ifndef KW_PORTABLE_ONLY
 class Streamed {
 public:
@@ -49,11 +55,8 @@ inline bool is_streamed(int64_t bytes, int64_t device) {
 }
 
 #else
-struct Streamed {
+struct Streamed : Plain {
     __device__ __forceinline__ explicit Streamed(bool) {}
-
-    template <typename P>
-    __device__ __forceinline__ P load(const P* from) const { return *from; }
 };
 
 inline bool is_streamed(int64_t, int64_t) { return false; }

@@ -44,13 +44,14 @@ STREAMED = {
 EDITED = {
     "streamed": STREAMED,
     "whole": {"kReadFromL2 = 40 << 20;": "kReadFromL2 = 0;"},
+    "apart": {"kLookedAtApart = 24 << 20;": "kLookedAtApart = 0;"},
     "never looked at": {
         "if (!sparse) return;": "if (sparse) p.out.y[0] = NAN;\n    return;",
     },
     "never anew": {"if (!lost) return;": "if (lost) p.out.y[0] = NAN;\n    return;"},
 }
-"""`whole`: b is split with one read, however small. `never looked at` and `never anew`: the first sum is NaN
-where operands are not dense, and where a tile would be computed anew."""
+"""`whole`: b is split with one read, however small. `apart`: it is looked at by itself. `never looked at` and
+`never anew`: the first sum is NaN where operands are not dense, and where a tile would be computed anew."""
 SHARED_OUT = [(1, 1, 1, 600), (2, 130, 9, 700), (1, 260, 131, 600), (4, 260, 9, 140)]
 EVERY = pytest.mark.parametrize("precision", list(PRECISIONS))
 LAYOUTS = ("plain", "transposed", "strided", "shared")
@@ -157,10 +158,13 @@ def test_any_layout(of_a: str, of_b: str, precision: str) -> None:
 @pytest.mark.parametrize("layout", ["plain", "transposed", "strided"])
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("size", [(2, 5, 140, 70), (1, 7, 300, 1000)], ids=str)
-def test_one_read_of_b_makes_what_two_make(size: tuple[int, int, int, int], part: str, layout: str) -> None:
+@pytest.mark.parametrize("way", ["whole", "apart"])
+def test_however_b_is_read_the_same_is_made(
+    way: str, size: tuple[int, int, int, int], part: str, layout: str
+) -> None:
     batch, m, n, k = size
     a, b, parts = draw(1, batch, m, k), draw(2, batch, k, n), ("whole", part, "whole")
-    y = product(a, b, ("plain", layout), "whole", parts=parts)
+    y = product(a, b, ("plain", layout), way, parts=parts)
     np.testing.assert_array_equal(y, product(a, b, ("plain", layout), parts=parts))
 
 

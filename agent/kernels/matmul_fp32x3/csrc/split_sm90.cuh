@@ -35,6 +35,7 @@ constexpr int kPackedBytes = kOperandBytes + kFactorBytes;  // of a
 constexpr int kPieceRows = 32;                              // of b whose largest values a block finds
 constexpr int64_t kLeastPiece = 512;                        // of depth
 constexpr int64_t kMostPieces = 64;
+constexpr int64_t kLookedAtApart = 24 << 20;                // bytes of b from which looking and splitting a take turns
 constexpr int kMargin = 26;  // sums stand this many powers of two too low until they are finished: none is infinite before
 
 // An operand by its rows, m of a and n of b, and its depth.
@@ -476,6 +477,12 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_
     store<kSplitThreads>(tile, of, block);
 }
 
+// A look by itself leaves room for more blocks.
+__global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_constant__ Operand of) {
+    await_earlier();
+    look(of, blockIdx.x);
+}
+
 // The first `looks` blocks look at b, the others split a: neither waits for the other.
 __global__ void __launch_bounds__(kSplitThreads, 3) matmul_begin(const __grid_constant__ Operands both, int64_t looks) {
     await_earlier();
@@ -495,8 +502,12 @@ inline cudaError_t begin(const Operands& both, int64_t looks, cudaStream_t strea
 
 // Both operands are of one depth; there may be no a. b is read twice.
 inline cudaError_t split(const Operands& both, cudaStream_t stream) {
-    if (both.b.blocks() > kMostBlocks) return cudaErrorInvalidValue;
-    const cudaError_t error = begin(both, both.b.look_blocks(), stream);
+    const int64_t looks = both.b.look_blocks();
+    if (std::max(looks, both.b.blocks()) > kMostBlocks) return cudaErrorInvalidValue;
+    const bool is_apart = both.a.blocks() > 0 && both.b.batch * both.b.rows * both.b.depth * int64_t{sizeof(float)} > kLookedAtApart;
+    cudaError_t error = cudaSuccess;
+    if (is_apart) error = launched(matmul_look, static_cast<unsigned>(looks), kSplitThreads, stream, both.b);
+    if (error == cudaSuccess) error = begin(both, is_apart ? 0 : looks, stream);
     const auto kernel = both.b.drawn ? matmul_split_b<true> : matmul_split_b<false>;
     return error == cudaSuccess ? launched(kernel, static_cast<unsigned>(both.b.blocks()), kSplitThreads, stream, both) : error;
 }

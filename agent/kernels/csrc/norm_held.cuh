@@ -19,8 +19,8 @@ struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
     static constexpr bool kEarly = kEarly_, kWide = kWide_;
     static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // of a block
-    // A block or two for each SM are all there are.
-    static constexpr bool kFew = kTeam == 0 && ((kPacks <= 2 && kBlocks == 1) || (kPacks == 4 && kEarly));
+    // A block or two for each SM are all that there are.
+    static constexpr bool kFew = kTeam == 0 && kPacks <= 2 && kBlocks == 1;
 
     __device__ __forceinline__ static unsigned team() { return kTeam == 0 ? 0 : threadIdx.x / (kThreads / kTeams); }
     __device__ __forceinline__ static unsigned step() { return kTeam == 0 ? blockDim.x : kTeam; }
@@ -126,11 +126,9 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     // Their own backward then brings its first rows near while the last of these are under way. Of few rows that gains
     // nothing, and of packs of one element it may cost much (docs/log.md).
     if (!Hold::kFew && V > 1) let_next_begin();
-    // One pack stays as floats, and more of few rows, where sums leave registers; of others the elements as they are stored,
-    // which take half of them.
+    // One pack stays as floats, or two of few rows; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
-    constexpr bool kAsFloats = kPacks * kRows == 1 || (Hold::kFew && !(Source::kSum && kPacks == 4));
-    using Kept = std::conditional_t<kAsFloats, float, T>;
+    using Kept = std::conditional_t<kPacks * kRows == 1 || Hold::kFew, float, T>;
     // Mean and deviations behind one barrier, where that pays and registers allow it: of few rows, of those that wait for
     // their numbers, and of four packs of 16-bit elements.
     constexpr bool kLong = kPacks == 4 && !Hold::kEarly && !Hold::kWide && sizeof(T) < sizeof(float);

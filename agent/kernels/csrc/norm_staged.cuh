@@ -25,8 +25,8 @@ struct Staged {
 template <typename Stage, bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) norm_staged(
     const Pack<T, V>* x, const Pack<T, V>* residual, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y,
-    Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share,
-    float eps) {
+    Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs,
+    float share, float eps) {
     await_earlier();
     constexpr int kPacks = Stage::kPacks, kTeam = Stage::kTeam, kTensors = Stage::kTensors;
     __shared__ Pack<T, V> staged[kStagedPacks][kStagedThreads];

@@ -110,6 +110,14 @@ cudaError_t launch_streamed(const AddRowForward& args) {
         1.0f / float(args.length), float(args.eps));
 }
 
+// Whether staged rows fill one or two waves of the blocks that SMs have room for, three quarters of the last at least.
+template <typename Stage>
+bool fill_waves(int64_t rows) {
+    constexpr int64_t kAtOnce = kSms * kStagedBlocks * Stage::kTeams * Stage::kRows;
+    const int64_t waves = (rows + kAtOnce - 1) / kAtOnce;
+    return waves <= 2 && 4 * rows > (4 * waves - 1) * kAtOnce;
+}
+
 // What holds rows of so many packs best, by times on an H200 and an H100.
 template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_forward(const AddRowForward& args) {
@@ -139,14 +147,15 @@ cudaError_t launch_forward(const AddRowForward& args) {
         constexpr bool kSlimmest = !kCentred && !kSum && sizeof(T) == sizeof(float);
         const int64_t all = args.rows * packs;
         if constexpr (!kCentred && (sizeof(T) < sizeof(float) || !kSum)) {
-            // Staged rows take what SMs have room for, at least three quarters of it.
             constexpr int kEach = sizeof(T) < sizeof(float) ? 1 : 2;
-            if (all > 6 * kFewPacks && packs > 8 * kEach && packs <= 16 * kEach) {
-                return launch_staged<Staged<16, kEach, kSum>, kCentred, T, V>(args);
+            using Stage = Staged<16, kEach, kSum>;
+            if (packs > 8 * kEach && packs <= 16 * kEach && fill_waves<Stage>(args.rows)) {
+                return launch_staged<Stage, kCentred, T, V>(args);
             }
         }
         if constexpr (!kCentred && !kSum && sizeof(T) < sizeof(float)) {
-            if (all > 6 * kFewPacks && packs <= 8) return launch_staged<Staged<8, 1, kSum>, kCentred, T, V>(args);
+            using Stage = Staged<8, 1, kSum>;
+            if (packs <= 8 && fill_waves<Stage>(args.rows)) return launch_staged<Stage, kCentred, T, V>(args);
         }
         if (packs <= 8) return held(Held<8, 1, 256, 8, true>{});
         if constexpr (!kCentred && !kSum && sizeof(T) < sizeof(float)) {
@@ -158,21 +167,21 @@ cudaError_t launch_forward(const AddRowForward& args) {
         if constexpr (sizeof(T) == sizeof(float)) {
             if (packs <= 48) return held(Held<16, 3, 256, kSum ? 6 : 8>{});
         }
-        if constexpr (!kSum && sizeof(T) == sizeof(float)) {
+        if constexpr (sizeof(T) == sizeof(float)) {
             if (all <= kFewPacks && packs > 96 && packs <= 192) return held(Held<32, 6, 64, 1, true>{});
         }
         if (all <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
         if constexpr (kCentred && !kSum && sizeof(T) < sizeof(float)) {
             // More rows than warps that stand on SMs at once, 48 on each, but not than they take two at a time, 40 on each.
-            if (packs <= 64 && args.rows > 48 * kSms && args.rows <= 2 * 40 * kSms) {
+            if (packs >= 48 && packs <= 64 && args.rows > 48 * kSms && args.rows <= 2 * 40 * kSms) {
                 return held(Held<32, 2, 64, 20, false, false, 2>{});
             }
         }
         if (packs <= 64) return held(Held<32, 2, 256, kBlocksOfTwo, true>{});
         if (packs <= 96) return held(Held<32, 3, 128, 12>{});
         if (all <= 2 * kFewPacks && packs > 128 && packs <= 2 * kTileThreads) {
-            if constexpr (!kCentred) {
-                if (all > kFewPacks && packs <= 4 * 256) return held(Held<0, 4, 256, 3, true>{});
+            if constexpr (!kCentred && kSum) {
+                if (2 * all > 3 * kFewPacks && packs <= 4 * 256) return held(Held<0, 4, 256, 3, true>{});
             }
             return held(Held<0, 2, kTileThreads, 1, true>{});
         }

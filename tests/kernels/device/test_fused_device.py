@@ -5,7 +5,7 @@ import pytest
 import torch
 from kernels.device.plain_library import NUMBERS, Kit, exact, normed, placed, run
 
-from agent.kernels import add_rows
+from agent.kernels import add_rows, rows
 from agent.kernels.cross_entropy import operator as cross_entropy
 from agent.kernels.gate_product import operator as gate_product
 from agent.kernels.rotary import operator as rotary
@@ -66,6 +66,28 @@ def test_norms_of_a_sum(centred: bool, count: int, length: int, offset: int, dty
         if ours is not None and theirs is not None:
             assert theirs.grad is not None
             kit.close(ours, theirs.grad)
+
+
+@EVERY
+@pytest.mark.parametrize(("count", "length"), [(60_000, 128), (101_500, 64)])
+@pytest.mark.parametrize("summed", [False, True], ids=["rms_norm", "add_rms_norm"])
+def test_many_short_rows(count: int, length: int, summed: bool, dtype: str) -> None:
+    """More than registers have room for at once: some go through shared memory."""
+    kit, number = Kit(dtype, 0), NUMBERS[dtype]
+    x, weight, y = kit.draw(count, length), kit.draw(length), kit.room(count, length)
+    sizes = (count, length, number, number, 1e-5, 0, 0)
+    normal = x
+    if summed:
+        residual, normal = kit.draw(count, length), kit.room(count, length)
+        run(
+            kit.device, "add_rms_norm_forward", add_rows.FORWARD,
+            x, residual, weight, None, y, normal, None, None, *sizes,
+        )  # fmt: skip
+        wanted = (x.astype("float32") + residual.astype("float32")).astype(dtype)
+        np.testing.assert_array_equal(normal, wanted)
+    else:
+        run(kit.device, "rms_norm_forward", rows.FORWARD, x, weight, None, y, None, None, *sizes)
+    kit.close(y, normed(exact(normal), exact(weight), None, False))
 
 
 @EVERY

@@ -43,7 +43,8 @@ def replace_modules(model: nn.Module, example: Example | None = None, compiled: 
     elsewhere is its own.
 
     With `compiled` the model is for torch.compile: it is compiled and timed on the example before and after,
-    and where it is slower than it was (in training with backward, else the forward) nothing is replaced.
+    and where it is slower than it was (in training with backward, else the forward) nothing is replaced. The
+    host's time counts, so that nothing else should run on the machine.
 
     A module that stands in several places becomes one module in the same places. The model itself stays the
     object that it is. `restore()` of the answer undoes it all. Raises ValueError where the model does not

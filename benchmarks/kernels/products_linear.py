@@ -21,8 +21,8 @@ def errors() -> Iterator[dict[str, object]]:
         for m, n in ((512, 640), (2048, 1024)):
             for k in DEPTHS if m == 512 else DEPTHS[::3]:
                 torch.manual_seed(k)
-                a, b = draw(m, n, k)
-                x, weight = a.contiguous(), b.mT.contiguous()
+                x, weight = draw((m, k), (n, k))
+                x, weight = x.contiguous(), weight.contiguous()
                 ready = prepare_weight(weight)
                 assert ready.packed is not None, "there are no tensor cores of sm_90"
                 y, native = product.multiplied(x, weight, None, ready.packed, "fp32x3"), F.linear(x, weight)

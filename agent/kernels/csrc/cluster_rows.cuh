@@ -96,11 +96,10 @@ inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + b
 // Whether blocks of their own for so few long rows leave SMs without one.
 inline bool lack_blocks(int64_t rows, int64_t packs) { return rows <= kFewRows && packs > kBlockPacks; }
 
-constexpr int64_t kFewestRows = 8;  // for which there are SMs enough in clusters of the widest kind
+constexpr int64_t kFewestRows = 16;  // that find room at once in clusters of the widest kind
 
-// How few long rows are spread: over the blocks of a cluster each, of so few threads that what each thread does beside its
-// packs is not what takes the time, but as many as hold the row where a thread holds `each` packs. One block where a row
-// has its own.
+// How few long rows are spread: over the blocks of a cluster each, of only so many threads as hold the row where a thread
+// holds `each` packs, since what each does beside its packs takes longer than they do. One block where a row has its own.
 struct Spread {
     int64_t blocks = 1;
     unsigned threads = 0;
@@ -110,8 +109,7 @@ struct Spread {
         if (!lack_blocks(rows, packs) || !has_clusters(device)) return;
         blocks = rows <= kFewestRows ? kWidestCluster : kMaxCluster;
         const int64_t here = packs_of_block(packs, blocks), most = kMaxCluster * kBlockPacks / blocks;
-        threads = std::max(std::min(block_for(here, each / 4), kSharingThreads), block_for(here, each));
-        threads = std::min(threads, unsigned(most));
+        threads = std::min(block_for(here, each), unsigned(most));
         holds_row = here <= each * threads;
     }
 };

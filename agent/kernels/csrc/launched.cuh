@@ -1,7 +1,8 @@
 // Kernels that are launched while what was launched before them ends, on GPUs of compute capability 9.
 //
 // Between two small kernels that follow each other a launch takes longer than either. So a GPU may begin these before
-// the earlier work is done, and they wait for it themselves: `await_earlier` is the first that they do.
+// the earlier work is done, and they wait for it themselves: `await_earlier` comes before all that they read and write of
+// global memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +19,7 @@ __device__ __forceinline__ void await_earlier() { asm volatile("griddepcontrol.w
 // From the block's side, what is launched next may begin.
 __device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// For a kernel that begins with `await_earlier`; the blocks of a cluster stand side by side in x.
+// For a kernel that awaits what is earlier; the blocks of a cluster stand side by side in x.
 template <typename... Parameters, typename... Given>
 cudaError_t launched_as(
     void (*kernel)(Parameters...), unsigned cluster, dim3 grid, dim3 block, size_t bytes, cudaStream_t stream,

@@ -19,8 +19,8 @@ struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
     static constexpr bool kEarly = kEarly_, kWide = kWide_;
     static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // of a block
-    // A block for each SM is all there is.
-    static constexpr bool kFew = kTeam == 0 && kPacks <= 2 && kBlocks == 1;
+    // A block or two for each SM are all there are.
+    static constexpr bool kFew = kTeam == 0 && ((kPacks <= 2 && kBlocks == 1) || (kPacks == 4 && kEarly));
 
     __device__ __forceinline__ static unsigned team() { return kTeam == 0 ? 0 : threadIdx.x / (kThreads / kTeams); }
     __device__ __forceinline__ static unsigned step() { return kTeam == 0 ? blockDim.x : kTeam; }
@@ -126,16 +126,20 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     // Their own backward then brings its first rows near while the last of these are under way. Of few rows that gains
     // nothing; packs of one element are too small a block for it, and long rows of float32 went slower (docs/log.md).
     if (!Hold::kFew && V > 1 && (Hold::kTeam > 0 || sizeof(T) < sizeof(float))) let_next_begin();
-    // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
+    // One pack stays as floats, and more of few rows, where sums leave registers; of others the elements as they are stored,
+    // which take half of them.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
-    using Kept = std::conditional_t<kPacks * kRows == 1 || Hold::kFew, float, T>;
-    // Mean and deviations behind one barrier, where registers allow it: of few rows, or where others wait for numbers, or
-    // of elements that take half of them.
-    constexpr bool kMoments = kCentred && V > 1 && Hold::kTeam == 0 && !Hold::kWide &&
-        (Hold::kFew || (kPacks == 1 && Source::kLooksUp) || (kPacks == 4 && !Hold::kEarly && sizeof(T) < sizeof(float)));
+    constexpr bool kAsFloats = kPacks * kRows == 1 || (Hold::kFew && !(Source::kSum && kPacks == 4));
+    using Kept = std::conditional_t<kAsFloats, float, T>;
+    // Mean and deviations behind one barrier, where that pays and registers allow it: of few rows, of those that wait for
+    // their numbers, and of four packs of 16-bit elements.
+    constexpr bool kLong = kPacks == 4 && !Hold::kEarly && !Hold::kWide && sizeof(T) < sizeof(float);
+    constexpr bool kMoments =
+        kCentred && V > 1 && Hold::kTeam == 0 && (Hold::kFew || kLong || (kPacks == 1 && Source::kLooksUp));
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
     __shared__ float4 of_warp[kMoments ? kMaxWarps : 1];
-    const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;  // the first; of fewer than 2^31, and a block's more
+    // The first; of fewer than 2^31, and a block's more.
+    const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;
     const int step = int(Hold::step()), first = int(threadIdx.x - Hold::team() * Hold::step());
     const int64_t begin = int64_t{row} * packs;
     const auto is_there = [&](int r) { return Hold::kTeam == 0 || row + r < rows; };

@@ -1,7 +1,7 @@
-// LayerNorm and RMSNorm, forward, of rows that begin anywhere, as those of an odd length do, or of sums of two such rows.
+// LayerNorm and RMSNorm, forward, of rows that begin anywhere, as those of an odd length do, or of sums of two of them.
 //
-// The threads of a block read and write a row in packs that begin on 16 bytes; of what these leave at its ends, lanes of the
-// first warp take an element each. Weight and bias begin on 16 bytes themselves, so that a pack's lie across two of theirs.
+// The threads of a block read and write a row in packs that begin on 16 bytes; of what these leave at its ends, lanes of
+// the first warp take an element each. Weight and bias begin on 16 bytes themselves, so that a pack's lie across two.
 #pragma once
 
 #include "norm_held.cuh"
@@ -11,8 +11,8 @@ namespace kernelwright {
 constexpr int kShiftedPacks = 2;  // of a row, in one thread's registers
 constexpr int kShiftedThreads = 512;
 
-// Whether the parameters are asked for with the row, and blocks that stand on an SM then: of float32 a row takes as many
-// registers with fewer elements.
+// Whether the parameters are asked for with the row, and blocks that stand on an SM then: in float32, where fewer elements
+// take as many registers, they come late.
 template <bool kCentred, bool kSum, typename T>
 constexpr bool kShiftedEarly = sizeof(T) < sizeof(float) || !(kCentred || kSum);
 template <typename T>
@@ -60,7 +60,7 @@ struct ShiftedRow {
     int packs;
     int behind;  // the first element behind them
 
-    // Of a row that begins with element `place` of memory. For the last pack too there are two whole packs of parameters.
+    // Of a row that begins with element `place` of memory. The last pack has two whole packs of parameters too.
     __device__ __forceinline__ ShiftedRow(int place, int length) {
         before = -place & (V - 1);
         packs = (length - before) / V;
@@ -84,8 +84,8 @@ struct ShiftedRow {
     }
 };
 
-// V elements of weight or bias from element `offset` of pack `at` on, of which the first pack is asked for early, and the
-// second, which lies in L1 by then for a neighbour's sake, late: both together take registers that other rows need.
+// V elements of weight or bias from element `offset` of pack `at` on. The first pack is asked for early and the second,
+// which lies in L1 by then, since a neighbour asked for it, late: both together would take registers that rows need.
 template <typename T, int V>
 struct Shifted {
     Pack<T, V> pack;
@@ -137,10 +137,10 @@ __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shift
         tile[u] = packs_of(x)[place(u)];
         if (kSum) other[u] = packs_of(residual)[place(u)];
     }
-    float one = 0.0f;  // the element at an end
+    float at_end = 0.0f;
     if (end >= 0) {
-        one = to_float(x[begin + end]);
-        if (kSum) one += to_float(residual[begin + end]);
+        at_end = to_float(x[begin + end]);
+        if (kSum) at_end += to_float(residual[begin + end]);
     }
     const auto load = [&](int u) {
         scale[u].load(weight, place(u), 1.0f);
@@ -161,13 +161,13 @@ __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shift
             if (is_there(u)) packs_of(added)[thread + u * step] = tile[u];
         }
         if (end >= 0) {
-            const T sum = from_float<T>(one);
+            const T sum = from_float<T>(at_end);
             added[begin + end] = sum;
-            one = to_float(sum);
+            at_end = to_float(sum);
         }
     }
     Pack<float, V> kept[kPacks];
-    float pivot = sizeof(T) == sizeof(float) ? one : 0.0f, sum = 0.0f, squares = 0.0f;
+    float pivot = sizeof(T) == sizeof(float) ? at_end : 0.0f, sum = 0.0f, squares = 0.0f;
     const auto count = [&] { return row.template count<kPacks>(thread / kWarp * kWarp, step, length); };
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
@@ -191,9 +191,9 @@ __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shift
         squares += is_there(u) ? squares_of_pack : 0.0f;
     }
     if (end >= 0) {
-        one -= pivot;
-        sum += one;
-        squares = fmaf(one, one, squares);
+        at_end -= pivot;
+        sum += at_end;
+        squares = fmaf(at_end, at_end, squares);
     }
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shift
     } else {
         squares = block_sum(squares, reinterpret_cast<float*>(of_warp));
     }
-    const float rstd = rsqrtf(squares * share + eps), offset = (pivot - mean) * rstd;
+    const float rstd = rsqrtf(squares * share + eps), offset = kCentred ? (pivot - mean) * rstd : 0.0f;
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
         if (!kEarly) {
@@ -223,9 +223,9 @@ __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shift
         if (is_there(u)) packs_of(y)[thread + u * step] = narrowed<T>(kept[u]);
     }
     if (end >= 0) {
-        const float of_end = weight == nullptr ? 1.0f : to_float(weight[end]);
+        const float end_scale = weight == nullptr ? 1.0f : to_float(weight[end]);
         const float end_shift = !kCentred || bias == nullptr ? 0.0f : to_float(bias[end]);
-        y[begin + end] = from_float<T>(fmaf(fmaf(one, rstd, offset), of_end, end_shift));
+        y[begin + end] = from_float<T>(fmaf(fmaf(at_end, rstd, offset), end_scale, end_shift));
     }
     if (rstds != nullptr && thread == 0) {
         if (kCentred) means[blockIdx.x] = mean;

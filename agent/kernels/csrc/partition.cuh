@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "block.cuh"
+#include "streamed.cuh"
 
 namespace kernelwright {
 
@@ -110,14 +111,14 @@ __device__ __forceinline__ State block_merge(State mine, State* of_warp) {
 // The packs 0, step, 2 * step, ... below `left` from x on, each `stride` packs from the next; behind them stands -inf,
 // which adds nothing. `left` may be negative, but the row has a pack. All are asked for before any is looked at: the
 // last one stands in for those that are not there.
-template <typename T, int V, int N>
+template <typename T, int V, int N, typename Reads = Plain>
 __device__ __forceinline__ void load_tile(
-    const Pack<T, V>* x, int64_t left, int step, int64_t stride, float (&tile)[N]) {
+    const Pack<T, V>* x, int64_t left, int step, int64_t stride, float (&tile)[N], const Reads& reads = {}) {
     constexpr int kPacks = N / V;
     const int here = left < kPacks * step ? int(left) : kPacks * step;
     Pack<T, V> packs[kPacks];
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) packs[u] = x[(u * step < here ? u * step : here - 1) * stride];
+    for (int u = 0; u < kPacks; ++u) packs[u] = reads.load(x + (u * step < here ? u * step : here - 1) * stride);
     #pragma unroll
     for (int i = 0; i < N; ++i) tile[i] = to_float(packs[i / V].v[i % V]);
     if (here > (kPacks - 1) * step) return;
@@ -149,13 +150,13 @@ __device__ __forceinline__ Partition add_tile(Partition before, float (&tile)[N]
 }
 
 // One thread's share, N elements at once: packs begin, begin + step, ... below end, each `stride` packs from the next.
-template <int N, typename T, int V>
+template <int N, typename T, int V, typename Reads = Plain>
 __device__ __forceinline__ Partition partition(
-    const Pack<T, V>* x, int64_t begin, int64_t end, int step, int64_t stride) {
+    const Pack<T, V>* x, int64_t begin, int64_t end, int step, int64_t stride, const Reads& reads = {}) {
     Partition total = {-INFINITY, 0.0f};
     for (int64_t i = begin; i < end; i += N / V * step) {
         float tile[N];
-        load_tile(x + i * stride, end - i, step, stride, tile);
+        load_tile(x + i * stride, end - i, step, stride, tile, reads);
         total = add_tile<T>(total, tile);
     }
     return total;

@@ -11,6 +11,7 @@
 #include "block.cuh"
 #include "launched.cuh"
 #include "reduce_states.cuh"
+#include "streamed.cuh"
 
 namespace kernelwright {
 
@@ -87,7 +88,7 @@ __device__ __forceinline__ void take_one(typename Op::State& all, const T& value
 template <typename Op, typename In, int V>
 __device__ __forceinline__ void take_packs(
     typename Op::State (&mine)[V], const Pack<In, V>* x, int64_t stride, int first, int end, int step, int origin,
-    bool across) {
+    bool across, const Streamed& reads) {
     constexpr int kMost = 64 / int(sizeof(Pack<In, V>));  // 16 registers
     constexpr int kPacks = kReducePacks<V> < kMost ? kReducePacks<V> : kMost;
     const int64_t hop = step * stride;
@@ -96,7 +97,7 @@ __device__ __forceinline__ void take_packs(
         Pack<In, V> packs[kPacks];  // all are asked for before any is looked at
         #pragma unroll
         for (int u = 0; u < kPacks; ++u, x += hop) {
-            if (begin + first + u * step < end) packs[u] = *x;
+            if (begin + first + u * step < end) packs[u] = reads.load(x);
         }
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
@@ -121,12 +122,14 @@ struct Shape {
     // threads that share them. Parts are of segments then.
     int64_t segments = 1, neighbours = 1;
     int share = 1;
+    bool is_ragged = false;  // rows of `length` elements, which are no whole packs
+    bool streams = false;    // x makes room in L2 first
 
     int64_t part() const { return divided_up(segments > 1 ? segments : length, splits); }
 
     // Of rows, whether a thread of each has them under way at once: a pack of each of four, or `most` of one.
     bool is_short(int64_t most) const {
-        return splits == 1 && segments == 1 && width <= kWarp && length <= most * width;
+        return splits == 1 && segments == 1 && !is_ragged && width <= kWarp && length <= most * width;
     }
 
     Shape unsplit() const {
@@ -147,21 +150,33 @@ __global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
     const int own = int(threadIdx.x) & (team - 1), lane = own & (shape.width - 1);
     const int64_t row = blockIdx.x * int64_t{kReduceThreads >> shift} + (int(threadIdx.x) >> shift);
     const int64_t begin = blockIdx.y * part;
-    State mine[V];
+    const Streamed reads(shape.streams);
+    int origin = int(begin * V);
+    State mine[V], ends = Op::identity();
     #pragma unroll
     for (State& one : mine) one = Op::identity();
     if constexpr (SEGMENTS) {
         const int64_t stride = shape.neighbours * shape.length, end = min(begin + part, shape.segments);
         x += row / shape.neighbours * (shape.segments - 1) * stride + row * shape.length;
         for (int64_t i = begin + own / shape.width; i < end && row < shape.outer; i += shape.share) {
-            take_packs<Op>(mine, x + i * stride, 1, lane, int(shape.length), shape.width, 0, false);
+            take_packs<Op>(mine, x + i * stride, 1, lane, int(shape.length), shape.width, 0, false, reads);
         }
     } else {
-        const int size = row < shape.outer ? int(min(shape.length - begin, part)) : 0;
-        take_packs<Op>(mine, x + row * shape.length + begin, 1, lane, size, shape.width, int(begin * V), false);
+        int size = row < shape.outer ? int(min(shape.length - begin, part)) : 0;
+        if (V > 1 && shape.is_ragged) {  // one thread each takes what lies before the first whole pack, and behind the last
+            const auto* elements = reinterpret_cast<const T*>(x) + row * shape.length;
+            const int before = min(int(-(row * shape.length) & (V - 1)), size), behind = before + (size - before) / V * V;
+            if (lane < before) take_one<Op>(ends, elements[lane], lane);
+            if (lane < size - behind) take_one<Op>(ends, elements[behind + lane], behind + lane);
+            x = reinterpret_cast<const Pack<T, V>*>(elements + before);
+            origin = before, size = (size - before) / V;
+        } else {
+            x += row * shape.length + begin;
+        }
+        take_packs<Op>(mine, x, 1, lane, size, shape.width, origin, false, reads);
     }
     let_next_begin();
-    State all = Op::settled(mine[0]);
+    State all = Op::merge(Op::settled(ends), Op::settled(mine[0]));
     #pragma unroll
     for (int k = 1; k < V; ++k) all = Op::merge(all, Op::settled(mine[k]));
     for (int offset = min(team, kWarp) / 2; offset > 0; offset /= 2) all = Op::merge(all, shuffled(all, offset));
@@ -181,8 +196,9 @@ __global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
 // times as many, of which it takes one: either way its packs are all under way at once.
 template <typename Op, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
-    const Pack<T, V>* x, Reduced<Op> out, int64_t rows, int packs, int group, bool is_one) {
+    const Pack<T, V>* x, Reduced<Op> out, int64_t rows, int packs, int group, bool is_one, bool streams) {
     await_earlier();
+    const Streamed reads(streams);
     using State = typename Op::State;
     constexpr int kPacks = kShortPacks;
     const int shift = __ffs(group) - 1, height = kReduceThreads >> shift, place = int(threadIdx.x) & (group - 1);
@@ -193,7 +209,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
     for (int u = 0; u < kPacks; ++u) {
         const int64_t row = first + u * row_step;
         const int own = place + u * place_step;
-        if (row < rows && own < packs) taken[u] = x[row * packs + own];
+        if (row < rows && own < packs) taken[u] = reads.load(x + row * packs + own);
     }
     let_next_begin();
     State all[kPacks];
@@ -229,7 +245,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
 // A block is `width` packs of columns wide, a power of two. In is a storage type, or Partial.
 template <typename Op, typename In, int V>
 __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
-    const Pack<In, V>* x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width) {
+    const Pack<In, V>* x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width, bool streams) {
     await_earlier();
     using State = typename Op::State;
     extern __shared__ __align__(16) unsigned char room[];
@@ -245,7 +261,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     #pragma unroll
     for (State& one : mine) one = Op::identity();
     x += (outer * length + begin) * packs + column;
-    take_packs<Op>(mine, x, packs, above, size, height, int(begin), true);
+    take_packs<Op>(mine, x, packs, above, size, height, int(begin), true, Streamed(streams));
     let_next_begin();
     #pragma unroll
     for (int k = 0; k < V; ++k) {
@@ -342,7 +358,7 @@ cudaError_t reduce_plain_pass(const void* x, const Shape& shape, const Reduced<O
     const int threads = shape.width * shape.height;
     return launched_with(
         reduce_columns<Op, In, V>, grid, threads, V * threads * sizeof(typename Op::State), stream, packs, out, shape.length,
-        shape.inner, shape.part(), shape.width);
+        shape.inner, shape.part(), shape.width, shape.streams);
 }
 
 // A pass over x of any shape.
@@ -358,7 +374,7 @@ cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& ou
             const unsigned blocks = unsigned(divided_up(shape.outer, each));
             return launched(
                 reduce_short_rows<Op, In, V>, blocks, kReduceThreads, stream, packs, out, shape.outer, int(shape.length),
-                shape.width, is_one);
+                shape.width, is_one, shape.streams);
         }
         if constexpr (takes_segments<Op, V>) {
             if (shape.segments > 1) {

@@ -10,13 +10,15 @@
 #include "moments.cuh"
 #include "norm_held.cuh"
 #include "norm_shifted.cuh"
+#include "norm_staged.cuh"
 
 namespace kernelwright {
 
 constexpr int kTilePacks = 4;  // of a row, in one thread's registers
 constexpr int kWrittenPacks = 2;  // asked for together, with their parameters, before either is written
 constexpr int kTileThreads = kWarp * kMaxWarps;
-constexpr int64_t kFewPacks = 132 * kTileThreads;  // one for each thread of a block on each SM of a large GPU
+constexpr int64_t kSms = 132;  // of a large GPU
+constexpr int64_t kFewPacks = kSms * kTileThreads;  // one for each thread of a block on each SM
 
 // Moments of this thread's share of a row, for RMSNorm about zero; of a sum, which it stores.
 template <bool kCentred, bool kSum, typename T, int V>
@@ -135,6 +137,17 @@ cudaError_t launch_forward(const AddRowForward& args) {
         // come late.
         constexpr int kBlocksOfTwo = kSum ? 5 : 6;
         constexpr bool kSlimmest = !kCentred && !kSum && sizeof(T) == sizeof(float);
+        const int64_t all = args.rows * packs;
+        if constexpr (!kCentred && (sizeof(T) < sizeof(float) || !kSum)) {
+            // Staged rows take what SMs have room for, at least three quarters of it.
+            constexpr int kEach = sizeof(T) < sizeof(float) ? 1 : 2;
+            if (all > 6 * kFewPacks && packs > 8 * kEach && packs <= 16 * kEach) {
+                return launch_staged<Staged<16, kEach, kSum>, kCentred, T, V>(args);
+            }
+        }
+        if constexpr (!kCentred && !kSum && sizeof(T) < sizeof(float)) {
+            if (all > 6 * kFewPacks && packs <= 8) return launch_staged<Staged<8, 1, kSum>, kCentred, T, V>(args);
+        }
         if (packs <= 8) return held(Held<8, 1, 256, 8, true>{});
         if constexpr (!kCentred && !kSum && sizeof(T) < sizeof(float)) {
             if (packs <= 16) return held(Held<16, 1, 64, 32, true, false, 2>{});
@@ -145,13 +158,21 @@ cudaError_t launch_forward(const AddRowForward& args) {
         if constexpr (sizeof(T) == sizeof(float)) {
             if (packs <= 48) return held(Held<16, 3, 256, kSum ? 6 : 8>{});
         }
-        const int64_t all = args.rows * packs;
+        if constexpr (!kSum && sizeof(T) == sizeof(float)) {
+            if (all <= kFewPacks && packs > 96 && packs <= 192) return held(Held<32, 6, 64, 1, true>{});
+        }
         if (all <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
+        if constexpr (kCentred && !kSum && sizeof(T) < sizeof(float)) {
+            // More rows than warps that stand on SMs at once, 48 on each, but not than they take two at a time, 40 on each.
+            if (packs <= 64 && args.rows > 48 * kSms && args.rows <= 2 * 40 * kSms) {
+                return held(Held<32, 2, 64, 20, false, false, 2>{});
+            }
+        }
         if (packs <= 64) return held(Held<32, 2, 256, kBlocksOfTwo, true>{});
         if (packs <= 96) return held(Held<32, 3, 128, 12>{});
         if (all <= 2 * kFewPacks && packs > 128 && packs <= 2 * kTileThreads) {
             if constexpr (!kCentred) {
-                if (all > kFewPacks) return held(Held<0, 4, 512, 1, true>{});
+                if (all > kFewPacks && packs <= 4 * 256) return held(Held<0, 4, 256, 3, true>{});
             }
             return held(Held<0, 2, kTileThreads, 1, true>{});
         }

@@ -4,6 +4,7 @@
 
 #include "ragged.cuh"
 #include "stored.cuh"
+#include "streamed.cuh"
 
 namespace kernelwright {
 
@@ -63,15 +64,15 @@ struct ShortShare {
         return i < kPacked ? i / V * L * V + i % V : end[i - kPacked];
     }
 
-    template <typename T>
-    __device__ __forceinline__ void load(const T* x, float outside, float (&tile)[kSize]) const {
+    template <typename T, typename Reads = Plain>
+    __device__ __forceinline__ void load(const T* x, float outside, float (&tile)[kSize], const Reads& reads = {}) const {
         const T* from = x + first;
         Words<T, V> packs[P];
         T ends[2];
         #pragma unroll
         for (int u = 0; u < P; ++u) {
             packs[u] = Words<T, V>(from_float<T>(outside));
-            if (u * L < left) packs[u] = reinterpret_cast<const Words<T, V>*>(from)[u * L];
+            if (u * L < left) packs[u] = reads.load(reinterpret_cast<const Words<T, V>*>(from) + u * L);
         }
         #pragma unroll
         for (int i = kPacked; i < kSize; ++i) ends[i - kPacked] = has(i) ? from[place(i)] : from_float<T>(outside);

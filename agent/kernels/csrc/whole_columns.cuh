@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "block.cuh"
 #include "divisor.cuh"
 #include "launched.cuh"
 #include "stored.cuh"
@@ -13,8 +14,6 @@ namespace kernelwright {
 template <typename T>
 constexpr int kBeside = int(sizeof(float) / sizeof(T));
 
-constexpr int kWholeColumnThreads = 128;  // of a block
-
 // What a kernel is given: how many columns there are, and how many lie side by side, both in packs.
 struct WholeColumns {
     Divisor<unsigned> inner;
@@ -24,12 +23,12 @@ struct WholeColumns {
     WholeColumns(int64_t outer, int64_t length, int64_t inner)
         : inner(inner), count(unsigned(outer * inner)), length(int(length)) {}
 
-    unsigned blocks() const { return (count + kWholeColumnThreads - 1) / kWholeColumnThreads; }
+    unsigned blocks(unsigned threads) const { return (count + threads - 1) / threads; }
 };
 
 // Whether a thread's place and the bytes from one line to the next fit 32 bits, as below.
 inline bool are_narrow_columns(int64_t outer, int64_t inner) {
-    return is_narrow(outer * inner + kWholeColumnThreads) && is_narrow(inner * int64_t{sizeof(float)});
+    return is_narrow(outer * inner + kWarp * kMaxWarps) && is_narrow(inner * int64_t{sizeof(float)});
 }
 
 // Where a thread finds its columns.
@@ -41,7 +40,7 @@ struct WholeColumn {
     unsigned apart;  // bytes from one line to the next: an address is one multiplication with it
 
     __device__ __forceinline__ WholeColumn(const WholeColumns& columns, unsigned block) {
-        number = block * kWholeColumnThreads + threadIdx.x;
+        number = block * blockDim.x + threadIdx.x;
         is_there = number < columns.count;
         const unsigned outer = columns.inner.of(number), inner = columns.inner.by;
         first = int64_t{outer} * (columns.length - 1) * inner + number;

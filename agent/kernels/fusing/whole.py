@@ -24,6 +24,7 @@ class Spans(NamedTuple):
     gpu: str
     forward: float
     step: float
+    """The forward again where no parameter wants a gradient."""
 
     def gain(self, after: "Spans") -> Gain:
         """From these to those."""

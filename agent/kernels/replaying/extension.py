@@ -24,8 +24,12 @@ NAME = "replaying"
 CSRC = Path(__file__).resolve().parent / "csrc"
 NO_CUDA = ""
 """It names no symbol of CUDA, and runs beside any."""
-FLAGS = ("-O2", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS")
-"""The last: torch's headers read those of the operators that are named, and not of all."""
+FLAGS = (
+    "-O2", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS",
+    "-DPYBIND11_SIMPLE_GIL_MANAGEMENT",
+)  # fmt: skip
+"""The last two keep its build short: torch's headers read those of the operators that are named, and not of
+all; and the GIL is taken by Python's own functions, without pybind11's register of types behind them."""
 
 
 def load() -> ModuleType:

@@ -52,6 +52,17 @@ def test_where_some_large_values_meet_others_the_rest_keeps_to_the_errors_of_flo
     assert rms_over_floats(y[:, :, 128:], a, b[:, :, 128:]) < 2  # no tile of theirs has the column
 
 
+def test_tiles_of_any_row_and_matrix_are_computed_anew() -> None:
+    """The rows of one tile of each of two matrices alone have large values, on other scales."""
+    a, b = draw(37, 2, 260, 320), draw(38, 2, 320, 140)
+    b[:, :40] = 0
+    a[0, 128:, :40] *= np.float32(2.0**30)
+    a[1, :128, :40] *= np.float32(2.0**40)
+    y = product(a, b)
+    for i in range(2):
+        assert rms_over_floats(y[i : i + 1], a[i : i + 1], b[i : i + 1]) < 2
+
+
 ORDINARY: dict[str, Callable[[Array], Array]] = {
     "normal": np.array,
     "positive": np.abs,

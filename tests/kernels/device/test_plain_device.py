@@ -8,7 +8,7 @@ import torch
 from device_library import Array
 from kernels.device.plain_library import NUMBERS, TOLERANCE, Kit, exact, normed, placed, run
 
-from agent.kernels import rows
+from agent.kernels import add_rows, rows
 from agent.kernels.gelu import operator as gelu
 from agent.kernels.logsumexp import operator as logsumexp
 from agent.kernels.softmax import operator as softmax
@@ -81,6 +81,28 @@ def test_batched_calls(centred: bool, count: int, length: int, dtype: str, offse
     for ours, theirs in ((dx, truth), (dweight, scale), *([(dbias, offset_by)] if centred else [])):
         assert theirs.grad is not None
         kit.close(ours, theirs.grad)
+
+
+@EVERY
+@pytest.mark.parametrize(("count", "length"), [(50_700, 128), (101_500, 64)])
+@pytest.mark.parametrize("summed", [False, True], ids=["rms_norm", "add_rms_norm"])
+def test_many_short_rows(count: int, length: int, summed: bool, dtype: str) -> None:
+    """More than registers have room for at once: some go through shared memory."""
+    kit, number = Kit(dtype, 0), NUMBERS[dtype]
+    x, weight, y = kit.draw(count, length), kit.draw(length), kit.room(count, length)
+    sizes = (count, length, number, number, 1e-5, 0, 0)
+    normal = x
+    if summed:
+        residual, normal = kit.draw(count, length), kit.room(count, length)
+        run(
+            kit.device, "add_rms_norm_forward", add_rows.FORWARD,
+            x, residual, weight, None, y, normal, None, None, *sizes,
+        )  # fmt: skip
+        wanted = (x.astype("float32") + residual.astype("float32")).astype(dtype)
+        np.testing.assert_array_equal(normal, wanted)
+    else:
+        run(kit.device, "rms_norm_forward", rows.FORWARD, x, weight, None, y, None, None, *sizes)
+    kit.close(y, normed(exact(normal), exact(weight), None, False))
 
 
 @pytest.mark.parametrize("centred", [True, False], ids=["layer_norm", "rms_norm"])

@@ -27,6 +27,7 @@ SIZES = [
     ((1, 24, 43, 1_024, 1), 0),  # the same, in parts
     ((1, 1, 1, 40, 4_104), 0),  # columns enough for no parts
     ((600, 1, 1, 88, 1), 0),  # all packs of a row under way
+    ((5, 1, 3, 2_051, 1), 0),  # rows that are no whole packs, by packs
 ]
 
 

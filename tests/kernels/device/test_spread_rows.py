@@ -23,8 +23,10 @@ template __global__ void kernelwright::softmax::resident_rows<false, Team, 8, fl
     const float*, float*, int64_t, int64_t);
 template __global__ void kernelwright::softmax::backward_rows<false, Team, false, 4, float, 4>(
     const float*, const float*, float*, int64_t, int64_t);
+template __global__ void kernelwright::softmax::backward_rows<false, Team, true, 2, float, 4>(
+    const float*, const float*, float*, int64_t, int64_t);
 template __global__ void kernelwright::logsumexp::rows<false, Team, 8, float, 4>(
-    const float*, float*, float*, int64_t, int64_t);
+    const float*, float*, float*, int64_t, int64_t, bool);
 template __global__ void kernelwright::cross_entropy::losses<false, Team, 4, float, 4>(
     kernelwright::cross_entropy::GivenForward);
 """
@@ -66,7 +68,7 @@ def test_softmax_and_logsumexp(special: float | None, blocks: int, warps: int) -
         x[1, LENGTH // 2], x[2] = special, special
     sizes = np.int64(ROWS), np.int64(LENGTH)
     _launch("softmax13resident_rows", blocks, warps, x, y, *sizes)
-    _launch("logsumexp4rows", blocks, warps, x, result, unrounded, *sizes)
+    _launch("logsumexp4rows", blocks, warps, x, result, unrounded, *sizes, np.bool_(True))
     truth = exact(x)
     np.testing.assert_allclose(y, truth.softmax(1).detach().numpy(), atol=1e-7, rtol=3e-6)
     for ours in (result, unrounded):
@@ -74,9 +76,11 @@ def test_softmax_and_logsumexp(special: float | None, blocks: int, warps: int) -
 
 
 @SHAPES
-def test_gradient_of_softmax(blocks: int, warps: int) -> None:
+@pytest.mark.parametrize("kernel", ["backward_rowsILb0ENS_4TeamELb0E", "backward_rowsILb0ENS_4TeamELb1E"])
+def test_gradient_of_softmax(kernel: str, blocks: int, warps: int) -> None:
+    """Of rows that registers hold, and of those whose rest is read again."""
     grad, y, dx = _drawn(), _drawn(), _room(ROWS, LENGTH)
-    _launch("softmax13backward_rows", blocks, warps, grad, y, dx, np.int64(ROWS), np.int64(LENGTH))
+    _launch(kernel, blocks, warps, grad, y, dx, np.int64(ROWS), np.int64(LENGTH))
     of_grad, of_y = exact(grad).detach(), exact(y).detach()
     wanted = (of_grad - (of_grad * of_y).sum(1, keepdim=True)) * of_y
     np.testing.assert_allclose(dx, wanted.numpy(), atol=1e-5 * float(wanted.abs().max()))
@@ -92,7 +96,8 @@ def test_losses(blocks: int, warps: int) -> None:
     numbers = [ROWS, LENGTH, -100]
     settings, floats = np.array([0.1, 0.0]), np.array([0.9, 0.1, 1 / LENGTH, 0.0], "float32")
     given = np.array([*addresses, *numbers]).tobytes() + settings.tobytes() + np.array([0, 0, 0, 0]).tobytes()
-    _launch("losses", blocks, warps, given + floats.tobytes())
+    streams = np.array([1]).tobytes()
+    _launch("losses", blocks, warps, given + floats.tobytes() + streams)
     truth = torch.nn.functional.cross_entropy(
         exact(x), torch.tensor(target), reduction="none", label_smoothing=0.1
     )

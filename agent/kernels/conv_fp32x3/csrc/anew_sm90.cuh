@@ -1,7 +1,7 @@
 // What the split into two fp16 loses in a convolution, and tiles that are computed anew in float arithmetic where it shows.
 //
 // It shows where small values count because the large ones of a window meet zeros: the bound is that of
-// matmul_fp32x3/csrc/anew_sm90.cuh, with the pixels' windows as a and the weight as b. And it shows where a sum has few products, which
+// matmul_fp32x3/csrc/anew.cuh, with the pixels' windows as a and the weight as b. And it shows where a sum has few products, which
 // a float sum rounds as seldom: two fp16 hold 22 bits of a value, and the tensor cores cut off. In both cases sums are small beside
 // the product of the largest values, which each warp of the convolution compares as it stores them: it lists the tile then.
 //
@@ -15,8 +15,7 @@
 
 namespace kernelwright::conv {
 
-constexpr int kAnewDepth = 128;                // that is added up by itself
-constexpr int kFewest = 26, kFewestOfAll = 8;  // products of a sum, for less than twice a float sum's error; with lo * lo
+constexpr int kFewest = 40, kFewestOfAll = 8;  // products of a sum, for less than twice a float sum's error; with lo * lo
 static_assert(kTile == kSide && kPlainThreads == kGatherers);
 
 // Of so few halves that are not dense nothing is said, as in matmul_fp32x3.
@@ -89,9 +88,9 @@ __device__ __forceinline__ void compute_tile(const Conv& p, const Tile& tile, Sl
     const int depth = p.shape.depth();
     float all[8][8] = {};
     int now = 0;
-    for (int begin = 0; begin < depth; begin += kAnewDepth) {
+    for (int begin = 0; begin < depth; begin += matmul::kAnewDepth) {
         float sum[8][8] = {};
-        multiply_range(sum, slices, now, plain, tile, begin, min(begin + kAnewDepth, depth));
+        multiply_range(sum, slices, now, plain, tile, begin, min(begin + matmul::kAnewDepth, depth));
         #pragma unroll
         for (int i = 0; i < 64; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8];
     }

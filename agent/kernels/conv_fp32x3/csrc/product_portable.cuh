@@ -4,7 +4,7 @@
 // the depth, whose values it gathers.
 #pragma once
 
-#include "../../linear_fp32x3/csrc/plain_tile.cuh"
+#include "../../matmul_fp32x3/csrc/plain_tile.cuh"
 #include "sizes.cuh"
 
 namespace kernelwright::conv {
@@ -12,7 +12,8 @@ namespace kernelwright::conv {
 using linear::kPlainThreads;
 using linear::kSide;
 using linear::kSlice;
-using linear::Slice;
+using matmul::Corner;
+using matmul::Slices;
 
 struct Plain {
     Shape shape;
@@ -23,22 +24,9 @@ struct Plain {
     const Tap* taps;  // a multiple of kSlice
 };
 
-struct Slices {
-    __align__(16) Slice of_x[2];
-    __align__(16) Slice of_weight[2];
-};
-
 // 128 pixels by up to 128 features of a group.
 struct Tile {
     int first_pixel, first_feature, past_feature, group;
-};
-
-// Where a thread's sums belong in a tile: 8 x 8, four neighbours and four half a tile further.
-struct Corner {
-    int pixel, feature;
-
-    __device__ __forceinline__ Corner() : pixel(int(threadIdx.x) / 16 * 4), feature(int(threadIdx.x) % 16 * 4) {}
-    __device__ __forceinline__ static int step(int i) { return i % 4 + i / 4 * (kSide / 2); }
 };
 
 // Adds a tile's products of depths [begin, end), whole slices or to the depth's end. `now`: the slices that nobody reads.
@@ -57,11 +45,11 @@ __device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slice
             const int depth = begin + half + i;
             const Tap tap = p.taps[depth];
             const bool is_inside = (pixel.mask & tap.needed) == tap.needed;
-            slices.of_x[now].v[half + i][side] = is_inside ? window[tap.offset] : 0.0f;
-            slices.of_weight[now].v[half + i][side] = is_feature && depth < s.depth() ? weight[depth] : 0.0f;
+            slices.of_a[now].v[half + i][side] = is_inside ? window[tap.offset] : 0.0f;
+            slices.of_b[now].v[half + i][side] = is_feature && depth < s.depth() ? weight[depth] : 0.0f;
         }
         __syncthreads();
-        linear::multiply_slice(sum, slices.of_x[now], slices.of_weight[now], at.pixel, at.feature);
+        linear::multiply_slice(sum, slices.of_a[now], slices.of_b[now], at.row, at.column);
         now ^= 1;
     }
 }
@@ -71,12 +59,12 @@ __device__ __forceinline__ void store_tile(const float (&sum)[8][8], const Plain
     const Corner at;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        const int number = tile.first_pixel + at.pixel + Corner::step(i);
+        const int number = tile.first_pixel + at.row + Corner::step(i);
         if (number >= s.pixels()) continue;
         float* to = p.y + place_in_y(s, number);
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-            const int feature = tile.first_feature + at.feature + Corner::step(j);
+            const int feature = tile.first_feature + at.column + Corner::step(j);
             if (feature >= tile.past_feature) continue;
             const int64_t channel = static_cast<int64_t>(tile.group) * s.features + feature;
             to[channel * s.plane] = p.bias == nullptr ? sum[i][j] : sum[i][j] + p.bias[channel];

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "../../matmul_fp32x3/csrc/anew.cuh"
 #include "../../matmul_fp32x3/csrc/product_sm90.cuh"
 #include "../../csrc/warpgroups_sm90.cuh"
 #include "sizes.cuh"
@@ -233,7 +234,6 @@ __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATUR
 // be few products in them (anew_sm90.cuh).
 enum Loss { kSmall = 1, kFew = 2 };
 
-constexpr float kNeeded = 46341.0f * (1 << matmul::kMargin);                    // 2^(26.5 - 11), of a row's largest factor
 constexpr float kLargest = static_cast<float>(int64_t{1} << 2 * matmul::kMargin);  // what the largest product is of it, at least
 
 // Of a warp's sums as they are stored; `factors`: the largest of a thread's two rows.
@@ -256,22 +256,22 @@ __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FE
     // A row's root mean square is at least the sum of `looked_at` of its sizes over the root of that times all features.
     const int features = min(FEATURES, p.shape.features - place.features * FEATURES);
     const int looked_at = features / (8 * kLookedAt) * 8 + min(features % (8 * kLookedAt), 8);
-    const float of_depth = sqrtf(2.0f * static_cast<float>(p.shape.depth()) * static_cast<float>(features * looked_at));
-    const float needed = kNeeded * of_depth * scales.largest;
+    const float products = 2.0f * static_cast<float>(p.shape.depth());
+    const float needed = matmul::needed_for(products * static_cast<float>(features * looked_at)) * (1 << matmul::kMargin) * scales.largest;
     const float none = matmul::factor_of(matmul::kNoValue);
     bool small = false;
-    float all = 0.0f, products = 0.0f;
+    float all = 0.0f, largest = 0.0f;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         if (factors[i] <= none) continue;
         small |= sizes[i] < needed * factors[i];
-        all += sizes[i], products += factors[i] * scales.all;
+        all += sizes[i], largest += factors[i] * scales.all;
     }
     #pragma unroll
     for (int lanes = 4; lanes < 32; lanes *= 2) {
-        all += __shfl_xor_sync(kAll, all, lanes), products += __shfl_xor_sync(kAll, products, lanes);
+        all += __shfl_xor_sync(kAll, all, lanes), largest += __shfl_xor_sync(kAll, largest, lanes);
     }
-    const int losses = (__any_sync(kAll, small) ? kSmall : 0) | (all < kLargest * products ? kFew : 0);
+    const int losses = (__any_sync(kAll, small) ? kSmall : 0) | (all < kLargest * largest ? kFew : 0);
     if (losses == 0 || threadIdx.x % 32 > 0) return;
     if (atomicOr(p.losses + number, losses) == 0) p.list[atomicAdd(p.listed, 1)] = number;
 }

@@ -42,6 +42,7 @@ struct Backward {
 template <typename Arguments>
 struct Given : Arguments {
     float own_weight, smoothing_weight, class_weight, z_weight;  // class_weight is 1 / length
+    bool streams = false;                                        // the logits make room in L2 first
 
     explicit Given(const Arguments& args)
         : Arguments(args), own_weight(float(1.0 - args.smoothing)), smoothing_weight(float(args.smoothing)),
@@ -89,25 +90,28 @@ __device__ __forceinline__ void store_loss(
     }
 }
 
-// The target's logit is one of those that the row's lanes have: no load waits for the target.
+// Of what a lane has few of, the target's logit is found among them, so that no load waits for the target; where there are
+// more of them asking costs more than waiting.
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args) {
     await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     const int64_t target = share.is_there ? args.target[share.row] : 0;
     float tile[share.kSize];
-    share.load(static_cast<const T*>(args.x), -INFINITY, tile);
+    share.load(static_cast<const T*>(args.x), -INFINITY, tile, Streamed(args.streams));
+    constexpr bool kIsFound = P <= 2;
     const int place = place_of(target, args.length), chosen = place == kNowhere ? place : place - share.at;
+    const float asked = !kIsFound && share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
     const float level = level_of(lanes_max<L>(tile_max(tile)));
     // All below the level, so that a large common offset costs no digits.
-    float sum = 0.0f, own = 0.0f, every = 0.0f;
+    float sum = 0.0f, own = !kIsFound && share.leads ? asked - level : 0.0f, every = 0.0f;
     #pragma unroll
     for (int i = 0; i < share.kSize; ++i) {
         const float below = tile[i] - level;
         sum += exp_for<T>(below);
         if (!share.has(i)) continue;
         every += below;
-        if (share.place(i) == chosen) own = below;
+        if (kIsFound && share.place(i) == chosen) own = below;
     }
     own *= args.own_weight;
     if (args.smoothing_weight != 0.0f) own += args.smoothing_weight * args.class_weight * every;
@@ -158,11 +162,12 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(GivenForward args) {
     const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
     const int64_t end = end_at<kWhole, V>(row, thread);
     float of_end[1] = {end_value(x, end)};
+    const Streamed reads(args.streams);
     Partition all = {-INFINITY, 0.0f};
     float sum = end >= 0 ? of_end[0] : 0.0f;
     for (int64_t first = thread; first < row.packs; first += P * step) {
         float tile[N];
-        load_tile(from + first, row.packs - first, step, 1, tile);
+        load_tile(from + first, row.packs - first, step, 1, tile, reads);
         const int here = int(min(row.packs - first, int64_t{P} * step));
         if (args.smoothing_weight != 0.0f) {
             #pragma unroll
@@ -285,14 +290,17 @@ __global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOn
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
+    GivenForward given(args);
+    // The gradient reads them again, from the last row on.
+    given.streams = args.lse == nullptr && is_streamed(args.rows * args.length * int64_t{sizeof(T)}, args.device);
     const auto start = [&](auto kernel, dim3 block, int64_t blocks = 1) {
-        return start_teams(kernel, blocks, args.rows, block, args.stream, GivenForward(args));
+        return start_teams(kernel, blocks, args.rows, block, args.stream, given);
     };
     return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp>(
         packs,
         [&](auto shape) {
             const auto kernel = short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>;
-            return launched_by_lanes(shape, kernel, args.rows, args.stream, GivenForward(args));
+            return launched_by_lanes(shape, kernel, args.rows, args.stream, given);
         },
         [&] {
             const int64_t each = packs_at_once(args.rows, packs, kPacks);

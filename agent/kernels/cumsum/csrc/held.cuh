@@ -14,6 +14,9 @@ constexpr int kRowPacks = 8;      // of a row in a thread's registers
 constexpr int kColumnPacks = 16;  // of columns, one below the other
 constexpr int kHeldWidth = 8;     // packs side by side, so that loads are of 128 bytes
 
+constexpr int64_t kLineBytes = 128;  // of L2
+static_assert(kRowPacks * kVectorBytes == kLineBytes, "a thread asks for as much as it takes");
+
 // How a length is shared out.
 enum Across { kAlone, kCluster, kGrid };
 
@@ -65,6 +68,23 @@ __device__ __forceinline__ void take_cluster(const Part& mine, int parts, int co
 }
 #endif
 
+// A block of a grid waits for the slowest of those before it. So each asks for what one so many blocks behind it will read, a line
+// of L2 a thread: loads from there take as long as each other. With twice as many it would be gone before it is read.
+constexpr unsigned kAhead = 264;
+
+template <typename T, int V>
+__device__ __forceinline__ void ask_ahead(const Pack<T, V>* x, int64_t packs, int64_t part, int parts, bool reverse) {
+#ifndef KW_PORTABLE_ONLY
+    const unsigned block = blockIdx.x + kAhead;
+    if (block >= gridDim.x) return;
+    const int rank = int(block % unsigned(parts));
+    const Part then(packs, part, reverse ? parts - 1 - rank : rank, reverse);
+    const int64_t place = int64_t{threadIdx.x} * (kLineBytes / int64_t{sizeof(*x)});
+    if (place >= then.size()) return;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(x + block / unsigned(parts) * packs + then.begin + place));
+#endif
+}
+
 // Of up to the block's threads times kRowPacks packs of a row, those of a warp side by side.
 template <Across kAcross, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? 4 : 2) held_rows(
@@ -83,6 +103,7 @@ __global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? 4 : 2) held
     for (int u = 0; u < kRowPacks; ++u) {
         if (u * kWarp < left) held[u] = x[at + u * step];
     }
+    if constexpr (kAcross == kGrid) ask_ahead(x, packs, part, parts, reverse);
     if (reverse) {
         #pragma unroll
         for (auto& pack : held) pack = reversed(pack);

@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kSliceThreads) plane_sums(const Backward b, co
         const int64_t begin = slice * cut.packs * V - lead_of<T, V>(x);
         const int64_t last = begin + cut.packs * V;
         const int64_t end = last < b.spatial ? last : b.spatial;
-        #pragma unroll 4
+        #pragma unroll 1
         for (int64_t first = begin + threadIdx.x % team * V; first < end; first += team * V) {
             const Pack<T, V> xs = load_pack<T, V>(x, first, b.spatial);
             const Pack<T, V> dys = load_pack<T, V>(dy, first, b.spatial);

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kSlabThreads) slab_sums(const Backward b, cons
         for (int k = 0; k < V; ++k) total[k] = {0.0, 0.0};
         if (mine) {
             const Channels<V> channels = channels_of<T, V>(b, s, c, cut.group_channels);
-            #pragma unroll 2
+            #pragma unroll 1
             for (int64_t p = s.begin + threadIdx.x / cut.across; p < s.end; p += rows) {
                 const Gradients<V> g = gradients_at<T, V>(b, channels, s.start + p * b.channels + c);
                 #pragma unroll
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kSlabThreads) slab_gradients(const Backward b,
         GroupTerms term[V];
         #pragma unroll
         for (int k = 0; k < V; ++k) term[k] = terms[quotient(c + k, cut.group_channels)];
-        #pragma unroll 2
+        #pragma unroll 1
         for (int64_t p = s.begin + threadIdx.x / cut.across; p < s.end; p += rows) {
             const int64_t at = s.start + p * b.channels + c;
             const Gradients<V> g = gradients_at<T, V>(b, channels, at);

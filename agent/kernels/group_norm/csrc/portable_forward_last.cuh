@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kSlabThreads) apply_slab(const Forward f, cons
             scale[k] = m.rstd * affine.weight;
             offset[k] = fmaf(-m.rest, scale[k], affine.bias);
         }
-        #pragma unroll 4
+        #pragma unroll 1
         for (int64_t p = s.begin + threadIdx.x / cut.across; p < s.end; p += rows) {
             const int64_t at = s.start + p * f.channels + c;
             Pack<T, V> pack = *reinterpret_cast<const Pack<T, V>*>(static_cast<const T*>(f.x) + at);

@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
             const int end = max((unit.end - head) / V, begin);
             const int touched = min((unit.end - head + V - 1) / V - held.begin, held.count);
             for (; waited < touched; waited += threads) barrier_wait(next++, 0);
-            #pragma unroll 2
+            #pragma unroll 1
             for (int i = begin - held.begin + lane; i < end - held.begin; i += team) {
                 Pack<float, V> centred;
                 const auto dz = gradient_before<T, V>(b, b.act, row, xs[i], dys[i], held.element<V>(i), lanes, centred);

@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     };
     const Pack<T, V>* residuals = f.residual == nullptr ? nullptr : pack_at(f.residual);
     Pack<T, V>* ys = const_cast<Pack<T, V>*>(pack_at(f.y));
-    #pragma unroll 2
+    #pragma unroll 1  // a pack has lanes enough, and cold code is what small calls wait for
     for (int i = threadIdx.x; i < held.count; i += blockDim.x) {
         Pack<T, V> pack = elements_of<T>(packs[i]);
         Pack<T, V> residual;

@@ -45,7 +45,7 @@ inline cudaError_t split(const Split& args) {
 #ifndef KW_PORTABLE_ONLY
     const int64_t stages = stages_of(args.k, kPromote);
     const Rows weight = rows_of(args.values, args.rows, args.k, packed_at(args.packed, args.rows, stages));
-    return split(Rows{}, weight, args.k, stages, args.stream);
+    return split(Rows{}, weight, args.k, stages, nullptr, args.stream);
 #else
     return cudaErrorInvalidValue;
 #endif

@@ -12,13 +12,16 @@ namespace kernelwright::linear {
 // is below 1024.
 constexpr int kPromote = 1;
 
-inline int64_t sizes_bytes(const Forward& args) {
-    return on_256_bytes(ceil_div(args.n, kTile) * padded_rows(args.m) * int64_t{sizeof(float)});
+constexpr int64_t kSuspectBytes = 256;
+
+// For the check behind the product.
+inline int64_t noted_bytes(const Forward& args) {
+    return kSuspectBytes + on_256_bytes(ceil_div(args.n, kTile) * padded_rows(args.m) * int64_t{sizeof(float)});
 }
 
 inline int64_t operands_bytes(const Forward& args) {
     const int64_t stages = stages_of(args.k, kPromote);
-    return sizes_bytes(args) + packed_bytes(args.m, stages) + (args.packed == nullptr ? packed_bytes(args.n, stages) : 0);
+    return noted_bytes(args) + packed_bytes(args.m, stages) + (args.packed == nullptr ? packed_bytes(args.n, stages) : 0);
 }
 
 // x * weight^T + bias of `args`, each tile of it given to `finish`.
@@ -27,18 +30,20 @@ cudaError_t with_operands(const Forward& args, const Finish& finish) {
     const int64_t stages = stages_of(args.k, kPromote);
     if (ceil_div(args.m, kTile) * ceil_div(args.n, kTile) > kMostBlocks || std::max(args.m, args.n) > kMostBlocks - kTile)
         return cudaErrorInvalidValue;
-    auto* sizes = static_cast<unsigned char*>(args.workspace);
-    auto* workspace = sizes + sizes_bytes(args);
+    auto* noted = static_cast<unsigned char*>(args.workspace);
+    auto* suspect = reinterpret_cast<int*>(noted);
+    auto* workspace = noted + noted_bytes(args);
     const Packed x = packed_at(workspace, args.m, stages);
     const void* split_here = workspace + packed_bytes(args.m, stages);
     const Packed weight = packed_at(args.packed == nullptr ? split_here : args.packed, args.n, stages);
     const Rows of_x = rows_of(args.x, args.m, args.k, x);
     const Rows of_weight = rows_of(args.weight, args.packed == nullptr ? args.n : 0, args.k, weight);
-    cudaError_t error = split(of_x, of_weight, args.k, stages, args.stream);
+    cudaError_t error = split(of_x, of_weight, args.k, stages, suspect, args.stream);
     if (error != cudaSuccess) return error;
     const int sms = attribute(cudaDevAttrMultiProcessorCount, args.device);
-    const Product p = {x, weight, args.bias, static_cast<int>(args.m), static_cast<int>(args.n), static_cast<int>(stages),
-                       reinterpret_cast<float*>(sizes)};
+    const float needed = matmul::needed_for(2.0f * static_cast<float>(args.k));
+    const Product p = {x, weight, args.bias, static_cast<int>(args.m), static_cast<int>(args.n), static_cast<int>(stages), suspect,
+                       reinterpret_cast<float*>(noted + kSuspectBytes), needed};
     error = multiply<kPromote>(p, finish, sms, args.stream);
     return error == cudaSuccess ? compute_anew(p, args, finish.anew(), sms, args.stream) : error;
 }

@@ -34,7 +34,11 @@ struct Product {
     const float* bias;  // [n], or null
     int m, n;           // of y
     int stages;         // of K; a multiple of PROMOTE
-    float* sizes;       // [n_tiles, m_tiles * 128], of each row of a tile the largest value's, for the check behind the product
+    // For the check behind the product (anew_sm90.cuh): whether it has anything to judge, 0 before; of each row of a tile the largest
+    // value's size, [n_tiles, m_tiles * 128]; and what a row has to be if all its products lose something.
+    int* suspect;
+    float* sizes;
+    float needed;
 
     __host__ __device__ int m_tiles() const { return (m + kTile - 1) / kTile; }
     __host__ __device__ int n_tiles() const { return (n + kTile - 1) / kTile; }
@@ -174,10 +178,25 @@ __device__ __forceinline__ float row_largest(float mine) {
     return fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, 2));
 }
 
+// What the largest of a row of a tile says of all.
+__device__ __forceinline__ float share_in(const Product& p, int of_weight) {
+    return matmul::share_of(static_cast<float>(min(kTile, p.n - of_weight * kTile)));
+}
+
 // Leaves what the check behind the product looks at. Without a branch: where lanes part, the compiler takes the descriptors of the
 // whole loop out of uniform registers, which costs a sixth.
-__device__ __forceinline__ void note_sizes(const Product& p, const float (&values)[64], const Place& at, int of_weight) {
+__device__ __forceinline__ void note_sizes(const Product& p, const float (&values)[64], const Exponents& exponents, const Place& at,
+                                           int of_weight) {
     float sizes[2] = {0.0f, 0.0f};
+    int least = kNothing;  // exponent, of the columns' largest
+    #pragma unroll
+    for (int j = 0; j < 16; ++j) {
+        const int2 two = *reinterpret_cast<const int2*>(exponents.columns + 8 * j);
+        least = min(least, min(two.x, two.y));
+    }
+    least = min(least, __shfl_xor_sync(0xffffffffu, least, 1));
+    least = min(least, __shfl_xor_sync(0xffffffffu, least, 2));
+    const float share = share_in(p, of_weight);
     #pragma unroll
     for (int i = 0; i < 64; ++i) sizes[i / 2 % 2] = fmaxf(sizes[i / 2 % 2], fabsf(values[i]));
     float* to = p.sizes + static_cast<int64_t>(of_weight) * p.m_tiles() * kTile + at.row;
@@ -185,6 +204,7 @@ __device__ __forceinline__ void note_sizes(const Product& p, const float (&value
     for (int half = 0; half < 2; ++half) {
         sizes[half] = row_largest(sizes[half]);
         if (threadIdx.x % 4 == 0) to[8 * half] = sizes[half];
+        if (sizes[half] * share < unscaled(p.needed, exponents.rows[8 * half] + least)) *p.suspect = 1;
     }
 }
 
@@ -270,7 +290,7 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
         const Exponents exponents = exponents_at(ring.exponents_of(taken), place_of(group * 64, 0));
         const Place at = place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
         unscale(sum, exponents);
-        note_sizes(p, sum, at, tile.of_weight);
+        note_sizes(p, sum, exponents, at, tile.of_weight);
         add_bias(p, sum, at.column);
         finish(p, sum, at, tile.of_weight);
     }

@@ -77,9 +77,10 @@ __device__ __forceinline__ void split_row(const Rows& of, int64_t row, int64_t k
     of.packed.small[row] = small;
 }
 
-// x's rows, then the weight's.
-__global__ void __launch_bounds__(kSplitThreads) linear_split(const Rows x, const Rows weight, int64_t k, int stages) {
+// x's rows, then the weight's; `zeroed`, if there is one, is 0 for the product.
+__global__ void __launch_bounds__(kSplitThreads) linear_split(const Rows x, const Rows weight, int64_t k, int stages, int* zeroed) {
     await_earlier();
+    if (zeroed != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *zeroed = 0;
     if (blockIdx.x < x.blocks()) {
         split_row<false>(x, blockIdx.x, k, stages);
     } else {
@@ -87,10 +88,10 @@ __global__ void __launch_bounds__(kSplitThreads) linear_split(const Rows x, cons
     }
 }
 
-inline cudaError_t split(const Rows& x, const Rows& weight, int64_t k, int64_t stages, cudaStream_t stream) {
+inline cudaError_t split(const Rows& x, const Rows& weight, int64_t k, int64_t stages, int* zeroed, cudaStream_t stream) {
     const int64_t blocks = x.blocks() + weight.blocks();
     if (blocks > kMostBlocks || stages > kMostBlocks) return cudaErrorInvalidValue;
-    return launched(linear_split, static_cast<unsigned>(blocks), kSplitThreads, stream, x, weight, k, static_cast<int>(stages));
+    return launched(linear_split, static_cast<unsigned>(blocks), kSplitThreads, stream, x, weight, k, static_cast<int>(stages), zeroed);
 }
 
 }  // namespace kernelwright::linear

@@ -10,6 +10,7 @@ namespace kernelwright::logsumexp {
 constexpr int64_t kManyColumns = 65536;
 constexpr int64_t kManyLength = 256;
 constexpr int kLines = 8;  // that it has under way
+constexpr int kWholeColumnThreads = 256;  // of a block
 
 template <typename T>
 __global__ void columns(
@@ -116,7 +117,7 @@ cudaError_t launch_columns(const Forward& args) {
     const bool are_aligned = aligned(x) && aligned(y) && aligned(args.exact);
     return by_beside<T>(args.outer, args.length, args.inner, are_aligned, [&](auto beside, const WholeColumns& columns) {
         return launched(
-            whole_columns<T, beside>, columns.blocks(), kWholeColumnThreads, args.stream, x, y, args.exact, columns);
+            whole_columns<T, beside>, columns.blocks(kWholeColumnThreads), kWholeColumnThreads, args.stream, x, y, args.exact, columns);
     });
 }
 
@@ -133,7 +134,7 @@ cudaError_t launch_columns(const Backward& args) {
     const bool are_aligned = aligned(dy) && aligned(x) && aligned(args.exact) && aligned(dx);
     return by_beside<T>(args.outer, args.length, args.inner, are_aligned, [&](auto beside, const WholeColumns& columns) {
         return launched(
-            backward_whole_columns<T, beside>, columns.blocks(), kWholeColumnThreads, args.stream, dy, x, args.exact,
+            backward_whole_columns<T, beside>, columns.blocks(kWholeColumnThreads), kWholeColumnThreads, args.stream, dy, x, args.exact,
             dx, columns);
     });
 }

@@ -23,11 +23,11 @@ constexpr int kBackwardPacks = 4;   // that a thread takes
 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_rows(
-    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int length) {
+    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int length, bool streams) {
     await_earlier();
     const ShortShare<kWhole, L, P, V> share(count, length);
     float tile[share.kSize];
-    share.load(x, -INFINITY, tile);
+    share.load(x, -INFINITY, tile, Streamed(streams));
     const float result = result_of(lanes_partition<L, T>(tile));
     if (!share.leads) return;
     y[share.row] = from_float<T>(result);
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
 
 template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) rows(
-    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length) {
+    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length, bool streams) {
     Team::template meet<Partition>();
     await_earlier();
     __shared__ Partition of_warp[kMaxWarps];
@@ -45,7 +45,8 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) rows(
     const int thread = Team::thread(), step = Team::threads();
     const Row row = row_at<kWhole, V>(index, length);
     const float of_end = end_value(x, end_at<kWhole, V>(row, thread));
-    Partition all = partition<P * V>(reinterpret_cast<const Pack<T, V>*>(x + row.first), thread, row.packs, step, 1);
+    const auto* packs = reinterpret_cast<const Pack<T, V>*>(x + row.first);
+    Partition all = partition<P * V>(packs, thread, row.packs, step, 1, Streamed(streams));
     if (!kWhole) {
         float tile[1] = {of_end};
         all = add_tile<T>(all, tile);
@@ -93,27 +94,33 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     }
 }
 
+// The gradient reads x again, from the last row on.
+template <typename T>
+bool streams(const Forward& args) {
+    return args.exact == nullptr && is_streamed(args.outer * args.length * int64_t{sizeof(T)}, args.device);
+}
+
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kUnderWay<V> / V;
     const int64_t packs = args.length / V;
-    const auto start = [&](auto kernel, unsigned threads, int64_t blocks = 1) {
+    const auto start = [&](auto kernel, dim3 block, int64_t blocks = 1) {
         return start_teams(
-            kernel, blocks, args.outer, rows_block(threads), args.stream, static_cast<const T*>(args.x),
-            static_cast<T*>(args.y), args.exact, args.outer, args.length);
+            kernel, blocks, args.outer, block, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
+            args.exact, args.outer, args.length, streams<T>(args));
     };
     if constexpr (V > 1) {
         const Spread few(args.outer, packs, kMost, args.device);
         if (few.blocks > 1) return start(rows<false, Team, kMost, T, V>, few.threads, few.blocks);
         const int64_t each = packs_at_once(args.outer, packs, kMost);
         if (each <= 2) {
-            const unsigned threads = std::min<unsigned>(block_for(packs, each), kThreads);
-            return each == 1 ? start(rows<kWhole, Block, 1, T, V>, threads) : start(rows<kWhole, Block, 2, T, V>, threads);
+            const dim3 block = rows_block(std::min<unsigned>(block_for(packs, each), kThreads));
+            return each == 1 ? start(rows<kWhole, Block, 1, T, V>, block) : start(rows<kWhole, Block, 2, T, V>, block);
         }
     }
     const bool are_short = V > kVector<float> && packs <= kLanePacks * kWarp;
     const unsigned threads = are_short ? kWarp : std::min<unsigned>(block_for(packs, kMost), kThreads);
-    return start(rows<kWhole, Block, kMost, T, V>, threads);
+    return start(rows<kWhole, Block, kMost, T, V>, rows_block(threads));
 }
 
 template <bool kWhole, typename T, int V>
@@ -126,7 +133,8 @@ cudaError_t launch_rows(const Forward& args) {
         [&](auto shape) {
             return launched_by_lanes(
                 shape, short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>, args.outer, args.stream,
-                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.outer, int(args.length));
+                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.outer, int(args.length),
+                streams<T>(args));
         },
         [&] { return launch_long_rows<kWhole, T, V>(args); });
 }

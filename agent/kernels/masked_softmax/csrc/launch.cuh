@@ -240,8 +240,12 @@ __global__ void __launch_bounds__(kLanesThreads, 4) short_rows(GivenForward args
     share.store(static_cast<T*>(args.y), [&](int i) { return tile[i] * factor; });
 }
 
+// Blocks of whole rows of float that have to stand on an SM at once: without a number the compiler would spill, to let more.
+template <bool kWhole, typename T>
+constexpr int kResidentBlocks = kWhole && sizeof(T) == sizeof(float) ? 1 : 0;
+
 template <bool kWhole, int P, typename T, int V>
-__global__ void __launch_bounds__(kThreads) resident_rows(GivenForward args) {
+__global__ void __launch_bounds__(kThreads, kResidentBlocks<kWhole, T>) resident_rows(GivenForward args) {
     await_earlier();
     __shared__ Partition of_warp[kMaxWarps];
     const Scores scores = scores_at<kWhole, V>(args, blockIdx.x);

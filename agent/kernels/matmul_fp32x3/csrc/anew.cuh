@@ -19,7 +19,7 @@ constexpr int kAnewDepth = 128;  // that is added up by itself
 
 // What a row's sums have to be where so many of their products may have lost something, of operands whose largest values are 2^13
 // to 2^14: 2^(26.5 - 11) times the root.
-__device__ __forceinline__ float needed_for(float products) { return 46341.0f * sqrtf(products); }
+__host__ __device__ __forceinline__ float needed_for(float products) { return 46341.0f * sqrtf(products); }
 
 // What the largest of so many sums says of the root of their squares' mean: 1 / sqrt(columns) of it, not above.
 __device__ __forceinline__ float share_of(float columns) { return 0.97f * rsqrtf(columns); }

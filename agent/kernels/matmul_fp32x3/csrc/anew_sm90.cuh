@@ -20,10 +20,9 @@ struct Band {
     int64_t first_row, first_column;
 };
 
-__device__ __forceinline__ Band band_of(const Product& p, int number, int first, int rows) {
-    const linear::Tile tile = p.place_of(number);
+__device__ __forceinline__ Band band_of(const Product& p, int batch, const linear::Tile& tile, int first, int rows) {
     const int64_t first_row = static_cast<int64_t>(tile.of_x) * kTile + first;
-    return {p.batch_of(number), static_cast<int>(min(int64_t{rows}, p.tiles.m - first_row)), tile, first_row,
+    return {batch, static_cast<int>(min(int64_t{rows}, p.tiles.m - first_row)), tile, first_row,
             static_cast<int64_t>(tile.of_weight) * kTile};
 }
 
@@ -34,8 +33,8 @@ struct AnewShared {
     int lost;
 };
 
-// Of the rows and columns that meet in a band: their factors' and their scales' largest, in shared memory.
-__device__ __forceinline__ void find_scales(const Product& p, const Band& band, AnewShared& shared) {
+// Of the rows of a band their factors' largest, in shared memory.
+__device__ __forceinline__ void find_factors(const Product& p, const Band& band, AnewShared& shared) {
     const int thread = threadIdx.x, row = thread % kTile, half = thread / kTile;
     const int first = static_cast<int>(band.first_row % kTile);
     const unsigned char* packed = p.a + band.batch * p.a_bytes + static_cast<int64_t>(band.tile.of_x) * p.tiles.stages * kPackedBytes;
@@ -48,7 +47,12 @@ __device__ __forceinline__ void find_scales(const Product& p, const Band& band, 
         }
     }
     shared.factors[half][row] = factor;
-    float scale = scale_of(-__ldcg(p.exponents + band.batch * p.b_rows + band.first_column + row));
+}
+
+// Of its columns their scales'.
+__device__ __forceinline__ void find_scales(const Product& p, const Band& band, AnewShared& shared) {
+    const int thread = threadIdx.x;
+    float scale = scale_of(-__ldcg(p.exponents + band.batch * p.b_rows + band.first_column + thread % kTile));
     for (int lanes = 16; lanes > 0; lanes /= 2) scale = fmaxf(scale, __shfl_xor_sync(0xffffffffu, scale, lanes));
     if (thread % 32 == 0) shared.scales[thread / 32] = scale;
     if (thread == 0) shared.lost = 0;
@@ -68,10 +72,11 @@ __device__ __forceinline__ float2 sizes_of(const Product& p, const Band& band, i
     return sizes;
 }
 
-// Whether a row may have lost too much.
+// Whether a row may have lost too much. `is_first`: of the bands of these rows.
 template <class Meet>
-__device__ __forceinline__ bool is_lost(const Product& p, const Band& band, AnewShared& shared, const Meet& meet) {
+__device__ __forceinline__ bool is_lost(const Product& p, const Band& band, bool is_first, AnewShared& shared, const Meet& meet) {
     constexpr int kRows = kTile / kAnewWarps;  // of a warp
+    if (is_first) find_factors(p, band, shared);
     find_scales(p, band, shared);
     meet();
     float scale = 0.0f;
@@ -88,9 +93,11 @@ __device__ __forceinline__ bool is_lost(const Product& p, const Band& band, Anew
     float largest[kRows];  // a quarter of the columns nearly always shows that the sums are large enough
     #pragma unroll
     for (int i = 0; i < kRows; ++i) largest[i] = sizes_of<32>(p, band, first + i).x;
+    unsigned others = 0;
     #pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-        if (__any_sync(0xffffffffu, largest[i] * share >= needed(first + i))) continue;
+    for (int i = 0; i < kRows; ++i) others |= !__any_sync(0xffffffffu, largest[i] * share >= needed(first + i)) << i;
+    for (; others != 0; others &= others - 1) {
+        const int i = __ffs(others) - 1;
         float2 sizes = sizes_of<kTile>(p, band, first + i);
         for (int lanes = 16; lanes > 0; lanes /= 2) {
             sizes.x = fmaxf(sizes.x, __shfl_xor_sync(0xffffffffu, sizes.x, lanes));
@@ -104,8 +111,8 @@ __device__ __forceinline__ bool is_lost(const Product& p, const Band& band, Anew
 
 // Computes a band anew where it may have lost too much; by 256 threads that meet by `meet`.
 template <class Meet>
-__device__ __forceinline__ void hold(const Product& p, const Band& band, AnewShared& shared, const Meet& meet) {
-    const bool lost = is_lost(p, band, shared, meet);
+__device__ __forceinline__ void hold(const Product& p, const Band& band, bool is_first, AnewShared& shared, const Meet& meet) {
+    const bool lost = is_lost(p, band, is_first, shared, meet);
     meet();  // all know: the memory is free
     if (!lost) return;
     const Operand &of_a = p.plain.a, &of_b = p.plain.b;
@@ -124,9 +131,16 @@ __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_cons
     await_earlier();
     if (!sparse) return;
     __shared__ AnewShared shared;
-    for (int number = blockIdx.x; number < p.cut.tiles; number += gridDim.x) {
-        const Band band = band_of(p, number, 0, kTile);
-        if (is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) hold(p, band, shared, [] { __syncthreads(); });
+    // Each block has tiles that follow each other in a row of them: what is found of a is that row's.
+    const int64_t tiles = p.cut.tiles, columns = p.tiles.n_tiles(), end = tiles * (blockIdx.x + 1) / gridDim.x;
+    int64_t found = -1;
+    for (int64_t i = tiles * blockIdx.x / gridDim.x; i < end; ++i) {
+        const int64_t row = i / columns;  // of all matrices
+        const linear::Tile tile = {static_cast<int>(row % p.tiles.m_tiles()), static_cast<int>(i % columns)};
+        if (!is_there(p.y_part, tile.of_x, tile.of_weight)) continue;
+        const Band band = band_of(p, static_cast<int>(row / p.tiles.m_tiles()), tile, 0, kTile);
+        hold(p, band, row != found, shared, [] { __syncthreads(); });
+        found = row;
     }
 }
 

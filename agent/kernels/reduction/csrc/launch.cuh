@@ -85,13 +85,26 @@ cudaError_t reduced(
     return reduce_pass<Op, Partial<Op>, 1>(parts, rest, out, stream);
 }
 
+template <typename Op>
+Reduced<Op> last_of(const Forward& args) {
+    return {nullptr, args.y, args.beside, float(args.factor), args.dtype, args.r2 == 1};
+}
+
+// The gradient of a norm reads x again, from the end.
+template <typename T>
+bool streams(const Forward& args) {
+    const bool is_read_again = args.kind == kNorm && args.beside != nullptr;
+    return !is_read_again && is_streamed(args.a * args.r2 * args.b * args.r1 * args.c * int64_t{sizeof(T)}, args.device);
+}
+
 template <typename Op, typename T, int V>
 cudaError_t forward_as(const Forward& args) {
     static_assert(sizeof(Partial<Op>) <= kLargestState);
-    const Plan plan = plan_of<V>(args);
+    Plan plan = plan_of<V>(args);
+    plan.first.streams = streams<T>(args);
     auto* room = static_cast<char*>(args.workspace);
     const auto at = [&](int64_t bytes) { return reinterpret_cast<Partial<Op>*>(room + bytes); };
-    const Reduced<Op> last = {nullptr, args.y, args.beside, float(args.factor), args.dtype, args.r2 == 1};
+    const Reduced<Op> last = last_of<Op>(args);
     if (plan.is_one) return reduced<Op, T, V>(args.x, plan.first, at(plan.parts), last, args.stream, args.c);
     const Reduced<Op> left = {at(plan.reduced), nullptr, nullptr, 1.0f, 0, false};
     const cudaError_t status = reduced<Op, T, V>(args.x, plan.first, at(plan.parts), left, args.stream, args.c);
@@ -105,9 +118,23 @@ bool takes_vectors(const Arguments& args, int64_t vector) {
     return aligned(args.x) && (args.c == 1 ? args.r1 : args.c) % vector == 0;
 }
 
+// Rows that are no whole packs, but long enough for these to be most of them; not `is_ragged` where they are others, or are split.
+template <int V>
+Shape ragged_shape(const Forward& args) {
+    Shape shape = shape_for<V>(args.a * args.b, args.r1, 1);
+    const bool is_long = args.r1 >= V * kWarp * kShortPacks && args.r1 <= kMaxPart;
+    shape.is_ragged = aligned(args.x) && args.c == 1 && args.r2 == 1 && shape.splits == 1 && is_long;
+    shape.length = args.r1;
+    return shape;
+}
+
 inline int64_t forward_workspace(const Forward& args) {
     const int64_t vector = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
-    if (!takes_vectors(args, vector)) return plan_of<1>(args).end;
+    if (!takes_vectors(args, vector)) {
+        const bool is_ragged = vector == kVector<float> ? ragged_shape<kVector<float>>(args).is_ragged
+                                                        : ragged_shape<kVector<__half>>(args).is_ragged;
+        return is_ragged ? 0 : plan_of<1>(args).end;
+    }
     return args.dtype == kFloat32 ? plan_of<kVector<float>>(args).end : plan_of<kVector<__half>>(args).end;
 }
 
@@ -116,6 +143,10 @@ cudaError_t forward_of(const Forward& args) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
         if (takes_vectors(args, kVector<T>)) return forward_as<Op, T, kVector<T>>(args);
+        if (Shape shape = ragged_shape<kVector<T>>(args); shape.is_ragged) {
+            shape.streams = streams<T>(args);
+            return reduce_pass<Op, T, kVector<T>>(args.x, shape, last_of<Op>(args), args.stream);
+        }
         return forward_as<Op, T, 1>(args);
     });
 }

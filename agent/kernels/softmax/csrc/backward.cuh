@@ -172,22 +172,24 @@ cudaError_t launch_backward_long_rows(const Backward& args) {
     const auto* dy = static_cast<const T*>(args.dy);
     const auto* y = static_cast<const T*>(args.y);
     auto* dx = static_cast<T*>(args.dx);
-    const auto start = [&](auto kernel, unsigned threads, int64_t blocks = 1) {
-        return start_teams(
-            kernel, blocks, args.outer, rows_block(threads), args.stream, dy, y, dx, args.outer, args.length);
+    const auto start = [&](auto kernel, dim3 block, int64_t blocks = 1) {
+        return start_teams(kernel, blocks, args.outer, block, args.stream, dy, y, dx, args.outer, args.length);
     };
     const int64_t packs = args.length / V;
+    const Spread few(args.outer, packs, kMost, args.device);
     if constexpr (V > 1) {
-        const Spread few(args.outer, packs, kMost, args.device);
         if (few.holds_row) return start(backward_rows<false, Team, false, kMost, T, V>, few.threads, few.blocks);
         const int64_t blocks = cluster_for(args.outer, packs, kMost, kMaxCluster, args.device);
         const int64_t here = packs_of_block(packs, blocks);
         const int64_t each = blocks == 1 ? packs_at_once(args.outer, packs, kMost) : kMost;
-        const unsigned threads = block_for(here, each);
-        if (each == 1) return start(backward_rows<kWhole, Block, false, 1, T, V>, threads);
-        if (here <= kMost * kBlockPacks) return start(backward_rows<false, Team, false, kMost, T, V>, threads, blocks);
+        const dim3 block = rows_block(block_for(here, each));
+        if (each == 1) return start(backward_rows<kWhole, Block, false, 1, T, V>, block);
+        if (each == 2) return start(backward_rows<false, Block, false, 2, T, V>, block);
+        if (here <= kMost * kBlockPacks) return start(backward_rows<false, Team, false, kMost, T, V>, block, blocks);
     }
-    return start(backward_rows<V == 1, Block, true, kMost / 2, T, V>, block_for(packs, kMost));
+    const bool are_few = few.blocks > 1 && V > 1;
+    const dim3 block = are_few ? dim3(few.threads) : rows_block(block_for(packs, kMost));
+    return start(backward_rows<V == 1, Team, true, kMost / 2, T, V>, block, are_few ? few.blocks : 1);
 }
 
 template <bool kWhole, typename T, int V>
@@ -212,7 +214,7 @@ cudaError_t launch_backward_columns(const Backward& args) {
         args, aligned(dy) && aligned(y) && aligned(dx),
         [&](auto most, auto beside, const WholeColumns& columns) {
             return launched(
-                backward_whole_columns<most, T, beside>, columns.blocks(), kWholeColumnThreads, args.stream, dy, y, dx,
+                backward_whole_columns<most, T, beside>, columns.blocks(kWholeColumnThreads), kWholeColumnThreads, args.stream, dy, y, dx,
                 columns);
         },
         [&] {

@@ -21,6 +21,7 @@ constexpr int kHeld = 32;         // elements of a row that a thread has in regi
 constexpr int kShortPacks = 4;    // of a short row that a lane has in them
 constexpr int kShortColumn = 32;  // elements of a column that a thread has in them
 constexpr int kHeldColumn = 16;   // the same where several threads have a column
+constexpr int kWholeColumnThreads = 128;  // of a block whose threads have columns of their own
 constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
 
 // start(N, V, columns) where each thread takes V whole columns of up to N elements; otherwise() for fewer or longer ones.

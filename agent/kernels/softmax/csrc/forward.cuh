@@ -149,7 +149,7 @@ cudaError_t launch_columns(const Forward& args) {
         args, aligned(x) && aligned(y),
         [&](auto most, auto beside, const WholeColumns& columns) {
             return launched(
-                whole_columns<most, T, beside>, columns.blocks(), kWholeColumnThreads, args.stream, x, y, columns);
+                whole_columns<most, T, beside>, columns.blocks(kWholeColumnThreads), kWholeColumnThreads, args.stream, x, y, columns);
         },
         [&] {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));

@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
     // Their own backward then brings its first rows near while the last of these are under way. Of few rows that gains
-    // nothing, and of packs of one element it may cost much (docs/log.md).
-    if (!Hold::kFew && V > 1) let_next_begin();
+    // nothing; packs of one element are too small a block for it, and long rows of float32 went slower (docs/log.md).
+    if (!Hold::kFew && V > 1 && (Hold::kTeam > 0 || sizeof(T) < sizeof(float))) let_next_begin();
     // One pack stays as floats, or two of few rows; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
     using Kept = std::conditional_t<kPacks * kRows == 1 || Hold::kFew, float, T>;

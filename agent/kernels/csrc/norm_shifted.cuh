@@ -104,12 +104,16 @@ struct Shifted {
     }
 };
 
+constexpr size_t kLeastSignalled = 2048;  // bytes of a row whose blocks let their backward begin
+
 // RMSNorm has no bias; `residual` and `added` are null where kSum is false.
 template <bool kCentred, bool kSum, typename T>
 __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shifted(
     const T* x, const T* residual, const T* weight, const T* bias, T* __restrict__ y, T* __restrict__ added,
     float* __restrict__ means, float* __restrict__ rstds, int length, float share, float eps) {
     await_earlier();
+    // A block's signal takes some 1.3 ns of the GPU: as long as memory takes for 3 KB.
+    if (length * sizeof(T) >= kLeastSignalled) let_next_begin();
     constexpr int V = kVector<T>, kPacks = kShiftedPacks;
     constexpr bool kEarly = kShiftedEarly<kCentred, kSum, T>;
     using Packed = Pack<T, V>;

@@ -28,7 +28,7 @@ MOST_ENTRIES = 2**31 - 2
 FORWARD = "16qd2q"
 TABLE = "12q"
 """TableBackward of csrc/table.cuh."""
-MOST_UNSORTED, MOST_DEALT = 2**14, 2**26
+MOST_UNSORTED, MOST_DEALT = 2**14, 2**25
 """Rows and entries up to which csrc/table_unsorted.cuh takes the numbers as they come."""
 NO_PADDING = -1
 _SUMS = {

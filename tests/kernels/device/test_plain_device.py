@@ -16,38 +16,18 @@ from agent.kernels.softmax import operator as softmax
 EVERY = pytest.mark.parametrize("dtype", list(NUMBERS))
 OFFSET = pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
 F = torch.nn.functional
+ROWS = (
+    (70, 33), (9, 61), (17, 1_537), (3, 4_095), (70, 24), (40, 64), (33, 128), (70, 160),
+    (3, 256), (520, 24), (520, 128), (520, 200), (520, 400), (520, 203), (1_100, 77),
+    (515, 1_537), (2_200, 512), (1_500, 768), (300, 6_400), (2, 10_000), (520, 8_200),
+    (2, 36_872),
+)  # fmt: skip
 
 
 @EVERY
 @OFFSET
 @pytest.mark.parametrize("centred", [True, False], ids=["layer_norm", "rms_norm"])
-@pytest.mark.parametrize(
-    ("count", "length"),
-    [
-        (70, 33),
-        (9, 61),
-        (17, 1_537),
-        (3, 4_095),
-        (70, 24),
-        (40, 64),
-        (33, 128),
-        (70, 160),
-        (3, 256),
-        (520, 24),
-        (520, 128),
-        (520, 200),
-        (520, 400),
-        (520, 203),
-        (1_100, 77),
-        (515, 1_537),
-        (2_200, 512),
-        (1_500, 768),
-        (300, 6_400),
-        (2, 10_000),
-        (520, 8_200),
-        (2, 36_872),
-    ],  # fmt: skip
-)
+@pytest.mark.parametrize(("count", "length"), ROWS)
 def test_batched_calls(centred: bool, count: int, length: int, dtype: str, offset: int) -> None:
     kit, name = Kit(dtype, offset), "layer_norm" if centred else "rms_norm"
     x, grad, weight, bias = (

@@ -11,9 +11,9 @@
 
 namespace kernelwright::embedding_norm {
 
-constexpr int kUnsortedWarps = 16;
+constexpr int kUnsortedWarps = 32;
 constexpr int kUnsortedThreads = kUnsortedWarps * kWarp;
-constexpr int kUnsortedBlocks = 256;  // by a power of two entries are dealt out
+constexpr int kUnsortedBlocks = 128;  // by a power of two entries are dealt out
 constexpr int kIdsUnder = 8;          // numbers that a thread has under way
 constexpr int kDealtRows = 8;         // the same of the rows of an entry that has many
 constexpr int kRowBits = 14;          // of a row in a word beside its entry
@@ -61,7 +61,7 @@ __device__ __forceinline__ Kept kept_rows(const TableBackward& args, uint32_t* w
     if (lane == 0) of_warp[warp] = count;
     __syncthreads();
     int to = 0, all = 0;
-    #pragma unroll
+    #pragma unroll 8
     for (int other = 0; other < kUnsortedWarps; ++other) {
         to += other < warp ? of_warp[other] : 0;
         all += of_warp[other];
@@ -110,6 +110,7 @@ __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const 
         __syncthreads();
         for (int i = int(threadIdx.x); i < kWarp * V && first * V + i < packs * V; i += kUnsortedThreads) {
             float all = 0.0f;
+            #pragma unroll 8
             for (int other = 0; other < kUnsortedWarps; ++other) all += parts[other][i];
             dtable[first * V + i] = from_float<T>(all);
         }
@@ -119,7 +120,7 @@ __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const 
 
 // A warp writes an entry, zeros where nobody looked it up.
 template <typename T, int V>
-__global__ void __launch_bounds__(kUnsortedThreads, 2) sum_unsorted(const TableBackward args, int packs) {
+__global__ void __launch_bounds__(kUnsortedThreads) sum_unsorted(const TableBackward args, int packs) {
     extern __shared__ uint32_t words[];
     __shared__ int held[kUnsortedWarps][kWarp];
     __shared__ unsigned long_ones[kMostUnsorted / kLongRun];

@@ -27,7 +27,7 @@ ENVELOPE = (
     " strided",
     "alpha * a @ b + beta * c, c of that dtype, anything that broadcasts to the product",
     "sums in float32 on the tensor cores, rounded once; sm_80 and later",
-    "left to torch until a GPU has timed it, large ones of odd sizes with zeros up to a multiple of 8;"
+    "left to torch, whose product is faster, large ones of odd sizes with zeros up to a multiple of 8;"
     " AGENT_KERNELS_ALWAYS=1 takes it",
 )
 

@@ -158,6 +158,10 @@ def convolutions(lines: list[Line]) -> list[str]:
 
 RENDERED = {
     "errors": ("Root mean square errors over SGEMM's, the worst depth of each kind of operands", errors),
+    "linear_errors": (
+        "The same of linear layers, alone and before a norm and the minimum",
+        linear_errors,
+    ),
     "convolution_errors": (
         "Convolutions: root mean square errors over those of SGEMM on the unfolded image and of cuDNN",
         convolution_errors,

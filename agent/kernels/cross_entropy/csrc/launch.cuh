@@ -126,6 +126,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args)
 struct alignas(16) Tally {
     Partition all;
     float sum;
+    float rest;  // of the 16 bytes that are moved at once; 0
 };
 
 __device__ __forceinline__ Tally nothing_for(Tally) { return {{-INFINITY, 0.0f}, 0.0f}; }

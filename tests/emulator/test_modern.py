@@ -59,6 +59,8 @@ def test_copies(order: int) -> None:
         x, y = device.array(values(960)), device.empty(512)
         device.launch("in_and_out", 1, 128, x, y)
         np.testing.assert_array_equal(y, 2 * x[:512])
+        device.launch("padded", 1, 128, x, y)
+        np.testing.assert_array_equal(y[:128], 7 * x[127::-1])
         device.launch("ring", 1, 128, x, y, np.int32(10))
         np.testing.assert_array_equal(y[:96], x.reshape(10, 96).sum(0)[::-1])
         device.launch("read_by_all", 1, 128, x, y, np.int32(10))

@@ -82,6 +82,8 @@ class Frame:
     counter: int = 0
     in_flight: InFlight | None = None
     """Where the function has matrix products that go on beside it."""
+    named_once: frozenset[str] = frozenset()
+    """Names that one operand of the function has: a register that is written so is never read."""
 
     def find(self, name: str) -> Binding:
         for scope in reversed(self.scopes):

@@ -35,7 +35,7 @@ def load(step: Step) -> str:
     type = _element(step)
     address = step.frame.address(step.operands[1], space)
     if width > 1:
-        return _load_vector(step, type, width, address)
+        return _load_vector(step, type, width, (space, address))
     if order is not None:
         return step.write(type, f"load_atomically(reinterpret_cast<{type.c}*>({address}))")
     if volatile:
@@ -48,17 +48,23 @@ def _released(order: str | None, code: str) -> str:
     return f"{{ {_FENCE} {code} }}" if order in ("release", "acq_rel") else code
 
 
-def _load_vector(step: Step, type: Type, width: int, address: str) -> str:
+def _load_vector(step: Step, type: Type, width: int, place: tuple[str, str]) -> str:
+    """What nothing uses of shared memory is not read: of a struct that is loaded whole, nobody writes the
+    padding. Of other memory it is read, for there the load may reach beyond what was allocated.
+    """
+    space, address = place
     parts = step.operands[0].parts
     if step.operands[0].kind != "vector" or len(parts) != width:
         raise step.unknown()
-    writes = [
-        step.frame.write(part, type, f"loaded[{index}]")
-        for index, part in enumerate(parts)
-        if part.text != "_"
-    ]
+    unused = {"_", *(step.frame.named_once if space == "shared" else ())}
+    used = [(index, part) for index, part in enumerate(parts) if part.text not in unused]
+    writes = " ".join(step.frame.write(part, type, f"loaded[{index}]") for index, part in used)
     kind = f"vector<{type.c}, {width}>"
-    return f"{{ const {kind} loaded = *reinterpret_cast<const {kind}*>({address}); {' '.join(writes)} }}"
+    whole = f"*reinterpret_cast<const {kind}*>({address})"
+    if len(used) == width or space != "shared":
+        return f"{{ const {kind} loaded = {whole}; {writes} }}"
+    elements = f"const {type.c}* const loaded = reinterpret_cast<const {type.c}*>(&whole)"
+    return f"{{ const {kind}& whole = {whole}; {elements}; {writes} }}"
 
 
 def store(step: Step) -> str:

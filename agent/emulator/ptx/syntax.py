@@ -1,5 +1,7 @@
 """The parts of a PTX module, as its text has them; names are not resolved and types are not checked."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 
@@ -97,6 +99,29 @@ class Block:
 
 
 Statement = Instruction | Variable | Label | Targets | Prototype | Block
+
+
+def named_once(block: Block) -> frozenset[str]:
+    """Names that one operand alone has, in the block and those within it."""
+    counted = Counter(_named(block))
+    return frozenset(name for name, count in counted.items() if count == 1)
+
+
+def _named(block: Block) -> Iterator[str]:
+    for statement in block.statements:
+        if isinstance(statement, Block):
+            yield from _named(statement)
+        elif isinstance(statement, Instruction):
+            guard = (statement.guard,) if statement.guard is not None else ()
+            for operand in (*statement.operands, *guard):
+                yield from _names_of(operand)
+
+
+def _names_of(operand: Operand) -> Iterator[str]:
+    if operand.text:
+        yield operand.text
+    for part in operand.parts:
+        yield from _names_of(part)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from agent.emulator.ptx.syntax import (
     Targets,
     Untranslated,
     Variable,
+    named_once,
 )
 from agent.emulator.ptx.types import TYPES
 
@@ -130,6 +131,7 @@ def _function(
         )
     writer = _Writer(frame, source)
     assert function.body is not None
+    frame.named_once = named_once(function.body)
     writer.block(function.body, scope)
     features |= frame.features
     prologue = [f"const uint32_t {offset} = offset_of({site});" for site, offset in frame.shared.items()]

@@ -55,6 +55,19 @@ extern "C" __global__ void in_and_out(const float* x, float* y) {
     }
 }
 
+// 12 bytes are written and 16 read: nothing uses the padding.
+struct alignas(16) Three {
+    float a, b, c;
+};
+extern "C" __global__ void padded(const float* x, float* y) {
+    __shared__ Three threes[128];
+    const int t = threadIdx.x;
+    threes[t] = {x[t], 2 * x[t], 4 * x[t]};
+    __syncthreads();
+    const Three other = threes[127 - t];
+    y[t] = other.a + other.b + other.c;
+}
+
 // A ring of three stages: one thread of warp 3 fills them, warps 0 to 2 empty them.
 extern "C" __global__ void ring(const float* x, float* y, int steps) {
     __shared__ __align__(128) float stage[3][96];

@@ -19,7 +19,6 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "agent" / "kernels" / "linear_group_norm_min_bias" / "csrc" / "launch.cuh"
 STAND_IN = {
     "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
-    "launched.cuh": HERE / "launched_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
 }
 FACE = """

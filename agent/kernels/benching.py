@@ -16,8 +16,8 @@ from statistics import median, quantiles
 import torch
 
 from agent.errors import EnvironmentFault
+from agent.kernels import clock
 from agent.kernels.case import Case
-from agent.kernels.clock import queued
 from agent.kernels.manifest import Measured, Rival, Times
 from agent.problems import gpu_cards, roofline
 
@@ -99,12 +99,12 @@ def interval(
 
 
 def _rounds(calls: dict[str, Call], in_a_row: int) -> Iterator[dict[str, float]]:
-    clock = Clock()
-    first = {name: clock(call, in_a_row) for name, call in calls.items()}
+    timed = Clock()
+    first = {name: timed(call, in_a_row) for name, call in calls.items()}
     count = LARGE_ROUNDS if max(first.values()) > LARGE_MS else ROUNDS
     for _ in range(count):
         order = random.sample(list(calls), len(calls))
-        yield {name: clock(calls[name], in_a_row) for name in order}
+        yield {name: timed(calls[name], in_a_row) for name in order}
 
 
 class Clock:
@@ -116,16 +116,8 @@ class Clock:
     def __call__(self, call: Call, in_a_row: int = 1) -> float:
         """One alone meets a cold L2 and is queued behind other work, as where the GPU is busy."""
         if in_a_row == 1:
-            return queued(call, self._flush.zero_)
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        torch.cuda.synchronize()
-        begin.record()
-        for _ in range(in_a_row):
-            call()
-        end.record()
-        torch.cuda.synchronize()
-        span: float = begin.elapsed_time(end)
-        return span / in_a_row
+            return clock.queued(call, self._flush.zero_)
+        return clock.in_a_row(call, in_a_row)
 
 
 def times_of(values: list[float]) -> Times:

@@ -1,11 +1,10 @@
 """linear_fp32x3 and its fusion where small values count beside large ones that meet zeros: the emulator."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
 from device_library import Array
+from kernels.device import test_matmul_small_values as matmul
 from kernels.device.test_linear_fp32x3 import built, draw, placed, product, run, split
 
 from agent.kernels.linear_fp32x3.product import FORWARD, PRECISIONS
@@ -20,20 +19,9 @@ def masked(seed: int, m: int, n: int, k: int, size: float) -> tuple[Array, Array
     return x, weight
 
 
-def float_sums(x: Array, weight: Array) -> Array:
-    """In the order of the depth."""
-    exact_x, exact_weight = x.astype("float64"), weight.astype("float64")
-    sums = np.zeros((len(x), len(weight)), "float32")
-    for i in range(x.shape[1]):
-        sums = (sums + np.outer(exact_x[:, i], exact_weight[:, i])).astype("float32")
-    return sums
-
-
 def rms_over_floats(y: Array, x: Array, weight: Array) -> float:
     """The root mean square error over that of float sums."""
-    truth = x.astype("float64") @ weight.astype("float64").T
-    ours, theirs = (np.sqrt(np.square(of - truth).mean()) for of in (y, float_sums(x, weight)))
-    return float(ours / theirs)
+    return matmul.rms_over_floats(y[None], x[None], weight.T[None])
 
 
 @pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
@@ -81,14 +69,8 @@ def test_a_row_and_a_column_alone_are_found() -> None:
     assert rms_over_floats(y[:, 140:141], x, weight[140:141]) < 2
 
 
-ORDINARY: dict[str, Callable[[Array], Array]] = {
-    "normal": np.array,
-    "positive": np.abs,
-    "rectified": lambda v: np.maximum(v, 0),
-    "one of ten": lambda v: np.where(np.abs(v) > 1.65, v, 0).astype("float32"),
-    "whole numbers": np.round,
-    "rows of zeros": lambda v: v * (np.arange(len(v)) % 3 > 0).astype("float32")[:, None],
-    "rows of any scale": lambda v: v * np.exp(2 * draw(43, len(v))).astype("float32")[:, None],
+ORDINARY = {
+    **matmul.ORDINARY,
     "a large value in each row": lambda v: np.where(np.arange(v.shape[1]) == 7, 100 * v, v).astype("float32"),
 }
 
@@ -134,5 +116,7 @@ def test_the_smallest_value_after_the_norm_keeps_to_the_errors_of_floats(width: 
         return found
 
     wanted = least(x.astype("float64") @ weight.astype("float64").T)
-    ours, theirs = (np.sqrt(np.square(of - wanted).mean()) for of in (out, least(float_sums(x, weight))))
+    ours, theirs = (
+        np.sqrt(np.square(of - wanted).mean()) for of in (out, least(matmul.float_sums(x, weight.T)))
+    )
     assert ours < 2 * theirs

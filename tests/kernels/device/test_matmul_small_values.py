@@ -17,14 +17,19 @@ def masked(seed: int, m: int, n: int, k: int, step: int, size: float) -> tuple[A
     return a, b
 
 
-def rms_over_floats(y: Array, a: Array, b: Array) -> float:
-    """The root mean square error of [1, m, n] over that of float sums in the order of the depth."""
-    exact_a, exact_b = a[0].astype("float64"), b[0].astype("float64")
-    sums = np.zeros((a.shape[1], b.shape[2]), "float32")
-    for i in range(a.shape[2]):
+def float_sums(a: Array, b: Array) -> Array:
+    """Of [m, k] and [k, n], in the order of the depth."""
+    exact_a, exact_b = a.astype("float64"), b.astype("float64")
+    sums = np.zeros((len(a), b.shape[1]), "float32")
+    for i in range(a.shape[1]):
         sums = (sums + np.outer(exact_a[:, i], exact_b[i])).astype("float32")
-    truth = exact_a @ exact_b
-    ours, theirs = (np.sqrt(np.square(of - truth).mean()) for of in (y[0], sums))
+    return sums
+
+
+def rms_over_floats(y: Array, a: Array, b: Array) -> float:
+    """The root mean square error of [1, m, n] over that of float sums."""
+    truth = a[0].astype("float64") @ b[0].astype("float64")
+    ours, theirs = (np.sqrt(np.square(of - truth).mean()) for of in (y[0], float_sums(a[0], b[0])))
     return float(ours / theirs)
 
 
@@ -63,14 +68,14 @@ def test_tiles_of_any_row_and_matrix_are_computed_anew() -> None:
         assert rms_over_floats(y[i : i + 1], a[i : i + 1], b[i : i + 1]) < 2
 
 
-ORDINARY: dict[str, Callable[[Array], Array]] = {
+ORDINARY: dict[str, Callable[[Array], Array]] = {  # of operands [..., rows, depth]
     "normal": np.array,
     "positive": np.abs,
     "rectified": lambda v: np.maximum(v, 0),
     "one of ten": lambda v: np.where(np.abs(v) > 1.65, v, 0).astype("float32"),
     "whole numbers": np.round,
-    "rows of zeros": lambda v: v * (np.arange(v.shape[1]) % 3 > 0).astype("float32")[:, None],
-    "rows of any scale": lambda v: v * np.exp(2 * draw(43, v.shape[1])).astype("float32")[:, None],
+    "rows of zeros": lambda v: v * (np.arange(v.shape[-2]) % 3 > 0).astype("float32")[:, None],
+    "rows of any scale": lambda v: v * np.exp(2 * draw(43, v.shape[-2])).astype("float32")[:, None],
 }
 
 

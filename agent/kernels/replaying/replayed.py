@@ -32,8 +32,9 @@ class Function:
     depends on its arguments and on the state of autograd and autocast, and on nothing else that changes.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., Any], operator: str | None = None) -> None:
+        """`operator`: the name of the one of torch.library whose calls come here."""
+        self.function, self._operator = function, operator
         self.call: Callable[..., Any] = self._first
         """What a call goes to that torch.compile does not trace."""
         _FUNCTIONS.append(self)
@@ -41,7 +42,12 @@ class Function:
     def load(self) -> None:
         """Has its calls replayed from now on, where there is the extension."""
         made = _extension()
-        self.call = self.function if made is None else made.Replayed(self.function, record)
+        if made is None:
+            self.call = self.function
+            return
+        self.call = made.Replayed(self.function, record)
+        if self._operator is not None:
+            made.shorten(self._operator)
 
     def reset(self) -> None:
         """Forgets what was recorded."""

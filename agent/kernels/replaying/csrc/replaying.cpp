@@ -1,4 +1,6 @@
 // Replays recorded calls of the shipped kernels, forward and backward, without Python on their way (ADR 27).
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -243,11 +245,45 @@ PyObject* known(PyObject* object, PyObject*) {
     return PyLong_FromSize_t(reinterpret_cast<Replayed*>(object)->kinds->size());
 }
 
+// A call of an operator of torch.library. Its formula for a gradient, under the alias of all of autograd's keys, is
+// Python's, and would see to the calls that want none as well.
+void past_formula(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+    const bool is_wanted = at::GradMode::is_enabled() && std::any_of(arguments.begin(), arguments.end(), [](auto& one) {
+        return one.isTensor() && one.toTensor().requires_grad();
+    });
+    if (is_wanted) {
+        op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
+        return;
+    }
+    const at::AutoDispatchBelowAutograd below;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+}
+
+PyObject* shorten(PyObject*, PyObject* name) {
+    HANDLE_TH_ERRORS
+    static auto& kept = *new std::vector<c10::RegistrationHandleRAII>();  // until the process ends
+    const char* text = PyUnicode_AsUTF8(name);
+    if (text == nullptr) return nullptr;
+    auto& dispatcher = c10::Dispatcher::singleton();
+    const auto op = dispatcher.findSchemaOrThrow(text, "");
+    for (const auto key : {c10::DispatchKey::AutogradCUDA, c10::DispatchKey::AutogradCPU}) {
+        if (op.hasKernelForDispatchKey(key)) continue;
+        const auto kernel = c10::KernelFunction::makeFromBoxedFunction<&past_formula>();
+        kept.push_back(dispatcher.registerImpl(op.operator_name(), key, kernel, std::nullopt, nullptr, "replaying"));
+    }
+    Py_RETURN_NONE;
+    END_HANDLE_TH_ERRORS
+}
+
+PyMethodDef methods[] = {
+    {"shorten", shorten, METH_O, "Has calls of an operator, by its name, that want no gradient go past its formula."}, {}
+};
 PyMethodDef replayed_methods[] = {
     {"known", known, METH_NOARGS, "How many kinds are remembered, those that remain Python's included."}, {}
 };
 PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "replaying", nullptr, -1, nullptr};
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "replaying", nullptr, -1, methods};
 
 }  // namespace
 }  // namespace replaying

@@ -7,8 +7,8 @@ Needs no GPU: tensors lie on the CPU, routing is told that they do not, and a C 
 does nothing. Microseconds of processor time of one call without gradients, and of a training step (forward
 and autograd.grad), the least of the batches: by Python, replayed in C++, and by torch's own operator, which
 also computes the few elements that the tensors have. Then the forward operator alone as compiled code calls
-it, by the dispatcher and replayed, with its statistics. Above them a step of an `autograd.Function` that only makes its
-results, which is what autograd itself costs by Python.
+it, by the dispatcher and replayed, with its statistics. Above them a step of an `autograd.Function` that only
+makes its results, which is what autograd itself costs by Python.
 """
 
 import argparse
@@ -130,7 +130,7 @@ class Nothing(torch.autograd.Function):
         return (torch.empty_like(x), *[None] * (len(ctx.needs_input_grad) - 1))
 
 
-class Seen(TorchDispatchMode):
+class Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
     """The last call of an operator of ours."""
 
     call: Callable[[], object]
@@ -143,9 +143,9 @@ class Seen(TorchDispatchMode):
 
 def dispatched(call: Callable[[], object]) -> Callable[[], object]:
     """The operator that a call without gradients comes to, by the dispatcher."""
-    with Seen() as seen:
+    with Seen() as seen:  # type: ignore[no-untyped-call]
         call()
-    return torch.no_grad()(seen.call)
+    return seen.call
 
 
 def main() -> None:
@@ -171,7 +171,9 @@ def main() -> None:
         for case in cases:
             call, native = case.call(case.ours, "cpu"), case.call(case.native, "cpu")
             times.append((*(least(call) for _ in both_ways()), least(native)))
-        times.append((least(dispatched(cases[0].call(cases[0].ours, "cpu"))),))
+        operator = dispatched(cases[0].call(cases[0].ours, "cpu"))
+        with torch.no_grad():
+            times.append((least(operator),))
         print(f"{name:16}", *("".join(f"{time:9.1f}" for time in some) for some in times), flush=True)
         if given.profile:
             training = cases[1].call(cases[1].ours, "cpu")

@@ -145,7 +145,8 @@ def dispatched(call: Callable[[], object]) -> Callable[[], object]:
     """The operator that a call without gradients comes to, by the dispatcher."""
     with Seen() as seen:  # type: ignore[no-untyped-call]
         call()
-    return seen.call
+    operator: Callable[[], object] = seen.call
+    return operator
 
 
 def main() -> None:

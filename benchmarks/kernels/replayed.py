@@ -2,9 +2,9 @@
 
     python -m benchmarks.kernels.replayed
 
-Microseconds from one call to the next, the least of the batches, for small shapes, in which the host's time decides: a
-call without gradients, and a training step (forward and autograd.grad). Ours give the same both ways, bit by
-bit, or the row says so. Builds what it measures, in parallel.
+Microseconds from one call to the next, the least of the batches, for small shapes, in which the host's time
+decides: a call without gradients, and a training step (forward and autograd.grad). Ours give the same both
+ways, bit by bit, or the row says so. Builds what it measures, in parallel.
 """
 
 import os

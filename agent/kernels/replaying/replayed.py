@@ -35,6 +35,7 @@ class Function:
     def __init__(self, function: Callable[..., Any], operator: str | None = None) -> None:
         """`operator`: the name of the one of torch.library whose calls come here."""
         self.function, self._operator = function, operator
+        self._shorten: Callable[[str, Any], None] | None = None
         self.call: Callable[..., Any] = self._first
         """What a call goes to that torch.compile does not trace."""
         _FUNCTIONS.append(self)
@@ -47,11 +48,14 @@ class Function:
             return
         self.call = made.Replayed(self.function, record)
         if self._operator is not None:
-            made.shorten(self._operator)
+            self._shorten = made.shorten
+            self._shorten(self._operator, self.call)
 
     def reset(self) -> None:
         """Forgets what was recorded."""
         self.call = self._first
+        if self._operator is not None and self._shorten is not None:
+            self._shorten(self._operator, None)
 
     def _first(self, *arguments: Any, **named: Any) -> Any:
         result = self.function(*arguments, **named)

@@ -6,7 +6,7 @@ be, calls remain Python's, which is said once.
 
 import warnings
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -35,7 +35,7 @@ class Function:
     def __init__(self, function: Callable[..., Any], operator: str | None = None) -> None:
         """`operator`: the name of the one of torch.library whose calls come here."""
         self.function, self._operator = function, operator
-        self._shorten: Callable[[str, Any], None] | None = None
+        self._forget: Callable[[], object] = lambda: None
         self.call: Callable[..., Any] = self._first
         """What a call goes to that torch.compile does not trace."""
         _FUNCTIONS.append(self)
@@ -48,14 +48,13 @@ class Function:
             return
         self.call = made.Replayed(self.function, record)
         if self._operator is not None:
-            self._shorten = made.shorten
-            self._shorten(self._operator, self.call)
+            made.shorten(self._operator, self.call)
+            self._forget = partial(made.shorten, self._operator, None)
 
     def reset(self) -> None:
         """Forgets what was recorded."""
         self.call = self._first
-        if self._operator is not None and self._shorten is not None:
-            self._shorten(self._operator, None)
+        self._forget()
 
     def _first(self, *arguments: Any, **named: Any) -> Any:
         result = self.function(*arguments, **named)

@@ -10,16 +10,28 @@
 
 namespace replaying {
 
+// What is known of the kinds of an operator's calls: what the function behind it has recorded, or nothing.
+class Table {
+public:
+    std::shared_ptr<const Kinds<Recording>> get() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return kinds_;
+    }
+    void put(std::shared_ptr<const Kinds<Recording>> kinds) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        kinds_ = std::move(kinds);
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::shared_ptr<const Kinds<Recording>> kinds_;
+};
+
 // An operator of torch.library, before its formula for a gradient. That is Python's, stands under the alias of all of
 // autograd's keys, and would see to the calls that want no gradient as well.
-struct Shortened {
-    std::mutex mutex;
-    std::shared_ptr<Kinds<Recording>> kinds;  // those of the function behind it, or none
-
-    std::shared_ptr<Kinds<Recording>> known() {
-        const std::lock_guard<std::mutex> lock(mutex);
-        return kinds;
-    }
+class Shortened : public c10::OperatorKernel {
+public:
+    explicit Shortened(const Table& table) : table_(table) {}
 
     void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
         const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
@@ -35,7 +47,7 @@ struct Shortened {
 private:
     // False: Python has to compute this call.
     bool replay(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments, torch::jit::Stack* stack) {
-        const auto table = known();
+        const auto table = table_.get();
         if (table == nullptr || !is_plain() || Recordings::at_once > 0) return false;
         Tensors tensors;
         thread_local std::string bytes;
@@ -58,39 +70,28 @@ private:
         torch::jit::drop(*stack, arguments.size());
         for (size_t i = 0; i < op.schema().returns().size(); ++i) {
             // A schema has no None among its results: an empty tensor stands for it.
-            const int64_t at = found->results[i];
-            stack->emplace_back(at == NONE ? at::empty({0}, tensors[0].options()) : tensors[at]);
+            const int64_t number = found->results[i];
+            stack->emplace_back(number == NONE ? at::empty({0}, tensors[0].options()) : tensors[number]);
         }
         return true;
     }
-};
 
-// What the dispatcher holds of one.
-struct ShortenedKernel : c10::OperatorKernel {
-    explicit ShortenedKernel(Shortened* one) : one_(one) {}
-    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-        (*one_)(op, keys, stack);
-    }
-
-private:
-    Shortened* one_;
+    const Table& table_;
 };
 
 // Has calls of an operator, by its name, that want no gradient go past its formula, and be replayed where they are of
 // one of these kinds; nullptr: past the formula alone.
-inline void shortened(const char* name, std::shared_ptr<Kinds<Recording>> kinds) {
-    static auto& all = *new std::map<std::string, Shortened>();  // until the process ends
+inline void shortened(const char* name, std::shared_ptr<const Kinds<Recording>> kinds) {
+    // Both until the process ends.
+    static auto& tables = *new std::map<std::string, Table>();
     static auto& kept = *new std::vector<c10::RegistrationHandleRAII>();
-    auto& one = all[name];
-    {
-        const std::lock_guard<std::mutex> lock(one.mutex);
-        one.kinds = std::move(kinds);
-    }
+    Table& table = tables[name];
+    table.put(std::move(kinds));
     auto& dispatcher = c10::Dispatcher::singleton();
     const auto op = dispatcher.findSchemaOrThrow(name, "");
     for (const auto key : {c10::DispatchKey::AutogradCUDA, c10::DispatchKey::AutogradCPU}) {
         if (op.hasKernelForDispatchKey(key)) continue;
-        auto kernel = c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<ShortenedKernel>(&one));
+        auto kernel = c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Shortened>(table));
         kept.push_back(
             dispatcher.registerImpl(op.operator_name(), key, std::move(kernel), std::nullopt, nullptr, "replaying")
         );

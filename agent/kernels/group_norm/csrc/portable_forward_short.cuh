@@ -43,6 +43,23 @@ __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<
     *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(f.y) + at) = y;
 }
 
+// The lanes z of a pack that begins with element `first` of a row, where planes are shorter than packs. A function, which
+// other calls need not read.
+template <typename T, int V>
+__device__ __noinline__ Pack<float, V> of_short_planes(const void* weight, const void* bias, int64_t param_dtype,
+                                                       Divisor<int> by_spatial, Moments m, Raw held, int channel,
+                                                       int first) {
+    const auto pack = elements_of<T>(held);
+    Pack<float, V> z;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const int mine = channel + quotient(first + k, by_spatial);
+        const Line of_lane = line_of(m, affine_of<T>(weight, bias, param_dtype, mine));
+        z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, of_lane.scale, of_lane.level);
+    }
+    return z;
+}
+
 // Of blocks of one warp along x, y counts rows.
 template <typename T>
 __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, const ShortRows r) {
@@ -61,21 +78,21 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     const int first = head + static_cast<int>(threadIdx.x) * V;  // of this thread's pack
     const bool has_pack = static_cast<int>(threadIdx.x) < packs;
     Raw held;
-    Affine here, next;
+    StoredAffine here, next;  // floats when they are needed: until then nothing waits for them
     int left;  // lanes from here on are the next channel's
     if (has_pack) {
         held = *reinterpret_cast<const Raw*>(x + first);
         const int mine = quotient(first, r.by_spatial);
         left = (mine + 1) * r.spatial - first;
-        here = next = affine_here<T>(f, channel + mine);
-        if (left < V && r.spatial >= V) next = affine_here<T>(f, channel + mine + 1);
+        here = next = stored_affine<T>(f.weight, f.bias, f.param_dtype, channel + mine);
+        if (left < V && r.spatial >= V) next = stored_affine<T>(f.weight, f.bias, f.param_dtype, channel + mine + 1);
     }
     const int end = end_of<V>(threadIdx.x, head, r.length);
-    Affine of_end = {};
+    StoredAffine of_end = {};
     float at_end = 0.0f;
     if (end >= 0) {
+        of_end = stored_affine<T>(f.weight, f.bias, f.param_dtype, channel + quotient(end, r.by_spatial));
         at_end = to_float(x[end]);
-        of_end = affine_here<T>(f, channel + quotient(end, r.by_spatial));
     }
 
     float mean[1] = {at_end * r.inverse};
@@ -104,9 +121,9 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     if (threadIdx.x == 0) keep_moments(f, row, m);
 
     if (has_pack) {
-        const Line line = line_of(m, here), line_after = line_of(m, next);
         Pack<float, V> z;
         if (r.spatial >= V) {
+            const Line line = line_of(m, widened<T>(here)), line_after = line_of(m, widened<T>(next));
             #pragma unroll
             for (int k = 0; k < V; ++k) {
                 const bool is_here = k < left;
@@ -114,17 +131,12 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
                               is_here ? line.level : line_after.level);
             }
         } else {
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                const int mine = channel + quotient(first + k, r.by_spatial);
-                const Line of_lane = line_of(m, affine_of<T>(f.weight, f.bias, f.param_dtype, mine));
-                z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, of_lane.scale, of_lane.level);
-            }
+            z = of_short_planes<T, V>(f.weight, f.bias, f.param_dtype, r.by_spatial, m, held, channel, first);
         }
         store_result<T, V>(f, start + first, z);
     }
     if (end >= 0) {
-        const Line line = line_of(m, of_end);
+        const Line line = line_of(m, widened<T>(of_end));
         store_result<T, 1>(f, start + end, {fmaf(at_end - m.mean, line.scale, line.level)});
     }
 }

@@ -114,15 +114,22 @@ __device__ __forceinline__ Pack<T, 1> element_of(const void* tensor, int64_t at)
 // The sums of the units of a group in all samples lie in the shared memory of a cluster's blocks: of channel c in block
 // c % blocks, channel after channel, each sample after sample and piece after piece.
 struct UnitSums {
-    Pair* here;
+    Sums* here;
     int blocks;    // of the cluster
     int parts;     // of a channel
+    uint64_t* all_came;
 
+    // By the thread that makes the block's barriers.
+    __device__ __forceinline__ void prepare(int group_channels) const {
+        const int channels = (group_channels - cluster_rank() + blocks - 1) / blocks;
+        barrier_init(all_came);
+        barrier_expect(all_came, channels * parts * sizeof(Sums));
+    }
     // A half of the sums of one part, to the block that adds them up.
     __device__ __forceinline__ void give(int channel, int part, bool is_db, float sum) const {
         const int before = channel / blocks;
-        Pair& place = here[before * parts + part];
-        store_in_block(is_db ? &place.a : &place.b, channel - before * blocks, sum);
+        Sums& place = here[before * parts + part];
+        send_to_block(is_db ? &place.db : &place.ds, channel - before * blocks, sum, all_came);
     }
 };
 
@@ -132,11 +139,12 @@ __device__ __forceinline__ void add_up(const Backward& b, const UnitSums& sums, 
     constexpr int kHalf = kWarp / 2;
     const int lane = threadIdx.x % kWarp;
     const bool is_db = lane < kHalf;
+    barrier_wait(sums.all_came, 0);
     for (int i = threadIdx.x / kWarp; i * sums.blocks + cluster_rank() < group_channels; i += blockDim.x / kWarp) {
         double total = 0.0;
         for (int part = lane % kHalf; part < sums.parts; part += kHalf) {
-            const Pair& place = sums.here[i * sums.parts + part];
-            total += is_db ? place.a : place.b;
+            const Sums& place = sums.here[i * sums.parts + part];
+            total += is_db ? place.db : place.ds;
         }
         total = half_warp_sum(total);
         void* to = is_db ? b.dbias : b.dweight;
@@ -152,6 +160,8 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
+    __shared__ Mailbox box;
+    __shared__ uint64_t units_came;
     const int sample = quotient(cluster_rank(), share.by_blocks);  // of the cluster's
     const int number = sample * share.groups + cluster_number();
     const int rank = cluster_rank() - sample * share.blocks;
@@ -173,15 +183,17 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     // The last pack may end in one more channel.
     const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
     const int group_channel = (number - quotient(number, share.by_groups) * share.groups) * share.group_channels;
-    const UnitSums of_units = {reinterpret_cast<Pair*>(affine + share.channels), share.samples * share.blocks,
-                               share.samples * share.pieces};
-    prepare(arrivals, held.count);
+    const UnitSums of_units = {reinterpret_cast<Sums*>(affine + share.channels), share.samples * share.blocks,
+                               share.samples * share.pieces, &units_came};
+    prepare(arrivals, box, held.count, share.blocks, [&] {
+        if (share.adds_up) of_units.prepare(share.group_channels);
+    });
     await_earlier();
+    row.mean = b.mean[number];
+    row.rstd = b.rstd[number];
     begin_loads<T, 2>({x, dy}, {xs, dys}, held, b, group_channel + first_held.channel, channels, affine, arrivals,
                       share.is_last_read);
     __syncwarp();
-    row.mean = b.mean[number];
-    row.rstd = b.rstd[number];
     cluster_wait();
     barrier_wait(&arrivals.parameters, 0);
 
@@ -247,7 +259,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         }
         (is_db ? total.a : total.b) += static_cast<double>(of_unit.weight) * sum;
     }
-    total = cluster_sum(total, {sample * share.blocks, share.blocks, rank});
+    total = cluster_sum(total, {sample * share.blocks, share.blocks, rank}, box);
     const double inverse = row.rstd * share.inverse;
     const GroupTerms g = {static_cast<float>(-total.b * inverse * row.rstd), static_cast<float>(-total.a * inverse)};
 

@@ -180,7 +180,7 @@ inline int64_t shared_bytes(const ForwardShare& share) {
 inline int64_t shared_bytes(const BackwardShare& share) {
     const int64_t parts = ceil_div(share.group_channels, share.blocks * share.samples) * share.samples * share.pieces;
     return share.packs * int64_t{2 * sizeof(Raw)} + share.channels * int64_t{sizeof(Affine)} +
-           (share.adds_up ? parts * int64_t{sizeof(Pair)} : 0);
+           (share.adds_up ? parts * int64_t{sizeof(Sums)} : 0);
 }
 
 // Whether every block of a cluster has something of the row, and room for it. Of x it has: rows are 512 packs and more.

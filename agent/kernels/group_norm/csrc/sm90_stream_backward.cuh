@@ -31,8 +31,7 @@ __device__ __forceinline__ Facts facts_of(const Backward& b, const Share& share,
     const int first = at.chunk * kElements;
     const int channel = first / spatial;
     const auto affine_at = [&](int place) {
-        return Affine{parameter<T>(b.weight, b.param_dtype, group_channel + place, 1.0f),
-                      parameter<T>(b.bias, b.param_dtype, group_channel + place, 0.0f)};
+        return widened<T>(stored_affine<T>(b.weight, b.bias, b.param_dtype, group_channel + place));
     };
     Facts facts = {b.mean[at.row], b.rstd[at.row], affine_at(channel)};
     facts.left = (channel + 1) * spatial - first;

@@ -117,6 +117,7 @@ __device__ __forceinline__ void row_sums(float (&mine)[N], float (*of_warp)[N]) 
     __syncthreads();
     #pragma unroll
     for (int i = 0; i < N; ++i) mine[i] = 0.0f;
+    #pragma unroll 4  // cold code is what small calls wait for
     for (int warp = 0; warp < warps; ++warp) {
         #pragma unroll
         for (int i = 0; i < N; ++i) mine[i] += of_warp[warp][i];

@@ -36,8 +36,9 @@ struct Mailbox {
     double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
     uint64_t all_came;
 
-    // By the thread that makes the block's barriers.
+    // By the thread that makes the block's barriers. One block that has a row tells nobody, and it may be no cluster's.
     __device__ __forceinline__ void prepare(int blocks) {
+        if (blocks == 1) return;
         barrier_init(&all_came);
         barrier_expect(&all_came, blocks * blockDim.x / kWarp * sizeof(Pair));
     }
@@ -54,8 +55,13 @@ __device__ __forceinline__ Pair cluster_sum(Pair mine, const Sharers& blocks, Ma
     const double other = __shfl_xor_sync(0xffffffffu, half == 0 ? mine.b : mine.a, kHalf);
     const double sum = half_warp_sum((half == 0 ? mine.a : mine.b) + other);
     double* place = box.of_warp[half] + blocks.mine * warps + threadIdx.x / kWarp;
-    if (lane % kHalf < blocks.count) send_to_block(place, blocks.first + lane % kHalf, sum, &box.all_came);
-    barrier_wait(&box.all_came, 0);
+    if (blocks.count == 1) {
+        if (lane % kHalf == 0) *place = sum;
+        __syncthreads();
+    } else {
+        if (lane % kHalf < blocks.count) send_to_block(place, blocks.first + lane % kHalf, sum, &box.all_came);
+        barrier_wait(&box.all_came, 0);
+    }
     double total = 0.0;
     for (int i = lane % kHalf; i < blocks.count * warps; i += kHalf) total += box.of_warp[half][i];
     total = half_warp_sum(total);

@@ -121,6 +121,7 @@ struct UnitSums {
 
     // By the thread that makes the block's barriers.
     __device__ __forceinline__ void prepare(int group_channels) const {
+        if (blocks == 1) return;
         const int channels = (group_channels - cluster_rank() + blocks - 1) / blocks;
         barrier_init(all_came);
         barrier_expect(all_came, channels * parts * sizeof(Sums));
@@ -129,7 +130,12 @@ struct UnitSums {
     __device__ __forceinline__ void give(int channel, int part, bool is_db, float sum) const {
         const int before = channel / blocks;
         Sums& place = here[before * parts + part];
-        send_to_block(is_db ? &place.db : &place.ds, channel - before * blocks, sum, all_came);
+        float* to = is_db ? &place.db : &place.ds;
+        if (blocks == 1) {
+            *to = sum;  // before the row's sums, which the block's threads wait for together
+        } else {
+            send_to_block(to, channel - before * blocks, sum, all_came);
+        }
     }
 };
 
@@ -139,7 +145,7 @@ __device__ __forceinline__ void add_up(const Backward& b, const UnitSums& sums, 
     constexpr int kHalf = kWarp / 2;
     const int lane = threadIdx.x % kWarp;
     const bool is_db = lane < kHalf;
-    barrier_wait(sums.all_came, 0);
+    if (sums.blocks > 1) barrier_wait(sums.all_came, 0);
     for (int i = threadIdx.x / kWarp; i * sums.blocks + cluster_rank() < group_channels; i += blockDim.x / kWarp) {
         double total = 0.0;
         for (int part = lane % kHalf; part < sums.parts; part += kHalf) {

@@ -63,6 +63,7 @@ __device__ __forceinline__ Pair cluster_sum(Pair mine, const Sharers& blocks, Ma
         barrier_wait(&box.all_came, 0);
     }
     double total = 0.0;
+    #pragma unroll 2
     for (int i = lane % kHalf; i < blocks.count * warps; i += kHalf) total += box.of_warp[half][i];
     total = half_warp_sum(total);
     return {__shfl_sync(0xffffffffu, total, 0), __shfl_sync(0xffffffffu, total, kHalf)};
@@ -101,6 +102,7 @@ template <class More>
 __device__ __forceinline__ void prepare(Arrivals& arrivals, Mailbox& box, int count, int blocks, More more) {
     const int threads = blockDim.x;
     if (threadIdx.x == 0) {
+        #pragma unroll 1  // here and below: cold code is what small calls wait for
         for (int tile = 0; tile * threads < count; ++tile) barrier_init(arrivals.tiles + tile);
         barrier_init(&arrivals.parameters, threads - kWarp);
         box.prepare(blocks);
@@ -123,6 +125,7 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
     if (threadIdx.x < kWarp) {
         if (threadIdx.x != 0) return;
         const uint64_t policy = policy_of(is_last_read);
+        #pragma unroll 1
         for (int first = 0, tile = 0; first < held.count; first += threads, ++tile) {
             const uint32_t bytes = min(threads, held.count - first) * sizeof(Raw);
             barrier_expect(arrivals.tiles + tile, TENSORS * bytes);
@@ -133,6 +136,7 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
         }
         return;
     }
+    #pragma unroll 1
     for (int c = threadIdx.x - kWarp; c < channels; c += threads - kWarp) {
         affine[c] = widened<T>(stored_affine<T>(call.weight, call.bias, call.param_dtype, first_channel + c));
     }

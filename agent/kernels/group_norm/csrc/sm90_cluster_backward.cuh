@@ -27,6 +27,7 @@ struct BackwardShare {
     int is_last_read;  // whether x and dy make room in L2 first
     double inverse;    // 1 / elements of a row
     Divisor<int> by_spatial{1}, by_groups{1}, by_pieces{1}, by_blocks{1};
+    Divisor<int> by_all_blocks{1};  // of a cluster
 };
 
 // One unit: its channel and its elements, counted from the row's first.
@@ -117,18 +118,19 @@ struct UnitSums {
     Sums* here;
     int blocks;    // of the cluster
     int parts;     // of a channel
+    Divisor<int> by_all_blocks;
     uint64_t* all_came;
 
     // By the thread that makes the block's barriers.
     __device__ __forceinline__ void prepare(int group_channels) const {
         if (blocks == 1) return;
-        const int channels = (group_channels - cluster_rank() + blocks - 1) / blocks;
+        const int channels = quotient(group_channels - cluster_rank() + blocks - 1, by_all_blocks);
         barrier_init(all_came);
         barrier_expect(all_came, channels * parts * sizeof(Sums));
     }
     // A half of the sums of one part, to the block that adds them up.
     __device__ __forceinline__ void give(int channel, int part, bool is_db, float sum) const {
-        const int before = channel / blocks;
+        const int before = quotient(channel, by_all_blocks);
         Sums& place = here[before * parts + part];
         float* to = is_db ? &place.db : &place.ds;
         if (blocks == 1) {
@@ -146,8 +148,10 @@ __device__ __forceinline__ void add_up(const Backward& b, const UnitSums& sums, 
     const int lane = threadIdx.x % kWarp;
     const bool is_db = lane < kHalf;
     if (sums.blocks > 1) barrier_wait(sums.all_came, 0);
+    #pragma unroll 1
     for (int i = threadIdx.x / kWarp; i * sums.blocks + cluster_rank() < group_channels; i += blockDim.x / kWarp) {
         double total = 0.0;
+        #pragma unroll 1
         for (int part = lane % kHalf; part < sums.parts; part += kHalf) {
             const Sums& place = sums.here[i * sums.parts + part];
             total += is_db ? place.db : place.ds;
@@ -190,7 +194,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
     const int group_channel = (number - quotient(number, share.by_groups) * share.groups) * share.group_channels;
     const UnitSums of_units = {reinterpret_cast<Sums*>(affine + share.channels), share.samples * share.blocks,
-                               share.samples * share.pieces, &units_came};
+                               share.samples * share.pieces, share.by_all_blocks, &units_came};
     prepare(arrivals, box, held.count, share.blocks, [&] {
         if (share.adds_up) of_units.prepare(share.group_channels);
     });
@@ -205,15 +209,17 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
 
     const int threads = blockDim.x;
     const int team = share.team;
-    const int lane = threadIdx.x % team;
-    const int teams = threads / team;
+    const int log_team = __ffs(team) - 1;
+    const int lane = threadIdx.x & (team - 1);
+    const int teams = threads >> log_team;
     // dz in the place of dy, where that loses no digits and no pack is two threads'.
     const bool keeps = sizeof(T) == sizeof(float) && b.act != kNone && !cut;
     Pair total = {0.0, 0.0};
     int waited = 0;  // packs whose tiles have been waited for
     uint64_t* next = arrivals.tiles;
+    #pragma unroll 1
     for (int base = first_unit; base <= last_unit; base += teams) {
-        const int mine = base + threadIdx.x / team;
+        const int mine = base + (static_cast<int>(threadIdx.x) >> log_team);
         float db = 0.0f;
         float ds = 0.0f;
         Affine of_unit = {1.0f, 0.0f};
@@ -224,6 +230,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
             const int begin = (unit.begin - head + V - 1) / V;
             const int end = max((unit.end - head) / V, begin);
             const int touched = min((unit.end - head + V - 1) / V - held.begin, held.count);
+            #pragma unroll 1
             for (; waited < touched; waited += threads) barrier_wait(next++, 0);
             #pragma unroll 1
             for (int i = begin - held.begin + lane; i < end - held.begin; i += team) {
@@ -239,6 +246,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
             if (cut) {  // elements at the unit's ends, in packs that it has not alone
                 const int before = min(head + begin * V, unit.end) - unit.begin;
                 const int after = head + end * V;
+                #pragma unroll 1
                 for (int i = lane; i < before + max(unit.end - after, 0); i += team) {
                     const int element = i < before ? unit.begin + i : after + i - before;
                     const int place = element - held.element<V>(0);
@@ -281,6 +289,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     int channel = quotient(element, share.by_spatial);
     int position = element - channel * share.spatial;
     channel -= first_held.channel;
+    #pragma unroll 1
     for (int i = skipped + threadIdx.x; i < held.count; i += threads) {
         const int first = held.element<V>(i);
         const Affine here = affine[channel];

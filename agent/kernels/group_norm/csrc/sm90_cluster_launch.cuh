@@ -160,6 +160,7 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     share.by_groups = Divisor<int>(share.groups);
     share.by_pieces = Divisor<int>(share.pieces);
     share.by_blocks = Divisor<int>(share.blocks);
+    share.by_all_blocks = Divisor<int>(share.blocks * share.samples);
     return share;
 }
 

@@ -78,7 +78,7 @@ __device__ __forceinline__ Pair warp_sum(Pair mine, int width) {
 
 // Over `width` lanes, a power of two of at least 2: db in the lower half of them, ds in the upper.
 __device__ __forceinline__ float halves_sum(float db, float ds, int width) {
-    const bool lower = threadIdx.x % width < width / 2;
+    const bool lower = (static_cast<int>(threadIdx.x) & width / 2) == 0;
     float mine = (lower ? db : ds) + __shfl_xor_sync(0xffffffffu, lower ? ds : db, width / 2);
     for (int offset = width / 4; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
     return mine;

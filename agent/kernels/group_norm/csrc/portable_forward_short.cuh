@@ -1,6 +1,6 @@
 // Forward of rows of up to a pack for each of kShortThreads threads, of the contiguous layout: one launch, a row in the
-// registers of a block. So little is read that what every thread does once decides: indices of 32 bits, sums in
-// float. The deviations from the mean as float gives it add up to what it lacks, and their squares to the variance.
+// registers of a block. So little is read that what every thread does once decides: indices of 32 bits, and one round of
+// sums, which the threads of a row wait for.
 #pragma once
 
 #include "activation.cuh"
@@ -17,7 +17,7 @@ struct ShortRows {
     int length;
     int spatial;
     int groups, group_channels;
-    float inverse;  // 1 / length
+    double inverse;  // 1 / length
     Divisor<int> by_spatial, by_groups;
 };
 
@@ -66,8 +66,7 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     await_earlier();
     constexpr int V = 16 / sizeof(T);
     constexpr int kWarps = kShortThreads / kWarp;
-    __shared__ float first_sums[kWarps][1];
-    __shared__ float second_sums[kWarps][2];
+    __shared__ double of_warp[2][kWarps];
     const int row = blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= r.rows) return;  // whole warps
     const int64_t start = int64_t{row} * r.length;
@@ -95,29 +94,16 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
         at_end = to_float(x[end]);
     }
 
-    float mean[1] = {at_end * r.inverse};
+    // A thread's values about the first of them, and all in double.
     const auto pack = elements_of<T>(held);
+    Run run;
+    run.start(has_pack ? to_float(pack.v[0]) : at_end);
     if (has_pack) {
         #pragma unroll
-        for (const T value : pack.v) mean[0] = fmaf(to_float(value), r.inverse, mean[0]);
+        for (const T value : pack.v) run.add(to_float(value));
     }
-    row_sums(mean, first_sums);
-    float rest[2] = {0.0f, 0.0f};  // what the mean lacks, and the mean square
-    const auto add = [&](float value) {
-        const float deviation = value - mean[0];
-        const float share = deviation * r.inverse;
-        rest[0] += share;
-        rest[1] = fmaf(share, deviation, rest[1]);
-    };
-    if (has_pack) {
-        #pragma unroll
-        for (const T value : pack.v) add(to_float(value));
-    }
-    if (end >= 0) add(at_end);
-    row_sums(rest, second_sums);
-    float variance = fmaf(-rest[0], rest[0], rest[1]);
-    if (variance < 0.0f) variance = 0.0f;  // NaN stays
-    const Moments m = {mean[0], rest[0], rsqrtf(variance + static_cast<float>(f.eps))};
+    if (end >= 0) run.add(at_end);
+    const Moments m = moments_of(row_sum(run.total(), of_warp), r.inverse, f.eps);
     if (threadIdx.x == 0) keep_moments(f, row, m);
 
     if (has_pack) {

@@ -88,7 +88,7 @@ cudaError_t forward_short(const Forward& f) {
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const ShortRows rows = {static_cast<int>(r.rows), static_cast<int>(r.length), static_cast<int>(f.spatial),
                             static_cast<int>(f.groups), static_cast<int>(r.group_channels),
-                            static_cast<float>(1.0 / static_cast<double>(r.length)),
+                            1.0 / static_cast<double>(r.length),
                             Divisor<int>(f.spatial), Divisor<int>(f.groups)};
     const int64_t warps = ceil_div(r.length, int64_t{kWarp} * 16 / static_cast<int64_t>(sizeof(T)));
     const dim3 block(static_cast<unsigned>(std::min<int64_t>(warps * kWarp, kShortThreads)), warps == 1 ? kRowsOfBlock : 1);

@@ -17,14 +17,8 @@ namespace kernelwright::group_norm::sm90 {
 using namespace kernelwright::sm90;
 
 constexpr int kMaxClusterThreads = 512;
-constexpr int kMaxBlocks = 8;  // of a cluster: every GPU of sm_90 takes as many
+constexpr int kMaxBlocks = 8;  // that share out a row
 constexpr int kMaxTiles = 32;  // packs that a thread holds of a tensor
-
-// Over the half of a warp.
-__device__ __forceinline__ double half_warp_sum(double mine) {
-    for (int offset = kWarp / 4; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
-    return mine;
-}
 
 // The blocks that share out a row: `count` of a cluster, from rank `first` on, this one the `mine`th of them.
 struct Sharers {
@@ -48,25 +42,19 @@ struct Mailbox {
 // up `a`, the upper `b`. All blocks of the cluster have begun: so late may one write to another. A barrier of the cluster
 // would wait for what was written to global memory as well.
 __device__ __forceinline__ Pair cluster_sum(Pair mine, const Sharers& blocks, Mailbox& box) {
-    constexpr int kHalf = kWarp / 2;
-    const int lane = threadIdx.x % kWarp;
-    const int half = lane / kHalf;
+    const int lane = threadIdx.x % kHalf;
+    const int half = half_of_lane();
     const int warps = blockDim.x / kWarp;
-    const double other = __shfl_xor_sync(0xffffffffu, half == 0 ? mine.b : mine.a, kHalf);
-    const double sum = half_warp_sum((half == 0 ? mine.a : mine.b) + other);
+    const double sum = sum_by_halves(mine);
     double* place = box.of_warp[half] + blocks.mine * warps + threadIdx.x / kWarp;
     if (blocks.count == 1) {
-        if (lane % kHalf == 0) *place = sum;
+        if (lane == 0) *place = sum;
         __syncthreads();
     } else {
-        if (lane % kHalf < blocks.count) send_to_block(place, blocks.first + lane % kHalf, sum, &box.all_came);
+        if (lane < blocks.count) send_to_block(place, blocks.first + lane, sum, &box.all_came);
         barrier_wait(&box.all_came, 0);
     }
-    double total = 0.0;
-    #pragma unroll 2
-    for (int i = lane % kHalf; i < blocks.count * warps; i += kHalf) total += box.of_warp[half][i];
-    total = half_warp_sum(total);
-    return {__shfl_sync(0xffffffffu, total, 0), __shfl_sync(0xffffffffu, total, kHalf)};
+    return sum_of_places(box.of_warp[half], blocks.count * warps);
 }
 
 // What tells the threads of a block what is there: a barrier for each tile, a pack for each thread, and one for the

@@ -124,9 +124,12 @@ struct UnitSums {
     // By the thread that makes the block's barriers.
     __device__ __forceinline__ void prepare(int group_channels) const {
         if (blocks == 1) return;
-        const int channels = quotient(group_channels - cluster_rank() + blocks - 1, by_all_blocks);
         barrier_init(all_came);
-        barrier_expect(all_came, channels * parts * sizeof(Sums));
+        barrier_expect(all_came, channels_here(group_channels) * parts * sizeof(Sums));
+    }
+    // That this block adds up.
+    __device__ __forceinline__ int channels_here(int group_channels) const {
+        return quotient(group_channels - cluster_rank() + blocks - 1, by_all_blocks);
     }
     // A half of the sums of one part, to the block that adds them up.
     __device__ __forceinline__ void give(int channel, int part, bool is_db, float sum) const {
@@ -141,24 +144,29 @@ struct UnitSums {
     }
 };
 
-// dweight and dbias of this block's channels of the group, a warp each; the halves of a warp add up one of the two.
+// dweight and dbias of this block's channels of the group: of each channel as many lanes add up either as it has parts.
 template <typename T>
 __device__ __forceinline__ void add_up(const Backward& b, const UnitSums& sums, int group_channel, int group_channels) {
-    constexpr int kHalf = kWarp / 2;
-    const int lane = threadIdx.x % kWarp;
-    const bool is_db = lane < kHalf;
+    int log_team = 0;
+    while (1 << log_team < sums.parts && log_team < 5) ++log_team;
+    const int part_of_lane = threadIdx.x & ((1 << log_team) - 1);
+    const int first = static_cast<int>(threadIdx.x) >> log_team;
     if (sums.blocks > 1) barrier_wait(sums.all_came, 0);
+    const int channels = sums.channels_here(group_channels);
     #pragma unroll 1
-    for (int i = threadIdx.x / kWarp; i * sums.blocks + cluster_rank() < group_channels; i += blockDim.x / kWarp) {
+    for (int base = 0; base < 2 * channels; base += static_cast<int>(blockDim.x) >> log_team) {
+        const int i = (base + first) / 2;
+        const bool is_db = (base + first) % 2 == 0;
         double total = 0.0;
         #pragma unroll 1
-        for (int part = lane % kHalf; part < sums.parts; part += kHalf) {
+        for (int part = part_of_lane; i < channels && part < sums.parts; part += 1 << log_team) {
             const Sums& place = sums.here[i * sums.parts + part];
             total += is_db ? place.db : place.ds;
         }
-        total = half_warp_sum(total);
+        #pragma unroll 1
+        for (int offset = 1 << log_team >> 1; offset > 0; offset /= 2) total += __shfl_xor_sync(0xffffffffu, total, offset);
         void* to = is_db ? b.dbias : b.dweight;
-        if (lane % kHalf != 0 || to == nullptr) continue;
+        if (part_of_lane != 0 || i >= channels || to == nullptr) continue;
         set_parameter<T>(to, b.param_dtype, group_channel + i * sums.blocks + cluster_rank(), static_cast<float>(total));
     }
 }
@@ -199,11 +207,11 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         if (share.adds_up) of_units.prepare(share.group_channels);
     });
     await_earlier();
-    row.mean = b.mean[number];
-    row.rstd = b.rstd[number];
     begin_loads<T, 2>({x, dy}, {xs, dys}, held, b, group_channel + first_held.channel, channels, affine, arrivals,
                       share.is_last_read);
     __syncwarp();
+    row.mean = b.mean[number];
+    row.rstd = b.rstd[number];
     cluster_wait();
     barrier_wait(&arrivals.parameters, 0);
 

@@ -53,7 +53,7 @@ __device__ __forceinline__ void store_end(const Forward& f, const Moments& m, in
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kMaxClusterThreads)
+__global__ void __launch_bounds__(kMaxClusterThreads, 4)
     cluster_forward(const __grid_constant__ Forward f, const __grid_constant__ ForwardShare share) {
     let_next_begin();
     constexpr int V = 16 / sizeof(T);

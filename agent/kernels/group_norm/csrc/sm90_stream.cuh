@@ -37,7 +37,7 @@ constexpr int kSharedBytes = kSlots * (kSlotBytes + 2 * static_cast<int>(sizeof(
 
 // Every row leaves at least two chunks to each member, so this many rows are never under way at once.
 static_assert(kRows >= (kSlots + kWorkers) / 2 + 2, "a row's place would be taken while it is needed");
-static_assert(kRows >= kSlots, "who makes barriers would not make them known");
+static_assert(kRows >= kSlots, "slots would be left without barriers");
 
 // How the rows are shared out. Team t takes rows t, t + teams, ...; its members take the chunks of all of them in turn. L2
 // makes room by what is read for the last time.
@@ -105,15 +105,17 @@ __device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer, SUMME
     ring.slots = shared;
     ring.full = reinterpret_cast<uint64_t*>(shared + kSlots * kSlotBytes);
     ring.free = ring.full + kSlots;
-    // A thread for each place: all by one would take 2000 cycles.
-    const int place = threadIdx.x;
-    if (place < kSlots) {
-        barrier_init(ring.full + place);
-        barrier_init(ring.free + place, 2 * kWarp);
-    }
-    if (place < kRows) {
-        barrier_init(board.summed + place, SUMMERS * kWarp);
-        barrier_init(board.answered + place, kWarp);
+    // One lane of each warp: lanes of a warp make barriers one after the other.
+    if (threadIdx.x % kWarp == 0) {
+        #pragma unroll 1
+        for (int place = threadIdx.x / kWarp; place < kRows; place += kThreads / kWarp) {
+            if (place < kSlots) {
+                barrier_init(ring.full + place);
+                barrier_init(ring.free + place, 2 * kWarp);
+            }
+            barrier_init(board.summed + place, SUMMERS * kWarp);
+            barrier_init(board.answered + place, kWarp);
+        }
         barriers_made();
     }
     __syncthreads();

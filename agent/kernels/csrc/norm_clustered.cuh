@@ -2,10 +2,10 @@
 // cluster have a part of the row each in shared memory, so that it is read once. For GPUs of compute capability 9.
 #pragma once
 
+#include "norm_held.cuh"
 #ifndef KW_PORTABLE_ONLY
 #include "bulk_sm90.cuh"
 #include "cluster_sm90.cuh"
-#include "norm_held.cuh"
 
 namespace kernelwright {
 

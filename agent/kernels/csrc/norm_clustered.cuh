@@ -11,15 +11,14 @@ namespace kernelwright {
 
 constexpr int kClusteredBlocks = 8;  // that share a row
 constexpr int kClusteredThreads = 256;
-constexpr int kClusteredOnSm = 4;   // blocks whose registers an SM has to hold
 constexpr int kClusteredPieces = 4;  // in which a block's part of a row arrives
-constexpr int kClusteredPacks = 4;  // of a thread, whose parameters are asked for together
+constexpr int kClusteredPacks = 2;  // of a thread, whose parameters are asked for together
 constexpr int64_t kClusteredBytes = 200 << 10;  // of shared memory, for a block's part at the most
 static_assert(kClusteredBlocks <= kMaxCluster);
 
 // RMSNorm has no bias; `residual` and `added` are null where kSum is false. A block has up to `part` packs of the row.
 template <bool kCentred, bool kSum, typename T, int V>
-__global__ void __launch_bounds__(kClusteredThreads, kClusteredOnSm) norm_clustered(
+__global__ void __launch_bounds__(kClusteredThreads) norm_clustered(
     const Pack<T, V>* x, const Pack<T, V>* residual, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y,
     Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds, int packs, int part, float share,
     float eps) {
@@ -85,14 +84,6 @@ __global__ void __launch_bounds__(kClusteredThreads, kClusteredOnSm) norm_cluste
             elements += float(V);
         }
     }
-    Affine<T, V> affine[kClusteredPacks];
-    const bool in_float32 = sizeof(T) < sizeof(float) && weight.wide;
-    const auto load = [&](int top) {
-        each_pack<kClusteredPacks>(top, kClusteredThreads, in_float32 ? 0 : count, [&](int u, int at) {
-            affine[u].load(weight, bias, first + at);
-        });
-    };
-    load(thread);  // they come while the blocks meet
     squares = sum_over_lanes<kWarp>(squares);
     float4 found = {0.0f, 0.0f, squares, 0.0f};
     if (kCentred) {
@@ -116,16 +107,20 @@ __global__ void __launch_bounds__(kClusteredThreads, kClusteredOnSm) norm_cluste
     if (kCentred) sum = sum_over_lanes<kWarp>(sum);
     squares = sum_over_lanes<kWarp>(squares);
     const float off = sum * share, mean = about + off, rstd = rsqrtf((squares - sum * off) * share + eps);
+    const bool in_float32 = sizeof(T) < sizeof(float) && weight.wide;
+    for (int top = thread; !in_float32 && top < count; top += kClusteredPacks * kClusteredThreads) {
+        Affine<T, V> affine[kClusteredPacks];
+        each_pack<kClusteredPacks>(top, kClusteredThreads, count, [&](int u, int at) {
+            affine[u].load(weight, bias, first + at);
+        });
+        each_pack<kClusteredPacks>(top, kClusteredThreads, count, [&](int u, int at) {
+            y[at] = affine[u].of(widened(tile[at]), mean, rstd);
+        });
+    }
     if constexpr (sizeof(T) < sizeof(float)) {
         for (int at = thread; in_float32 && at < count; at += kClusteredThreads) {
             y[at] = of_wide<T>(widened(tile[at]), mean, rstd, weight, bias, first + at);
         }
-    }
-    for (int top = thread; !in_float32 && top < count; top += kClusteredPacks * kClusteredThreads) {
-        each_pack<kClusteredPacks>(top, kClusteredThreads, count, [&](int u, int at) {
-            y[at] = affine[u].of(widened(tile[at]), mean, rstd);
-        });
-        load(top + kClusteredPacks * kClusteredThreads);
     }
     if (rstds != nullptr && first == 0 && thread == 0) {
         if (kCentred) means[row] = mean;

@@ -18,7 +18,6 @@ namespace kernelwright {
 
 constexpr int kMostStages = 3;      // rows of a team in shared memory: the present one and those on their way
 constexpr int kMostBlocks = 2;      // on an SM
-constexpr int kLineBytes = 128;     // of the L2 cache
 constexpr int kStaticBytes = 2048;  // of an SM's shared memory, what a block takes besides its rows
 
 // Tensors are [rows, packs].

@@ -246,13 +246,16 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
                 if (kScaleApart<Team>) __syncwarp();
                 const Pack<float, V> dy = widened(ring.at(stage, 0, u)), x = widened(ring.at(stage, 1, u));
                 const Pack<float, V> scale = scale_of(u);
-                Pack<float, V> made, own;
-                if (adds) own = widened(ring.at(stage, 2, u));
+                Pack<float, V> made;
                 #pragma unroll
                 for (int k = 0; k < V; ++k) {
                     const float g = dy.v[k] * scale.v[k], off = x.v[k] - mean;
                     made.v[k] = fmaf(g, rstd, kCentred ? fmaf(off, slope, shift) : off * slope);
-                    if (adds) made.v[k] += own.v[k];
+                }
+                if (adds) {
+                    const Pack<float, V> own = widened(ring.at(stage, 2, u));
+                    #pragma unroll
+                    for (int k = 0; k < V; ++k) made.v[k] += own.v[k];
                 }
                 const int at = first + u * step;
                 if (at >= end) continue;

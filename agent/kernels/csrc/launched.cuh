@@ -19,6 +19,9 @@ __device__ __forceinline__ void await_earlier() { asm volatile("griddepcontrol.w
 // From the block's side, what is launched next may begin.
 __device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
+// Brings what is read later into the L2 cache; before `await_earlier` too, for what is written meanwhile arrives there.
+__device__ __forceinline__ void bring_near(const void* data) { asm volatile("prefetch.global.L2 [%0];" ::"l"(data)); }
+
 // For a kernel that awaits what is earlier; the blocks of a cluster stand side by side in x.
 template <typename... Parameters, typename... Given>
 cudaError_t launched_as(
@@ -48,6 +51,8 @@ inline bool has_clusters(int64_t device) {
 __device__ __forceinline__ void await_earlier() {}
 
 __device__ __forceinline__ void let_next_begin() {}
+
+__device__ __forceinline__ void bring_near(const void*) {}
 
 inline bool has_clusters(int64_t) { return false; }
 

@@ -294,9 +294,10 @@ inline int power_for(int64_t count) {
     return power;
 }
 
-// Up to `most` parts of a length that threads take `each` packs at a time of; none is empty.
+// Up to `most` parts of a length of which threads take `each` packs at a time: of twice that and more, and where there may be as
+// many none is longer than that. None is empty.
 inline int64_t splits_for(int64_t length, int64_t each, int64_t most) {
-    const int64_t splits = std::min({most, length / each, kMaxSplits});
+    const int64_t splits = length < 2 * each ? 1 : std::min({most, divided_up(length, each), kMaxSplits});
     return splits < 2 ? 1 : divided_up(length, divided_up(length, splits));
 }
 
@@ -323,7 +324,8 @@ Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted =
     }
     const int64_t packs = columns / V;
     int width = power_for(packs), height = 1;
-    while (height * width < kColumnThreads && 2 * height * kEach <= length) height *= 2;
+    const int64_t least = of_partials ? kFewLines : kEach;  // rows of a thread
+    while (height * width < kColumnThreads && 2 * height * least <= length) height *= 2;
     while (wanted == 0 && height * width < kLeastColumnThreads && width < packs) width *= 2;
     const int64_t blocks = outer * divided_up(packs, width), each = height * kEach;
     const bool is_one = wanted == 0 && length <= kOnePass * each;

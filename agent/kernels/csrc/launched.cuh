@@ -12,6 +12,7 @@
 namespace kernelwright {
 
 constexpr int64_t kMaxCluster = 8;  // blocks: what every GPU with clusters runs
+constexpr unsigned kBlocksAtOnce = 2048;  // of a kernel, that an H100 has room for at most
 
 #ifndef KW_PORTABLE_ONLY
 __device__ __forceinline__ void await_earlier() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
@@ -63,6 +64,11 @@ cudaError_t launched_as(
     return cudaGetLastError();
 }
 #endif
+
+// The same where there may be very many blocks: by the last ones alone, since it takes a nanosecond or more of each.
+__device__ __forceinline__ void let_next_begin_at_last() {
+    if (gridDim.x - blockIdx.x <= kBlocksAtOnce) let_next_begin();
+}
 
 template <typename... Parameters, typename... Given>
 cudaError_t launched_in_clusters(

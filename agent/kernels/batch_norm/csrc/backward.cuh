@@ -88,8 +88,7 @@ template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Parts parts, float* sums) {
     await_earlier();
     __shared__ float of_weight[kMaxWarps], of_bias[kMaxWarps];
-    const unsigned block = block_from_last();
-    const int64_t channel = block % args.channels, part = block / args.channels;
+    const int64_t channel = blockIdx.x % args.channels, part = blockIdx.x / args.channels;
     const int64_t plane = args.spatial / V, packs = args.n * plane;
     const int64_t begin = part * parts.each, end = min(packs, begin + parts.each);
     Map own, maps[V];
@@ -142,9 +141,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
     Forward args, Parts parts, int64_t rows, int64_t packs, int width, float* sums) {
     await_earlier();
     __shared__ float of_weight[kThreads * V], of_bias[kThreads * V];
-    const unsigned groups = unsigned((packs + width - 1) / width), block = block_from_last();
-    const int64_t first = block % groups * int64_t{width}, column = first + threadIdx.x % width;
-    const int64_t part = block / groups;
+    const unsigned groups = unsigned((packs + width - 1) / width);
+    const int64_t first = blockIdx.x % groups * int64_t{width}, column = first + threadIdx.x % width;
+    const int64_t part = blockIdx.x / groups;
     const int height = kThreads / width;
     const int64_t end = column < packs ? min(rows, (part + 1) * parts.each) : 0;
     float dweight[V] = {}, dbias[V] = {};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "held.cuh"
+#include "strips.cuh"
 #include "tiles.cuh"
 
 namespace kernelwright::cumsum {

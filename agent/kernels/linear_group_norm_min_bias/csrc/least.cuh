@@ -40,6 +40,7 @@ __device__ __forceinline__ float least_of_group(
     const float* group, int64_t width, int lanes, const Norm& norm, int64_t column) {
     const int first = static_cast<int>(threadIdx.x) % lanes * V;
     const auto each = [&](auto take) {
+        #pragma unroll 4
         for (int64_t i = first; i < width; i += lanes * V) take(i, *reinterpret_cast<const Pack<float, V>*>(group + i));
     };
     float total = 0.0f;
@@ -73,9 +74,12 @@ __global__ void __launch_bounds__(kNormThreads) least_of_rows(
     __shared__ float of_warp[kNormThreads / 32];
     const float* row = y + blockIdx.x * n;
     float lowest = INFINITY;
-    for (int64_t begin = 0; begin < n; begin += kNormThreads / lanes * width) {
-        const int64_t own = begin + threadIdx.x / lanes * width, first = own < n ? own : n - width;
-        lowest = least(least_of_group<V>(row + first, width, lanes, norm, first), lowest);
+    const int team = static_cast<int>(threadIdx.x) / lanes, first_team = static_cast<int>(threadIdx.x) / 32 * (32 / lanes);
+    const int64_t step = kNormThreads / lanes * width;
+    int64_t own = team * width;
+    for (int64_t first = first_team * width; first < n; first += step, own += step) {
+        const int64_t group = own < n ? own : n - width;  // all lanes of the warp go on while one has a group
+        lowest = least(least_of_group<V>(row + group, width, lanes, norm, group), lowest);
     }
     lowest = warp_least(lowest);
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = lowest;

@@ -5,6 +5,9 @@
 #pragma once
 
 #include "backward.cuh"
+#ifndef KW_PORTABLE_ONLY
+#include "places_sm90.cuh"
+#endif
 
 namespace kernelwright::reduction {
 
@@ -82,6 +85,14 @@ cudaError_t forward_as(const Forward& args) {
     static_assert(sizeof(Partial<Op>) <= kLargestState);
     Plan plan = plan_of<V>(args);
     plan.first.streams = streams<T>(args);
+#ifndef KW_PORTABLE_ONLY
+    if constexpr (V > 1 && std::is_same_v<Op, PlaceOf>) {
+        const int64_t rows = args.a * args.b, packs = args.r1 / V;
+        if (args.c == 1 && plan.first.splits > 1 && are_for_clusters<V>(rows, packs, args.device)) {
+            return launch_places<T, V>(args.x, static_cast<int64_t*>(args.y), rows, packs, args.stream);
+        }
+    }
+#endif
     auto* room = static_cast<char*>(args.workspace);
     const auto at = [&](int64_t bytes) { return reinterpret_cast<Partial<Op>*>(room + bytes); };
     const Reduced<Op> last = last_of<Op>(args);

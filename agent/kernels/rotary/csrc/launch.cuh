@@ -92,6 +92,7 @@ __global__ void __launch_bounds__(kThreads) turned(
     };
     Angles<P, N> cosines = table[place], sines;
     if constexpr (kTables) sines = sin[place];
+    let_next_begin_at_last();
     if (stays) return store();
     #pragma unroll
     for (int k = 0; k < N; ++k) {

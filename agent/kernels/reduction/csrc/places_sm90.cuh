@@ -1,0 +1,69 @@
+// Places of the largest values of few long rows: each by the blocks of a cluster, in one launch.
+#pragma once
+
+#include <cstring>
+
+#include "../../csrc/cluster_sm90.cuh"
+#include "../../csrc/reduce.cuh"
+
+namespace kernelwright::reduction {
+
+constexpr int kPlaceThreads = 1024;  // of a block, at most
+constexpr int64_t kThreadsAtOnce = int64_t{132} * 2048;
+
+template <typename State>
+__device__ __forceinline__ State warp_largest(State state) {
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) state = PlaceOf::merge(state, shuffled(state, offset));
+    return state;
+}
+
+// A block of kMaxCluster takes `part` packs of the row, and the first one puts the place.
+template <typename T, int V>
+__global__ void __launch_bounds__(kPlaceThreads) places_in_clusters(
+    const Pack<T, V>* x, int64_t* places, int packs, int part) {
+    await_earlier();
+    using State = PlaceOf::State;
+    __shared__ State of_warp[kMaxWarps], of_block[kMaxCluster];
+    const int rank = int(blockIdx.x % kMaxCluster), begin = rank * part, size = min(part, packs - begin);
+    const int64_t row = blockIdx.x / kMaxCluster;
+    const int lane = int(threadIdx.x) % kWarp, warps = int(blockDim.x) / kWarp;
+    State mine[V];
+    #pragma unroll
+    for (State& one : mine) one = PlaceOf::identity();
+    take_packs<PlaceOf>(
+        mine, x + row * packs + begin, 1, int(threadIdx.x), size, int(blockDim.x), begin * V, false, Streamed(false));
+    let_next_begin();
+    #pragma unroll
+    for (int k = 1; k < V; ++k) mine[0] = PlaceOf::merge(mine[0], mine[k]);
+    const State of_mine = warp_largest(mine[0]);
+    if (lane == 0) of_warp[threadIdx.x / kWarp] = of_mine;
+    __syncthreads();
+    if (threadIdx.x < kWarp) {
+        const State all = warp_largest(lane < warps ? of_warp[lane] : PlaceOf::identity());
+        if (lane == 0) sm90::store_in_block(of_block + rank, 0, all);
+    }
+    sm90::cluster_arrive();
+    sm90::cluster_wait();
+    if (rank != 0 || threadIdx.x >= kWarp) return;
+    const State all = warp_largest(lane < kMaxCluster ? of_block[lane] : PlaceOf::identity());
+    if (lane == 0) places[row] = all.place;
+}
+
+// Whether clusters take `rows` of so many packs: all of them at once, a thread four packs or less.
+template <int V>
+bool are_for_clusters(int64_t rows, int64_t packs, int64_t device) {
+    const int64_t part = divided_up(packs, kMaxCluster);
+    return part <= kPlaceThreads * kReducePacks<V> &&
+           rows * kMaxCluster * int64_t{block_for(part, kReducePacks<V>)} <= kThreadsAtOnce && has_clusters(device);
+}
+
+template <typename T, int V>
+cudaError_t launch_places(const void* x, int64_t* places, int64_t rows, int64_t packs, cudaStream_t stream) {
+    const int64_t part = divided_up(packs, kMaxCluster);
+    return launched_in_clusters(
+        places_in_clusters<T, V>, kMaxCluster, unsigned(rows * kMaxCluster), block_for(part, kReducePacks<V>), stream,
+        static_cast<const Pack<T, V>*>(x), places, int(packs), int(part));
+}
+
+}  // namespace kernelwright::reduction

@@ -24,7 +24,9 @@ __global__ void __launch_bounds__(kPlaceThreads) places_in_clusters(
     const Pack<T, V>* x, int64_t* places, int packs, int part) {
     await_earlier();
     using State = PlaceOf::State;
-    __shared__ State of_warp[kMaxWarps], of_block[kMaxCluster];
+    static_assert(sizeof(State) == sizeof(uint64_t));
+    __shared__ State of_warp[kMaxWarps];
+    __shared__ uint64_t of_block[kMaxCluster];
     const int rank = int(blockIdx.x % kMaxCluster), begin = rank * part, size = min(part, packs - begin);
     const int64_t row = blockIdx.x / kMaxCluster;
     const int lane = int(threadIdx.x) % kWarp, warps = int(blockDim.x) / kWarp;
@@ -41,12 +43,16 @@ __global__ void __launch_bounds__(kPlaceThreads) places_in_clusters(
     __syncthreads();
     if (threadIdx.x < kWarp) {
         const State all = warp_largest(lane < warps ? of_warp[lane] : PlaceOf::identity());
-        if (lane == 0) sm90::store_in_block(of_block + rank, 0, all);
+        uint64_t word;
+        memcpy(&word, &all, sizeof(all));
+        if (lane == 0) sm90::store_in_block(of_block + rank, 0, word);
     }
     sm90::cluster_arrive();
     sm90::cluster_wait();
     if (rank != 0 || threadIdx.x >= kWarp) return;
-    const State all = warp_largest(lane < kMaxCluster ? of_block[lane] : PlaceOf::identity());
+    State all;
+    memcpy(&all, &of_block[lane % kMaxCluster], sizeof(all));  // what stands more than once is no larger
+    all = warp_largest(all);
     if (lane == 0) places[row] = all.place;
 }
 

@@ -8,15 +8,15 @@
 namespace kernelwright::cumsum {
 
 constexpr int kStripWidth = kHeldWidth;  // packs side by side
-constexpr int kStripRows = 4;            // of a thread in a stage, one below the other
+constexpr int kStripRows = 8;            // of a thread in a stage, one below the other
 constexpr int kStripStages = 6;          // of which one is summed
-constexpr int kStripBlocks = 2;          // on an SM
 constexpr int kStageRows = kReduceThreads / kStripWidth * kStripRows;
+// Of shared memory, so that one block stands on an SM.
 constexpr int64_t kStripBytes = int64_t{kStripStages} * kStripRows * kReduceThreads * kVectorBytes;
 
 // A thread reads of the ring only what it has copied there.
 template <typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads, kStripBlocks) along_strips(
+__global__ void __launch_bounds__(kReduceThreads) along_strips(
     const Pack<T, V>* x, Pack<T, V>* y, int length, int64_t packs, bool reverse) {
     extern __shared__ __align__(kVectorBytes) unsigned char room[];
     constexpr int kOfLane = kStripWidth * V / kWarp;  // columns whose sums over the block's warps each lane makes

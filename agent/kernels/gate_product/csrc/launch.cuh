@@ -7,6 +7,7 @@
 #include "../../csrc/block.cuh"
 #include "../../csrc/divisor.cuh"
 #include "../../csrc/launched.cuh"
+#include "../../csrc/streamed.cuh"
 #include "../../gelu/csrc/formula.cuh"
 
 namespace kernelwright::gate_product {
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(kThreads) slopes(
     Pack<T, V> grown[kEach<V>], gates[kEach<V>], values[kEach<V>];
     #pragma unroll
     for (int u = 0; u < kEach<V>; ++u) {
-        grown[u] = dy[places[u].at];
+        grown[u] = read_once(dy + places[u].at);
         gates[u] = gate[places[u].row * layout.gate_stride + places[u].column];
         values[u] = value[places[u].row * layout.value_stride + places[u].column];
     }

@@ -3,6 +3,7 @@
 
 #include "../../csrc/block.cuh"
 #include "../../csrc/launched.cuh"
+#include "../../csrc/streamed.cuh"
 #include "formula.cuh"
 
 namespace kernelwright::gelu {
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(kThreads) slopes(
         return from_float<T>(to_float(grown) * slope_of<kTanh>(to_float(given)));
     };
     if (at < packs) {
-        const Pack<T, V> grown = reinterpret_cast<const Pack<T, V>*>(dy)[at];
+        const Pack<T, V> grown = read_once(reinterpret_cast<const Pack<T, V>*>(dy) + at);
         Pack<T, V> tile = reinterpret_cast<const Pack<T, V>*>(x)[at];
         for (int k = 0; k < V; ++k) tile.v[k] = slope(grown.v[k], tile.v[k]);
         reinterpret_cast<Pack<T, V>*>(dx)[at] = tile;

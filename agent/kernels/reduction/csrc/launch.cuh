@@ -88,8 +88,9 @@ cudaError_t forward_as(const Forward& args) {
 #ifndef KW_PORTABLE_ONLY
     if constexpr (V > 1 && std::is_same_v<Op, PlaceOf>) {
         const int64_t rows = args.a * args.b, packs = args.r1 / V;
-        if (args.c == 1 && plan.first.splits > 1 && are_for_clusters<V>(rows, packs, args.device)) {
-            return launch_places<T, V>(args.x, static_cast<int64_t*>(args.y), rows, packs, args.stream);
+        const unsigned threads = args.c == 1 && plan.first.splits > 1 ? place_threads<V>(rows, packs, args.device) : 0;
+        if (threads > 0) {
+            return launch_places<T, V>(args.x, static_cast<int64_t*>(args.y), rows, packs, threads, args.stream);
         }
     }
 #endif

@@ -9,7 +9,7 @@
 namespace kernelwright::reduction {
 
 constexpr int kPlaceThreads = 1024;  // of a block, at most
-constexpr int64_t kThreadsAtOnce = int64_t{132} * 2048;
+constexpr int64_t kThreadsAtOnce = int64_t{132} * 1024;  // by their registers
 
 template <typename State>
 __device__ __forceinline__ State warp_largest(State state) {
@@ -56,20 +56,24 @@ __global__ void __launch_bounds__(kPlaceThreads) places_in_clusters(
     if (lane == 0) places[row] = all.place;
 }
 
-// Whether clusters take `rows` of so many packs: all of them at once, a thread four packs or less.
+// Threads of a block where clusters take `rows` of so many packs, all of them at once: as many as hold the row with
+// kReducePacks each, or fewer where that is too many; 0 where two passes are faster.
 template <int V>
-bool are_for_clusters(int64_t rows, int64_t packs, int64_t device) {
-    const int64_t part = divided_up(packs, kMaxCluster);
-    return part <= kPlaceThreads * kReducePacks<V> &&
-           rows * kMaxCluster * int64_t{block_for(part, kReducePacks<V>)} <= kThreadsAtOnce && has_clusters(device);
+unsigned place_threads(int64_t rows, int64_t packs, int64_t device) {
+    const int64_t part = divided_up(packs, kMaxCluster), blocks = rows * kMaxCluster;
+    int64_t threads = block_for(part, kReducePacks<V>);
+    while (threads > kReduceThreads && blocks * threads > kThreadsAtOnce) threads = divided_up(threads / 2, kWarp) * kWarp;
+    const bool is_held = part <= kReducePacks<V> * threads, is_full = 2 * blocks * threads >= kThreadsAtOnce;
+    if (blocks * threads > kThreadsAtOnce || !(is_held || is_full) || part > kMaxPart || !has_clusters(device)) return 0;
+    return unsigned(threads);
 }
 
 template <typename T, int V>
-cudaError_t launch_places(const void* x, int64_t* places, int64_t rows, int64_t packs, cudaStream_t stream) {
-    const int64_t part = divided_up(packs, kMaxCluster);
+cudaError_t launch_places(
+    const void* x, int64_t* places, int64_t rows, int64_t packs, unsigned threads, cudaStream_t stream) {
     return launched_in_clusters(
-        places_in_clusters<T, V>, kMaxCluster, unsigned(rows * kMaxCluster), block_for(part, kReducePacks<V>), stream,
-        static_cast<const Pack<T, V>*>(x), places, int(packs), int(part));
+        places_in_clusters<T, V>, kMaxCluster, unsigned(rows * kMaxCluster), threads, stream,
+        static_cast<const Pack<T, V>*>(x), places, int(packs), int(divided_up(packs, kMaxCluster)));
 }
 
 }  // namespace kernelwright::reduction

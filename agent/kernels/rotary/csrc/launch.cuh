@@ -66,7 +66,8 @@ struct alignas(std::min(int(sizeof(P)) * N, kVectorBytes)) Angles {
 // A function: inlined for every pair, what large angles need would be most of a kernel's code.
 __device__ __noinline__ float2 point_at(float angle) { return {cosf(angle), sinf(angle)}; }
 
-// All that a thread needs is asked for before any of it is used. `first` is that of the positions where angles are
+// All that a thread needs is asked for before any of it is used. Backwards the first blocks begin while the forward direction
+// ends, and bring near what they read. `first` is that of the positions where angles are
 // computed; `way` is -1 backwards, else 1.
 template <bool kApart, bool kTables, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kThreads) turned(
@@ -74,6 +75,7 @@ __global__ void __launch_bounds__(kThreads) turned(
     int64_t first, float way) {
     constexpr int kHeld = kPacks<kApart, V>;
     static_assert(2 * N == kHeld * V);
+    if (way > 0.0f) let_next_begin_at_last();
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
     const Index row = rows.items.of(at), item = at - row * rows.items.by;
     const bool stays = item >= rows.rotated, apart = kApart && !stays;
@@ -81,6 +83,10 @@ __global__ void __launch_bounds__(kThreads) turned(
     const Index from = rows.start_of(row), to = row * rows.packs;
     // For what stays the first angle: a branch in front of these loads would wait for x.
     const Index position = rows.position_of(row), place = stays ? 0 : kTables ? position * rows.rotated + item : item;
+    if (way < 0.0f && blockIdx.x < kBlocksAtOnce && at < rows.total) {
+        bring_near(x + from + one);
+        if constexpr (kHeld == 2) bring_near(x + from + other);
+    }
     await_earlier();
     if (at >= rows.total) return;
     Pack<T, V> held[kHeld];
@@ -92,7 +98,6 @@ __global__ void __launch_bounds__(kThreads) turned(
     };
     Angles<P, N> cosines = table[place], sines;
     if constexpr (kTables) sines = sin[place];
-    let_next_begin_at_last();
     if (stays) return store();
     #pragma unroll
     for (int k = 0; k < N; ++k) {

@@ -28,6 +28,15 @@ __device__ __forceinline__ float normal(const Norm& norm, float deviation, float
     return norm.beta == nullptr ? value : value + norm.beta[column];
 }
 
+// Of the columns from `first` on; `absent` where there are none.
+template <int V>
+__device__ __forceinline__ Pack<float, V> parameters(const float* values, int64_t first, float absent) {
+    if (values != nullptr) return *reinterpret_cast<const Pack<float, V>*>(values + first);
+    Pack<float, V> pack;
+    for (float& value : pack.v) value = absent;
+    return pack;
+}
+
 __device__ __forceinline__ float lanes_sum(float mine, int lanes) {
     for (int offset = lanes / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
     return mine;
@@ -37,26 +46,26 @@ __device__ __forceinline__ float lanes_sum(float mine, int lanes) {
 // one's. All lanes of the warp call it.
 template <int V>
 __device__ __forceinline__ float least_of_group(
-    const float* group, int64_t width, int lanes, const Norm& norm, int64_t column) {
-    const int first = static_cast<int>(threadIdx.x) % lanes * V;
+    const float* group, int width, int lanes, const Norm& norm, int64_t column) {
+    const int first = (static_cast<int>(threadIdx.x) & (lanes - 1)) * V, step = lanes * V;
     const auto each = [&](auto take) {
-        #pragma unroll 4
-        for (int64_t i = first; i < width; i += lanes * V) take(i, *reinterpret_cast<const Pack<float, V>*>(group + i));
+        for (int i = first; i < width; i += step) take(i, *reinterpret_cast<const Pack<float, V>*>(group + i));
     };
     float total = 0.0f;
-    each([&](int64_t, const Pack<float, V>& pack) {
+    each([&](int, const Pack<float, V>& pack) {
         for (float value : pack.v) total += value;
     });
     const float mean = lanes_sum(total, lanes) / static_cast<float>(width);
     float squares = 0.0f;
-    each([&](int64_t, const Pack<float, V>& pack) {
+    each([&](int, const Pack<float, V>& pack) {
         for (float value : pack.v) squares = fmaf(value - mean, value - mean, squares);
     });
     const float rstd = rsqrtf(lanes_sum(squares, lanes) / static_cast<float>(width) + norm.eps);
     float lowest = INFINITY;
-    each([&](int64_t i, const Pack<float, V>& pack) {
+    each([&](int i, const Pack<float, V>& pack) {
+        const auto gamma = parameters<V>(norm.gamma, column + i, 1.0f), beta = parameters<V>(norm.beta, column + i, 0.0f);
         #pragma unroll
-        for (int k = 0; k < V; ++k) lowest = least(normal(norm, pack.v[k] - mean, rstd, column + i + k), lowest);
+        for (int k = 0; k < V; ++k) lowest = least((pack.v[k] - mean) * rstd * gamma.v[k] + beta.v[k], lowest);
     });
     return lowest;
 }
@@ -69,15 +78,15 @@ __device__ __forceinline__ float warp_least(float mine) {
 // smallest[row] of y [m, n], a block for each row; so many lanes take a group of `width` columns.
 template <int V>
 __global__ void __launch_bounds__(kNormThreads) least_of_rows(
-    const float* y, int64_t n, int64_t width, int lanes, Norm norm, float* smallest) {
+    const float* y, int64_t n, int width, int lanes, Norm norm, float* smallest) {
     await_earlier();
     __shared__ float of_warp[kNormThreads / 32];
     const float* row = y + blockIdx.x * n;
     float lowest = INFINITY;
     const int team = static_cast<int>(threadIdx.x) / lanes, first_team = static_cast<int>(threadIdx.x) / 32 * (32 / lanes);
-    const int64_t step = kNormThreads / lanes * width;
-    int64_t own = team * width;
-    for (int64_t first = first_team * width; first < n; first += step, own += step) {
+    const int64_t step = int64_t{width} * (kNormThreads / lanes);
+    int64_t own = int64_t{width} * team;
+    for (int64_t first = int64_t{width} * first_team; first < n; first += step, own += step) {
         const int64_t group = own < n ? own : n - width;  // all lanes of the warp go on while one has a group
         lowest = least(least_of_group<V>(row + group, width, lanes, norm, group), lowest);
     }
@@ -91,10 +100,11 @@ __global__ void __launch_bounds__(kNormThreads) least_of_rows(
 
 inline cudaError_t least_by_rows(
     const float* y, int64_t m, int64_t n, int64_t width, const Norm& norm, float* smallest, cudaStream_t stream) {
+    if (width > INT32_MAX) return cudaErrorInvalidValue;
     const auto by = [&](auto kernel, int vector) {
         int lanes = 1;
         while (lanes < kWarp && lanes * vector < width) lanes *= 2;
-        return launched(kernel, unsigned(m), kNormThreads, stream, y, n, width, lanes, norm, smallest);
+        return launched(kernel, unsigned(m), kNormThreads, stream, y, n, int(width), lanes, norm, smallest);
     };
     constexpr int kWide = kVector<float>;
     const bool packs = width % kWide == 0 && aligned(y) && aligned(norm.gamma) && aligned(norm.beta);

@@ -28,7 +28,7 @@ def _device() -> PtxDevice:
 @pytest.mark.parametrize("warps", [1, 3])
 @pytest.mark.parametrize("packs", [9, 1003])
 def test_places(packs: int, warps: int) -> None:
-    """Of equal values the first, of NaN too; one row has nothing but -inf. With 9 packs three blocks have none."""
+    """Of equal values the first, of NaN too; a row has nothing but -inf. Of 9 packs three blocks have none."""
     device, length = _device(), packs * VECTOR
     x = np.random.default_rng(0).integers(-50, 50, (6, length)).astype("float32")
     x[1], x[2, [5, length - 2]], x[3, length - 1] = -np.inf, np.nan, 99
@@ -37,6 +37,8 @@ def test_places(packs: int, warps: int) -> None:
     places = device.empty(len(x), "int64")
     device.reset()
     device.cluster = (BLOCKS, 1, 1)
-    device.launch("places_in_clusters", len(x) * BLOCKS, warps * WARP, rows, places, np.int32(packs), np.int32(part))
+    device.launch(
+        "places_in_clusters", len(x) * BLOCKS, warps * WARP, rows, places, np.int32(packs), np.int32(part)
+    )
     assert device.findings() == []
     np.testing.assert_array_equal(places, np.argmax(x, 1))

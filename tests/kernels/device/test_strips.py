@@ -15,8 +15,8 @@ extern "C" int strips(const void* packed) {
     using Of = Pack<STORED, kVector<STORED>>;
     const Columns& args = *static_cast<const Columns*>(packed);
     return cumsum::launch_strips(
-        static_cast<const Of*>(args.x), static_cast<Of*>(args.y), args.outer, args.length, args.packs, args.reverse != 0,
-        nullptr);
+        static_cast<const Of*>(args.x), static_cast<Of*>(args.y), args.outer, args.length, args.packs,
+        args.reverse != 0, nullptr);
 }
 """
 STORED = {"float32": "float", "float16": "__half"}
@@ -33,7 +33,7 @@ def _device(dtype: str) -> Device:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("length", "packs"), [(3, 4), (256, 5), (2100, 3)])
 def test_columns_by_strips(length: int, packs: int, reverse: bool, dtype: str) -> None:
-    """Of fewer rows than a stage, as many, and more than all stages hold; of strips that are not all there."""
+    """Fewer rows than a stage, as many, and more than all stages hold; strips that are not all there."""
     device, outer = _device(dtype), 2
     values = np.random.default_rng(0).standard_normal((outer, length, packs * 16 // np.dtype(dtype).itemsize))
     x = placed(device, values, dtype, 0)

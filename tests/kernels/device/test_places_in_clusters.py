@@ -28,7 +28,7 @@ def _device() -> PtxDevice:
 @pytest.mark.parametrize("warps", [1, 3])
 @pytest.mark.parametrize("packs", [9, 1003])
 def test_places(packs: int, warps: int) -> None:
-    """Of equal values the first, of NaN too; a row has nothing but -inf. Of 9 packs three blocks have none."""
+    """Of equal values the first, of NaN too; a row of -inf alone. Of 9 packs three blocks have none."""
     device, length = _device(), packs * VECTOR
     x = np.random.default_rng(0).integers(-50, 50, (6, length)).astype("float32")
     x[1], x[2, [5, length - 2]], x[3, length - 1] = -np.inf, np.nan, 99

@@ -25,7 +25,7 @@ constexpr int64_t kColumnBlocks = 256;    // all under way on 128 SMs; more of t
 constexpr int64_t kOnePass = 4;           // times what its threads have under way that a block takes in no longer than a pass more
 constexpr int64_t kMaxSplits = 8192;
 constexpr int kShortPacks = 4;         // of a thread: of four rows one each, or all of one row
-constexpr int64_t kManyRows = 16384;  // a warp each is enough for every GPU
+constexpr int64_t kManyRows = 16384;  // taken element by element: a warp each is enough for every GPU
 constexpr int64_t kMaxPart = 1 << 30;  // packs or columns' elements, which are counted in int
 
 template <int V>
@@ -317,7 +317,7 @@ Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted =
     if (columns == 1 && !of_partials) {
         const int64_t packs = length / V;
         int width = row_width(packs, kEach, V == 1 ? 8 : 4);
-        if (outer >= kManyRows) width = std::min(width, kWarp);
+        if (V == 1 && outer >= kManyRows) width = std::min(width, kWarp);
         const int64_t blocks = divided_up(outer, kReduceThreads / width);
         const int64_t reduced = blocks <= kFewReduced ? kMaxSplits : kReduceBlocks;
         const int64_t most = divided_up(wanted > 0 ? wanted : reduced, blocks);

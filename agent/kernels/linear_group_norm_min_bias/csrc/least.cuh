@@ -49,6 +49,7 @@ __device__ __forceinline__ float least_of_group(
     const float* group, int width, int lanes, const Norm& norm, int64_t column) {
     const int first = (static_cast<int>(threadIdx.x) & (lanes - 1)) * V, step = lanes * V;
     const auto each = [&](auto take) {
+        #pragma unroll(V == 1 ? 1 : 4)
         for (int i = first; i < width; i += step) take(i, *reinterpret_cast<const Pack<float, V>*>(group + i));
     };
     float total = 0.0f;

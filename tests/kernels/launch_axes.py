@@ -79,7 +79,13 @@ def _embedding_norm() -> Expected:
 
 CASES = {
     "masked_softmax": Case(_masked_softmax, both(launch("masked_softmax"))),
-    "reduction": Case(_reduction, both(launch("reduction"))),
+    "reduction": Case(
+        _reduction,
+        {
+            "Forward": (KERNELS / "reduction/csrc/launch.cuh", "Forward"),
+            "Backward": (KERNELS / "reduction/csrc/backward.cuh", "Backward"),
+        },
+    ),
     "cumsum": Case(_cumsum, both(launch("cumsum"))),
     "batch_norm": Case(
         _batch_norm,

@@ -162,9 +162,6 @@ __device__ __forceinline__ Partition partition(
     return total;
 }
 
-// A backward pass takes its blocks from the last on: what the forward pass read or wrote last may still lie in L2.
-__device__ __forceinline__ unsigned block_from_last() { return gridDim.x - 1 - blockIdx.x; }
-
 // Where this thread of a column kernel works; blocks of x are [outer][groups of 32 columns].
 struct Column {
     int64_t base;  // of its first element

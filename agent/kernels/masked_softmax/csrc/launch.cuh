@@ -164,7 +164,7 @@ __device__ __forceinline__ void load_scores(const GivenForward& args, const Scor
 // What makes probabilities of exp(x - level): 0 where nothing takes part, NaN where a score is inf, as in torch.
 __device__ __forceinline__ float inverse(Partition all) {
     if (all.sum == 0.0f) return 0.0f;
-    return isinf(all.max) ? NAN : 1.0f / all.sum;
+    return isinf(all.max) ? NAN : inverse_of_sum(all.sum);
 }
 
 // The tile times `factor`, as whole packs of the row from `first` on.
@@ -209,7 +209,7 @@ __device__ __forceinline__ void load_masked(
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads, 4) short_rows(GivenForward args) {
+__global__ void __launch_bounds__(kLanesThreads, P * V <= 8 ? 8 : P * V <= 16 ? 5 : 4) short_rows(GivenForward args) {
     await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     constexpr int N = share.kSize;
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(kLanesThreads, 4) short_rows(GivenForward args
 
 // Blocks of whole rows of float that have to stand on an SM at once: without a number the compiler would spill, to let more.
 template <bool kWhole, typename T>
-constexpr int kResidentBlocks = kWhole && sizeof(T) == sizeof(float) ? 1 : 0;
+constexpr int kResidentBlocks = sizeof(T) < sizeof(float) ? 0 : kWhole ? 1 : 2;
 
 template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kThreads, kResidentBlocks<kWhole, T>) resident_rows(GivenForward args) {

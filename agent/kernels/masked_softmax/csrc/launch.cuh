@@ -8,6 +8,7 @@
 
 #include "../../csrc/divisor.cuh"
 #include "../../csrc/short_rows.cuh"
+#include "parts.cuh"
 
 namespace kernelwright::masked_softmax {
 
@@ -33,7 +34,9 @@ struct Backward {
     const void* dy;
     const void* y;
     void* dx;
+    void* dmask;  // the sum of `parts` equal parts of dx, over scale; with 0 parts there is none
     int64_t rows, length, queries;
+    int64_t parts;
     double scale;
     int64_t causal, start;
     int64_t dtype;
@@ -437,7 +440,14 @@ inline cudaError_t forward(const Forward& args) {
 }
 
 inline cudaError_t backward(const Backward& args) {
-    return launch(args, aligned(args.dy) && aligned(args.y) && aligned(args.dx), true);
+    const cudaError_t error = launch(args, aligned(args.dy) && aligned(args.y) && aligned(args.dx), true);
+    if (error != cudaSuccess || args.parts == 0) return error;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        return launch_sum_parts(
+            static_cast<const T*>(args.dx), static_cast<T*>(args.dmask), args.parts, args.rows * args.length / args.parts,
+            float(1.0 / args.scale), args.stream);
+    });
 }
 
 }  // namespace kernelwright::masked_softmax

@@ -20,8 +20,8 @@ NONE, NAMED, ADDED = range(3)
 FORWARD = "11qd5q"
 BACKWARD = "8qd5q"
 FEWEST_PARTS, LEAST_SHARED_BYTES = 32, 1 << 14
-"""From so many parts of the scores on, and a mask of so many bytes, the kernel sums its gradient: fewer leave it
-too little to do at once."""
+"""From so many parts of the scores on, and a mask of so many bytes, the kernel sums its gradient: fewer leave
+it too little to do at once."""
 
 
 @replayed
@@ -127,8 +127,8 @@ def _launch_backward(
     length, device = y.shape[-1], y.device.index
     routing.library(KERNEL, device).launch(
         "backward", BACKWARD,
-        grad.data_ptr(), y.data_ptr(), dx.data_ptr(), address(of_mask), y.numel() // length, length, y.shape[-2],
-        parts, scale, causal, start, routing.DTYPES[y.dtype], stream(y), device,
+        grad.data_ptr(), y.data_ptr(), dx.data_ptr(), address(of_mask), y.numel() // length, length,
+        y.shape[-2], parts, scale, causal, start, routing.DTYPES[y.dtype], stream(y), device,
     )  # fmt: skip
     return (dx, of_mask)
 

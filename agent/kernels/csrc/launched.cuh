@@ -13,6 +13,7 @@ namespace kernelwright {
 
 constexpr int64_t kMaxCluster = 8;  // blocks: what every GPU with clusters runs
 constexpr unsigned kBlocksAtOnce = 2048;  // of a kernel, that an H100 has room for at most
+constexpr uint64_t kThreadsAtOnce = 1 << 18;
 
 #ifndef KW_PORTABLE_ONLY
 __device__ __forceinline__ void await_earlier() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
@@ -69,6 +70,10 @@ cudaError_t launched_as(
 __device__ __forceinline__ void let_next_begin_at_last() {
     if (gridDim.x - blockIdx.x <= kBlocksAtOnce) let_next_begin();
 }
+
+// Whether all blocks of this kernel stand on the SMs at once. What is launched next may begin beside them then, and bring near
+// what it will read; where blocks wait for room it would take theirs.
+__device__ __forceinline__ bool is_at_once() { return uint64_t{gridDim.x} * blockDim.x <= kThreadsAtOnce; }
 
 template <typename... Parameters, typename... Given>
 cudaError_t launched_in_clusters(

@@ -38,6 +38,12 @@ public:
             P found;
             memcpy(&found, &words, sizeof(words));
             return found;
+        } else if constexpr (sizeof(P) == sizeof(uint32_t)) {
+            uint32_t word;
+            asm volatile("ld.global.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(word) : "l"(from), "l"(policy));
+            P found;
+            memcpy(&found, &word, sizeof(word));
+            return found;
         } else {
             return *from;
         }

@@ -32,7 +32,7 @@ constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 
 struct Product {
     Packed x, weight;
     const float* bias;  // [n], or null
-    int m, n;           // of y
+    int m, n, k;        // of y, of the depth
     int stages;         // of K; a multiple of PROMOTE
     // For the check behind the product (anew_sm90.cuh): whether it has anything to judge, 0 before; of each row of a tile the largest
     // value's size, [n_tiles, m_tiles * 128]; and what a row has to be if all its products lose something.
@@ -208,6 +208,29 @@ __device__ __forceinline__ void note_sizes(const Product& p, const float (&value
     }
 }
 
+// Whether a tile's sums have so few products in the mean that the check behind the product has to follow some of them; asked by all
+// lanes of a warp.
+__device__ __forceinline__ bool may_have_few(const Product& p, const Tile& tile) {
+    constexpr float kMany = 64.0f, kDense = 1.0f / 48;  // products that are not 0, and of all (matmul::kShort and kSparse)
+    int of_x = 0, of_weight = 0;
+    for (int i = threadIdx.x % 32; i < kTile; i += 32) {
+        of_x += __ldcg(p.x.values + tile.of_x * kTile + i), of_weight += __ldcg(p.weight.values + tile.of_weight * kTile + i);
+    }
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        of_x += __shfl_xor_sync(0xffffffffu, of_x, lanes), of_weight += __shfl_xor_sync(0xffffffffu, of_weight, lanes);
+    }
+    const int rows = min(kTile, p.m - tile.of_x * kTile), columns = min(kTile, p.n - tile.of_weight * kTile);
+    const auto depth = static_cast<float>(p.k), sums = static_cast<float>(rows * columns);
+    return static_cast<float>(of_x) * static_cast<float>(of_weight) < fmaxf(kMany, kDense * depth) * sums * depth;
+}
+
+// By a warp that has nothing else to do.
+__device__ __forceinline__ void note_few(const Product& p) {
+    for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x) {
+        if (may_have_few(p, tile_at(p, number))) *p.suspect = 1;
+    }
+}
+
 __device__ __forceinline__ void add_bias(const Product& p, float (&values)[64], int first_column) {
     if (p.bias == nullptr) return;
     #pragma unroll
@@ -316,6 +339,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
         if (threadIdx.x % 128 == 0) load_tiles(p, ring);
+        if (threadIdx.x % 128 / 32 == 1) note_few(p);
     } else {
         multiply_tiles<PROMOTE>(p, ring, group, finish);
     }

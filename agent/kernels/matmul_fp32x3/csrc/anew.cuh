@@ -1,4 +1,7 @@
-// What small values lose beside large ones, and a tile that is computed anew in float arithmetic where it shows.
+// What two fp16 for a float lose, and a tile that is computed anew in float arithmetic where it shows: of small values beside
+// large ones, and where float sums would round next to nothing.
+//
+// Small values.
 //
 // Values that share a scale are split on a grid of 2^-24, where the largest of them is 2^13 to 2^14: one below 2^-2, 2^-16 of the
 // largest, keeps fewer than 22 bits. Beside what the larger ones give that is nothing, unless they meet zeros, or values that are
@@ -8,6 +11,11 @@
 // Where a row's sums, in the root of their squares' mean, are not 2^26.5 times what all their products may have lost, the tile is
 // computed anew. Elsewhere that is at most 2^-26.5 of the row in this tile, below half of the 2^-25.3 that rounding the results to
 // floats costs.
+//
+// Short sums. Of every product two fp16 and the tensor cores lose some 2^-23, a float sum 2^-25.3 of what it has come to when the
+// product is added. So its error is below half of this one where it has hardly come to more than single products: because there
+// are few, or because they cancel as they are added, one after the other. A sample of a tile's sums is followed in that order to
+// tell. It shows nowhere else, and of sums that are large beside the largest products nothing has to be followed.
 #pragma once
 
 #include "plain_tile.cuh"
@@ -35,6 +43,78 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Slices& slices, con
         #pragma unroll
         for (int i = 0; i < 64; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8];
     }
+}
+
+constexpr int kFollowers = 16;  // rows of a tile, and columns, whose sums are followed
+constexpr int kFollowed = 128;  // products of a sum at the most, without those of 0
+static_assert(kFollowers * kFollowers == kAnewThreads);
+
+// What partial sums are in the mean, of single products: below, a float sum's error is less than half of this one.
+constexpr float kShort = 4.5f, kShortOfAll = 1.75f;  // with lo * lo
+// Of so few of all products that are not 0 the tensor cores' sums are taken out one by one, as float sums are: where an SGEMM would
+// share the depth out, it rounds less.
+constexpr float kSparse = 1.0f / 64;
+
+struct Followed {
+    float sums, products;  // their sizes
+    float steps, values;   // of the depth; products that are not 0
+};
+
+// One of `rows` for each of a tile's followers, in no even steps.
+__device__ __forceinline__ int followed_row(int i, int rows) { return (i * rows + i % 8 * (rows / 8)) / kFollowers; }
+
+__device__ __forceinline__ float value_at(const Plain& of, int64_t row, int64_t depth) {
+    return is_there(of.part, row, depth) ? __ldg(of.values + row * of.row_step + depth * of.depth_step) : 0.0f;
+}
+
+// Of a thread's sum.
+__device__ __forceinline__ Followed follow(const Plain& a, const Plain& b, int64_t first_row, int64_t first_column) {
+    constexpr int kAtOnce = 8;
+    const int thread = threadIdx.x, rows = static_cast<int>(min(int64_t{kSide}, a.rows - first_row));
+    const int columns = static_cast<int>(min(int64_t{kSide}, b.rows - first_column));
+    const int64_t row = first_row + followed_row(thread / kFollowers, rows);
+    const int64_t column = first_column + followed_row(thread % kFollowers, columns);
+    const int64_t end = min(a.end_in(first_row), b.end_in(first_column));
+    Followed all = {0.0f, 0.0f, 0.0f, 0.0f};
+    float sum = 0.0f;
+    for (int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column)); begin < end; begin += kAtOnce) {
+        float of_a[kAtOnce], of_b[kAtOnce];
+        #pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            of_a[i] = begin + i < end ? value_at(a, row, begin + i) : 0.0f;
+            of_b[i] = begin + i < end ? value_at(b, column, begin + i) : 0.0f;
+        }
+        #pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            sum = fmaf(of_a[i], of_b[i], sum);
+            if (of_a[i] == 0.0f || of_b[i] == 0.0f) continue;
+            all.sums += fabsf(sum), all.products += fabsf(of_a[i] * of_b[i]), all.values += 1.0f;
+        }
+        all.steps += kAtOnce;
+        if (!__any_sync(0xffffffffu, all.values < kFollowed)) break;
+    }
+    return all;
+}
+
+// Whether a tile's sums are short, by kAnewThreads that meet by `meet`. `all`: with lo * lo; `shared_out`: where an SGEMM would
+// share the depth out.
+template <class Meet>
+__device__ __forceinline__ bool is_short(Followed (&of_warps)[kAnewThreads / 32], const Plain& a, const Plain& b, int64_t first_row,
+                                         int64_t first_column, bool all, bool shared_out, const Meet& meet) {
+    Followed mine = follow(a, b, first_row, first_column);
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        mine.sums += __shfl_xor_sync(0xffffffffu, mine.sums, lanes), mine.products += __shfl_xor_sync(0xffffffffu, mine.products, lanes);
+        mine.steps += __shfl_xor_sync(0xffffffffu, mine.steps, lanes), mine.values += __shfl_xor_sync(0xffffffffu, mine.values, lanes);
+    }
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = mine;
+    meet();
+    Followed tile = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (const Followed& of : of_warps) {
+        tile.sums += of.sums, tile.products += of.products, tile.steps += of.steps, tile.values += of.values;
+    }
+    meet();  // all know: the memory is free
+    if (tile.sums < (all ? kShortOfAll : kShort) * tile.products) return true;
+    return shared_out && tile.values > 0.0f && tile.values < kSparse * tile.steps;
 }
 
 }  // namespace kernelwright::matmul

@@ -167,7 +167,7 @@ __device__ __noinline__ void hold_at_once(const Product& p) {
     consumers_meet();  // they have been stored
     const Share share(p);
     const Band band = band_of(p, share.batch, share.tile, share.half * kBlockRows, kBlockRows);
-    if (band.rows > 0) hold(p, band, true, shared, [] { consumers_meet(); });
+    if (band.rows > 0) hold(p, band, true, true, shared, [] { consumers_meet(); });
 }
 
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.

@@ -214,6 +214,18 @@ struct Glance {
     }
 };
 
+// Whether sums of dense operands are small, as the tensor cores leave them, of the first 32 columns of a tile; by a warp. `factors`: of
+// a thread's two rows, of any half of a stage.
+__device__ __forceinline__ bool are_small(const float (&sum)[64], const float (&factors)[2]) {
+    constexpr int kOfRow = 8;
+    constexpr float kNeeded = kSmallOfDense / (1 << kMargin) * kOfRow;  // of a factor of 1: columns are not scaled back yet
+    const float none = factor_of(kNoValue);
+    float size = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 2 * kOfRow; ++i) size += fabsf(sum[i]);
+    return warp_sum(size) < kNeeded * warp_sum((factors[0] > none ? factors[0] : 0.0f) + (factors[1] > none ? factors[1] : 0.0f));
+}
+
 // Behind the product. Ends at once where both operands are dense but for a few halves of stages, which is known before the product
 // ends, and their sums are not small.
 __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_constant__ Product p) {

@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     __shared__ matmul::Followed followed[kWarps];
     __shared__ Verdict verdicts[kWarps];
     const auto meet = [] { __syncthreads(); };
-    const bool shared_out = p.tiles() <= 2 * static_cast<int>(gridDim.x);
+    const bool shared_out = is_shared_out(p);
     await_earlier();
     if (__ldcg(p.suspect) == 0) return;
     for (int first = blockIdx.x; first < p.tiles(); first += kWarps * gridDim.x) {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
             if (verdicts[i] == kKept) continue;
             const Tile tile = tile_at(p, first + i * static_cast<int>(gridDim.x));
             const int64_t row = int64_t{tile.of_x} * kTile, column = int64_t{tile.of_weight} * kTile;
-            if (verdicts[i] == kDoubted && !matmul::is_short(followed, x, weight, row, column, false, shared_out, meet)) continue;
+            if (verdicts[i] == kDoubted && !matmul::are_short(followed, x, weight, row, column, false, shared_out, meet)) continue;
             float sums[8][8] = {};
             matmul::sum_anew(sums, shared.slices, x, weight, row, column, meet);
             finish(p, sums, tile, shared.finish);

@@ -49,72 +49,86 @@ constexpr int kFollowers = 16;  // rows of a tile, and columns, whose sums are f
 constexpr int kFollowed = 128;  // products of a sum at the most, without those of 0
 static_assert(kFollowers * kFollowers == kAnewThreads);
 
-// What partial sums are in the mean, of single products: below, a float sum's error is less than half of this one.
-constexpr float kShort = 4.5f, kShortOfAll = 1.75f;  // with lo * lo
-// Of so few of all products that are not 0 the tensor cores' sums are taken out one by one, as float sums are: where an SGEMM would
-// share the depth out, it rounds less.
+__device__ __forceinline__ float warp_sum(float mine) {
+    for (int lanes = 16; lanes > 0; lanes /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, lanes);
+    return mine;
+}
+
+// What partial sums are in the mean, of single products: below, a float sum's error is less than half of this one. `all`: with
+// lo * lo; `shared_out`: where an SGEMM shares the depth out, so that its sums are shorter.
+__device__ __forceinline__ float short_below(bool all, bool shared_out) { return all ? 1.75f : shared_out ? 4.5f : 3.0f; }
+
+// Of so few of all products that are not 0 the tensor cores' sums are taken out one by one, as those of floats, which such an SGEMM adds
+// up in parts.
 constexpr float kSparse = 1.0f / 64;
 
 struct Followed {
     float sums, products;  // their sizes
     float steps, values;   // of the depth; products that are not 0
+
+    __device__ __forceinline__ void add(const Followed& other) {
+        sums += other.sums, products += other.products, steps += other.steps, values += other.values;
+    }
 };
 
-// One of `rows` for each of a tile's followers, in no even steps.
+// Which of a tile's `rows` is follower i's, in no even steps.
 __device__ __forceinline__ int followed_row(int i, int rows) { return (i * rows + i % 8 * (rows / 8)) / kFollowers; }
+
+// A thread's sum over depths [begin, end) of what `of_a` and `of_b` have there, until all sums of its warp together are not short.
+template <class OfA, class OfB>
+__device__ __forceinline__ Followed follow(int64_t begin, int64_t end, float short_below, const OfA& of_a, const OfB& of_b) {
+    constexpr int kAtOnce = 32;
+    constexpr float kMargin = 1.25f;  // for what is chance
+    Followed all = {0.0f, 0.0f, 0.0f, 0.0f};
+    float sum = 0.0f;
+    for (; begin < end; begin += kAtOnce) {
+        float a[kAtOnce], b[kAtOnce];
+        #pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            a[i] = begin + i < end ? of_a(begin + i) : 0.0f;
+            b[i] = begin + i < end ? of_b(begin + i) : 0.0f;
+        }
+        #pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            sum = fmaf(a[i], b[i], sum);
+            if (a[i] != 0.0f && b[i] != 0.0f) all.add({fabsf(sum), fabsf(a[i] * b[i]), 0.0f, 1.0f});
+        }
+        all.steps += kAtOnce;
+        if (!__any_sync(0xffffffffu, all.values < kFollowed)) break;
+        if (warp_sum(all.sums) > kMargin * short_below * warp_sum(all.products)) break;
+    }
+    return all;
+}
+
+// Whether a tile's sums are short, of which each of kAnewThreads, which meet by `meet`, has followed one.
+template <class Meet>
+__device__ __forceinline__ bool are_short(Followed (&of_warps)[kAnewThreads / 32], Followed mine, bool all, bool shared_out, const Meet& meet) {
+    mine = {warp_sum(mine.sums), warp_sum(mine.products), warp_sum(mine.steps), warp_sum(mine.values)};
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = mine;
+    meet();
+    Followed tile = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (const Followed& of : of_warps) tile.add(of);
+    meet();  // all know: the memory is free
+    if (tile.sums < short_below(all, shared_out) * tile.products) return true;
+    return shared_out && tile.values > 0.0f && tile.values < kSparse * tile.steps;
+}
 
 __device__ __forceinline__ float value_at(const Plain& of, int64_t row, int64_t depth) {
     return is_there(of.part, row, depth) ? __ldg(of.values + row * of.row_step + depth * of.depth_step) : 0.0f;
 }
 
-// Of a thread's sum.
-__device__ __forceinline__ Followed follow(const Plain& a, const Plain& b, int64_t first_row, int64_t first_column) {
-    constexpr int kAtOnce = 8;
+// The same of a tile of two operands.
+template <class Meet>
+__device__ __forceinline__ bool are_short(Followed (&of_warps)[kAnewThreads / 32], const Plain& a, const Plain& b, int64_t first_row,
+                                          int64_t first_column, bool all, bool shared_out, const Meet& meet) {
     const int thread = threadIdx.x, rows = static_cast<int>(min(int64_t{kSide}, a.rows - first_row));
     const int columns = static_cast<int>(min(int64_t{kSide}, b.rows - first_column));
     const int64_t row = first_row + followed_row(thread / kFollowers, rows);
     const int64_t column = first_column + followed_row(thread % kFollowers, columns);
-    const int64_t end = min(a.end_in(first_row), b.end_in(first_column));
-    Followed all = {0.0f, 0.0f, 0.0f, 0.0f};
-    float sum = 0.0f;
-    for (int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column)); begin < end; begin += kAtOnce) {
-        float of_a[kAtOnce], of_b[kAtOnce];
-        #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-            of_a[i] = begin + i < end ? value_at(a, row, begin + i) : 0.0f;
-            of_b[i] = begin + i < end ? value_at(b, column, begin + i) : 0.0f;
-        }
-        #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-            sum = fmaf(of_a[i], of_b[i], sum);
-            if (of_a[i] == 0.0f || of_b[i] == 0.0f) continue;
-            all.sums += fabsf(sum), all.products += fabsf(of_a[i] * of_b[i]), all.values += 1.0f;
-        }
-        all.steps += kAtOnce;
-        if (!__any_sync(0xffffffffu, all.values < kFollowed)) break;
-    }
-    return all;
-}
-
-// Whether a tile's sums are short, by kAnewThreads that meet by `meet`. `all`: with lo * lo; `shared_out`: where an SGEMM would
-// share the depth out.
-template <class Meet>
-__device__ __forceinline__ bool is_short(Followed (&of_warps)[kAnewThreads / 32], const Plain& a, const Plain& b, int64_t first_row,
-                                         int64_t first_column, bool all, bool shared_out, const Meet& meet) {
-    Followed mine = follow(a, b, first_row, first_column);
-    for (int lanes = 16; lanes > 0; lanes /= 2) {
-        mine.sums += __shfl_xor_sync(0xffffffffu, mine.sums, lanes), mine.products += __shfl_xor_sync(0xffffffffu, mine.products, lanes);
-        mine.steps += __shfl_xor_sync(0xffffffffu, mine.steps, lanes), mine.values += __shfl_xor_sync(0xffffffffu, mine.values, lanes);
-    }
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = mine;
-    meet();
-    Followed tile = {0.0f, 0.0f, 0.0f, 0.0f};
-    for (const Followed& of : of_warps) {
-        tile.sums += of.sums, tile.products += of.products, tile.steps += of.steps, tile.values += of.values;
-    }
-    meet();  // all know: the memory is free
-    if (tile.sums < (all ? kShortOfAll : kShort) * tile.products) return true;
-    return shared_out && tile.values > 0.0f && tile.values < kSparse * tile.steps;
+    const int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column)), end = min(a.end_in(first_row), b.end_in(first_column));
+    const Followed mine = follow(begin, end, short_below(all, shared_out), [&](int64_t depth) { return value_at(a, row, depth); },
+                                 [&](int64_t depth) { return value_at(b, column, depth); });
+    return are_short(of_warps, mine, all, shared_out, meet);
 }
 
 }  // namespace kernelwright::matmul

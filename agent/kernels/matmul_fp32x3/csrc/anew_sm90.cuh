@@ -36,18 +36,13 @@ struct AnewShared {
     int lost;
 };
 
-// What the largest products are of factors times scales, at least; and how often that sums are small that may be short. Those of dense
-// operands are larger as soon as 32 products do not cancel.
+// What the largest products are of factors times scales, at least; and how large sums are that may be short. Those of dense operands
+// are larger as soon as 32 products do not cancel.
 constexpr float kProduct = static_cast<float>(int64_t{1} << 2 * kMargin);
-constexpr float kSmall = 4.0f * kProduct, kSmallOfDense = 0.5f * kProduct;
+constexpr float kSmall = 2.0f * kProduct, kSmallOfDense = 0.5f * kProduct;
 
 __device__ __forceinline__ float scale_at(const Product& p, int batch, int64_t column) {
     return scale_of(-__ldcg(p.exponents + batch * p.b_rows + column));
-}
-
-__device__ __forceinline__ float warp_sum(float mine) {
-    for (int lanes = 16; lanes > 0; lanes /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, lanes);
-    return mine;
 }
 
 // Of the rows of a band their factors' largest, in shared memory.
@@ -155,7 +150,7 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, bool is
     const Plain a = {of_a.values + band.batch * of_a.batch_step, past, of_a.depth, of_a.row_step, of_a.depth_step, of_a.part};
     const Plain b = {of_b.values + band.batch * of_b.batch_step, of_b.rows, of_b.depth, of_b.row_step, of_b.depth_step, of_b.part};
     const bool shared_out = p.cut.tiles <= 2 * static_cast<int>(gridDim.x);
-    lost = lost || is_short(shared.followed, a, b, band.first_row, band.first_column, p.all, shared_out, meet);
+    lost = lost || are_short(shared.followed, a, b, band.first_row, band.first_column, p.all, shared_out, meet);
     if (!lost) return;
     float all[8][8] = {};
     sum_anew(all, shared.slices, a, b, band.first_row, band.first_column, meet);
@@ -164,15 +159,17 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, bool is
 
 // Tiles of a block that follow each other in a row of them: what is found of a is that row's.
 struct Tiles {
-    int64_t first, past;
+    int first, past;
 
-    __device__ __forceinline__ explicit Tiles(const Product& p)
-        : first(int64_t{p.cut.tiles} * blockIdx.x / gridDim.x), past(int64_t{p.cut.tiles} * (blockIdx.x + 1) / gridDim.x) {}
-
-    __device__ __forceinline__ static Band band_at(const Product& p, int64_t i) {
-        const int64_t columns = p.tiles.n_tiles(), row = i / columns;  // of all matrices
-        const linear::Tile tile = {static_cast<int>(row % p.tiles.m_tiles()), static_cast<int>(i % columns)};
-        return band_of(p, static_cast<int>(row / p.tiles.m_tiles()), tile, 0, kTile);
+    __device__ __forceinline__ explicit Tiles(const Product& p) {
+        const int share = (p.cut.tiles - 1) / static_cast<int>(gridDim.x) + 1;
+        first = static_cast<int>(min(int64_t{share} * blockIdx.x, int64_t{p.cut.tiles}));
+        past = min(share, p.cut.tiles - first) + first;
+    }
+    __device__ __forceinline__ static Band band_at(const Product& p, int i) {
+        const int row = i / p.tiles.n_tiles();  // of all matrices
+        const linear::Tile tile = {row % p.tiles.m_tiles(), i % p.tiles.n_tiles()};
+        return band_of(p, row / p.tiles.m_tiles(), tile, 0, kTile);
     }
 };
 
@@ -182,15 +179,15 @@ struct Glance {
     static constexpr int kRows = 4;
     const float* at;
     int64_t row_step;
-    float needed;  // of each row, in this column; 0 where there is nothing to see
+    bool has_column;
+    float needed;  // of all sums; 0 where there is nothing to see
 
-    __device__ __forceinline__ Glance(const Product& p, const Tiles& tiles) : at(p.out.y), row_step(0), needed(0.0f) {
-        const int lane = threadIdx.x % 32;
-        const int64_t number = tiles.first + (tiles.past - tiles.first) * (threadIdx.x / 32) / kAnewWarps;
+    __device__ __forceinline__ Glance(const Product& p, const Tiles& tiles) : at(p.out.y), row_step(0), has_column(false), needed(0.0f) {
+        const int lane = threadIdx.x % 32, number = tiles.first + (tiles.past - tiles.first) * (static_cast<int>(threadIdx.x) / 32) / kAnewWarps;
         const Band band = Tiles::band_at(p, number);
         const int64_t column = band.first_column + lane;
         const int stage = p.plain.a.first_stage(band.tile.of_x), stages = p.plain.a.past_stage(band.tile.of_x) - stage;
-        if (number >= tiles.past || column >= p.tiles.n || stages <= 0 || !is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) return;
+        if (number >= tiles.past || stages <= 0 || !is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) return;
         const int row = band.rows / kRows;
         const unsigned char* packed = p.a + band.batch * p.a_bytes + (static_cast<int64_t>(band.tile.of_x) * p.tiles.stages + stage + number % stages) * kPackedBytes;
         const auto* factors = reinterpret_cast<const float*>(packed + kOperandBytes);
@@ -201,7 +198,10 @@ struct Glance {
             const float factor = __ldcg(factors + i * row);
             all += factor > none ? factor : 0.0f;
         }
-        needed = kSmallOfDense * fabsf(p.out.alpha) * all * scale_at(p, band.batch, column);
+        const bool is_one = column < p.tiles.n;
+        needed = kSmallOfDense * fabsf(p.out.alpha) * all * warp_sum(is_one ? scale_at(p, band.batch, column) : 0.0f);
+        if (!is_one) return;
+        has_column = true;
         row_step = int64_t{row} * p.tiles.n;
         at = p.out.y + (static_cast<int64_t>(band.batch) * p.tiles.m + band.first_row) * p.tiles.n + column;
     }
@@ -210,7 +210,7 @@ struct Glance {
         float size = 0.0f;
         #pragma unroll
         for (int i = 0; i < kRows; ++i) size += fabsf(__ldcg(at + i * row_step));
-        return warp_sum(needed > 0.0f ? size : 0.0f) < warp_sum(needed);
+        return warp_sum(has_column ? size : 0.0f) < needed;
     }
 };
 
@@ -235,11 +235,11 @@ __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_cons
     await_earlier();
     if (!sparse && !__syncthreads_or(glance.is_small())) return;
     __shared__ AnewShared shared;
-    int64_t found = -1;
-    for (int64_t i = tiles.first; i < tiles.past; ++i) {
+    int found = -1;
+    for (int i = tiles.first; i < tiles.past; ++i) {
         const Band band = Tiles::band_at(p, i);
         if (!is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) continue;
-        const int64_t row = i / p.tiles.n_tiles();
+        const int row = i / p.tiles.n_tiles();
         hold(p, band, row != found, sparse, shared, [] { __syncthreads(); });
         found = row;
     }

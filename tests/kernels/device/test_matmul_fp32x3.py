@@ -46,7 +46,7 @@ EDITED = {
     "whole": {"kReadFromL2 = 40 << 20;": "kReadFromL2 = 0;"},
     "apart": {"kLookedAtApart = 24 << 20;": "kLookedAtApart = 0;"},
     "never looked at": {
-        "    int64_t found = -1;": "    p.out.y[0] = NAN;\n    return;\n    int64_t found = -1;",
+        "    int found = -1;": "    p.out.y[0] = NAN;\n    return;\n    int found = -1;",
     },
     "never anew": {"if (!lost) return;": "if (lost) p.out.y[0] = NAN;\n    return;"},
 }

@@ -52,11 +52,13 @@ __device__ __forceinline__ matmul::Followed follow_sum(const Conv& p, const Tile
     const int feature = tile.first_feature + matmul::followed_row(of_features, features), depth = p.shape.depth();
     const float* window = p.x + pixel.first + tile.group * p.shape.group_values();
     const float* weight = p.plain + (static_cast<int64_t>(tile.group) * p.shape.features + feature) * depth;
-    const auto of_window = [&](int64_t i) {
+    const auto of_window = [&](int i) {
         const Tap tap = p.taps[i];
-        return (pixel.mask & tap.needed) == tap.needed ? __ldg(window + tap.offset) : 0.0f;
+        const bool is_inside = (pixel.mask & tap.needed) == tap.needed;
+        const float v = __ldg(is_inside ? window + tap.offset : p.x);
+        return is_inside ? v : 0.0f;
     };
-    return matmul::follow(0, depth, matmul::short_below(p.all, false), of_window, [&](int64_t i) { return __ldg(weight + i); });
+    return matmul::follow(depth, matmul::short_below(p.all, false), of_window, [&](int i) { return __ldg(weight + i); });
 }
 
 // Whether a listed tile has lost too much; by all threads, a pixel for every two.

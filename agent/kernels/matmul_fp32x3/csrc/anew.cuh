@@ -74,27 +74,29 @@ struct Followed {
 // Which of a tile's `rows` is follower i's, in no even steps.
 __device__ __forceinline__ int followed_row(int i, int rows) { return (i * rows + i % 8 * (rows / 8)) / kFollowers; }
 
-// A thread's sum over depths [begin, end) of what `of_a` and `of_b` have there, until all sums of its warp together are not short.
+// A thread's sum over the first `depth` of what `of_a` and `of_b` have, until all sums of its warp together are not short. None of these
+// branches: where each load has one, it is waited for.
 template <class OfA, class OfB>
-__device__ __forceinline__ Followed follow(int64_t begin, int64_t end, float short_below, const OfA& of_a, const OfB& of_b) {
+__device__ __forceinline__ Followed follow(int depth, float short_below, const OfA& of_a, const OfB& of_b) {
     constexpr int kAtOnce = 32;
     constexpr float kMargin = 1.25f;  // for what is chance
+    constexpr unsigned kAll = 0xffffffffu;
     Followed all = {0.0f, 0.0f, 0.0f, 0.0f};
     float sum = 0.0f;
-    for (; begin < end; begin += kAtOnce) {
+    for (int first = 0; __any_sync(kAll, first < depth && all.values < kFollowed); first += kAtOnce) {
         float a[kAtOnce], b[kAtOnce];
         #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-            a[i] = begin + i < end ? of_a(begin + i) : 0.0f;
-            b[i] = begin + i < end ? of_b(begin + i) : 0.0f;
+            const int at = max(min(first + i, depth - 1), 0);
+            a[i] = of_a(at), b[i] = of_b(at);
         }
         #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-            sum = fmaf(a[i], b[i], sum);
-            if (a[i] != 0.0f && b[i] != 0.0f) all.add({fabsf(sum), fabsf(a[i] * b[i]), 0.0f, 1.0f});
+            const bool is_one = first + i < depth && a[i] != 0.0f && b[i] != 0.0f;
+            sum = is_one ? fmaf(a[i], b[i], sum) : sum;
+            all.add({is_one ? fabsf(sum) : 0.0f, is_one ? fabsf(a[i] * b[i]) : 0.0f, 0.0f, is_one ? 1.0f : 0.0f});
         }
-        all.steps += kAtOnce;
-        if (!__any_sync(0xffffffffu, all.values < kFollowed)) break;
+        all.steps += static_cast<float>(max(min(depth - first, kAtOnce), 0));
         if (warp_sum(all.sums) > kMargin * short_below * warp_sum(all.products)) break;
     }
     return all;
@@ -113,21 +115,21 @@ __device__ __forceinline__ bool are_short(Followed (&of_warps)[kAnewThreads / 32
     return shared_out && tile.values > 0.0f && tile.values < kSparse * tile.steps;
 }
 
-__device__ __forceinline__ float value_at(const Plain& of, int64_t row, int64_t depth) {
-    return is_there(of.part, row, depth) ? __ldg(of.values + row * of.row_step + depth * of.depth_step) : 0.0f;
-}
-
 // The same of a tile of two operands.
 template <class Meet>
 __device__ __forceinline__ bool are_short(Followed (&of_warps)[kAnewThreads / 32], const Plain& a, const Plain& b, int64_t first_row,
                                           int64_t first_column, bool all, bool shared_out, const Meet& meet) {
+    constexpr int64_t kMost = 1 << 30;
     const int thread = threadIdx.x, rows = static_cast<int>(min(int64_t{kSide}, a.rows - first_row));
     const int columns = static_cast<int>(min(int64_t{kSide}, b.rows - first_column));
     const int64_t row = first_row + followed_row(thread / kFollowers, rows);
     const int64_t column = first_column + followed_row(thread % kFollowers, columns);
-    const int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column)), end = min(a.end_in(first_row), b.end_in(first_column));
-    const Followed mine = follow(begin, end, short_below(all, shared_out), [&](int64_t depth) { return value_at(a, row, depth); },
-                                 [&](int64_t depth) { return value_at(b, column, depth); });
+    const int64_t begin = min(max(begin_of(a, row), begin_of(b, column)), a.depth - 1), end = min(end_of(a, row), end_of(b, column));
+    const float* of_a = a.values + row * a.row_step + begin * a.depth_step;
+    const float* of_b = b.values + column * b.row_step + begin * b.depth_step;
+    const Followed mine = follow(static_cast<int>(min(end - begin, kMost)), short_below(all, shared_out),
+                                 [&](int depth) { return __ldg(of_a + depth * a.depth_step); },
+                                 [&](int depth) { return __ldg(of_b + depth * b.depth_step); });
     return are_short(of_warps, mine, all, shared_out, meet);
 }
 

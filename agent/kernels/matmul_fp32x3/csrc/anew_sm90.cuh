@@ -39,7 +39,7 @@ struct AnewShared {
 // What the largest products are of factors times scales, at least; and how large sums are that may be short. Those of dense operands
 // are larger as soon as 32 products do not cancel.
 constexpr float kProduct = static_cast<float>(int64_t{1} << 2 * kMargin);
-constexpr float kSmall = 2.0f * kProduct, kSmallOfDense = 0.5f * kProduct;
+constexpr float kSmall = 4.0f * kProduct, kSmallOfDense = 0.5f * kProduct;
 
 __device__ __forceinline__ float scale_at(const Product& p, int batch, int64_t column) {
     return scale_of(-__ldcg(p.exponents + batch * p.b_rows + column));

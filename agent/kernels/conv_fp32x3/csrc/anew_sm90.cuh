@@ -44,27 +44,27 @@ __device__ __forceinline__ bool is_window_sparse(const Conv& p, const Tile& tile
     return sparse;
 }
 
-// Of one pixel and one feature of a tile, by each thread.
-__device__ __forceinline__ matmul::Followed follow_sum(const Conv& p, const Tile& tile) {
+// Whether a tile's sums are short, by all threads.
+__device__ __forceinline__ bool are_short(const Conv& p, const Tile& tile) {
+    __shared__ matmul::Sample sample;
+    __shared__ matmul::Followed followed[matmul::kAnewThreads / 32];
     const int pixels = min(kTile, p.shape.pixels() - tile.first_pixel), features = tile.past_feature - tile.first_feature;
-    const int of_pixels = static_cast<int>(threadIdx.x) / matmul::kFollowers, of_features = static_cast<int>(threadIdx.x) % matmul::kFollowers;
-    const Pixel pixel = pixel_at(p.shape, tile.first_pixel + matmul::followed_row(of_pixels, pixels));
-    const int feature = tile.first_feature + matmul::followed_row(of_features, features), depth = p.shape.depth();
-    const float* window = p.x + pixel.first + tile.group * p.shape.group_values();
-    const float* weight = p.plain + (static_cast<int64_t>(tile.group) * p.shape.features + feature) * depth;
-    const auto of_window = [&](int i) {
-        const Tap tap = p.taps[i];
-        const bool is_inside = (pixel.mask & tap.needed) == tap.needed;
-        const float v = __ldg(is_inside ? window + tap.offset : p.x);
-        return is_inside ? v : 0.0f;
+    const int depth = p.shape.depth();
+    const float* group = p.x + tile.group * p.shape.group_values();
+    const float* weight = p.plain + (static_cast<int64_t>(tile.group) * p.shape.features + tile.first_feature) * depth;
+    const auto of_window = [&](int i, int64_t at) {
+        const Pixel pixel = pixel_at(p.shape, tile.first_pixel + matmul::followed_row(i, pixels));
+        const Tap tap = p.taps[at];
+        return (pixel.mask & tap.needed) == tap.needed ? __ldg(group + pixel.first + tap.offset) : 0.0f;
     };
-    return matmul::follow(depth, matmul::short_below(p.all, false), of_window, [&](int i) { return __ldg(weight + i); });
+    const auto of_weight = [&](int i, int64_t at) { return __ldg(weight + static_cast<int64_t>(matmul::followed_row(i, features)) * depth + at); };
+    return matmul::are_short(sample, followed, 0, depth, matmul::short_below(p.all, false), false, {false}, of_window, {false}, of_weight,
+                             [] { __syncthreads(); });
 }
 
 // Whether a listed tile has lost too much; by all threads, a pixel for every two.
 __device__ __forceinline__ bool has_lost(const Conv& p, const Tile& tile, int losses) {
-    __shared__ matmul::Followed followed[matmul::kAnewThreads / 32];
-    if ((losses & kShort) != 0 && matmul::are_short(followed, follow_sum(p, tile), p.all, false, [] { __syncthreads(); })) return true;
+    if ((losses & kShort) != 0 && are_short(p, tile)) return true;
     if ((losses & kSmall) == 0) return false;
     const int row = static_cast<int>(threadIdx.x) % kTile, half = static_cast<int>(threadIdx.x) / kTile;
     return __syncthreads_or(is_weight_sparse(p) || is_window_sparse(p, tile, row, half));

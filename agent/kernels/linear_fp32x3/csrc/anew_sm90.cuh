@@ -12,6 +12,9 @@ namespace kernelwright::linear {
 
 static_assert(kTile == kSide);
 
+// As matmul::short_below; where an SGEMM shares the depth out, sums that are taken out every 64 of K are further above its own.
+__device__ __forceinline__ float short_below(bool shared_out) { return shared_out ? 6.5f : matmul::short_below(false, false); }
+
 enum Verdict { kKept, kDoubted, kLost };  // in doubt some sums have to be followed
 
 // Whether a row of a tile may have lost too much, or its sums may be short; asked by all lanes of a warp.
@@ -34,15 +37,16 @@ __device__ __forceinline__ Verdict judge(const Product& p, const Tile& tile) {
     }
     const float share = share_in(p, tile.of_weight);
     constexpr float kProduct = 1 << 26;  // of the largest values, at least: where sums do not cancel, their largest of a row is larger
-    bool is_lost = false, is_small = false;
+    bool is_lost = false;
+    int rows = 0;  // that are small
     #pragma unroll
     for (int i = 0; i < kRows; ++i) {
         const float needed = matmul::needed_for(static_cast<float>(small[i] + most));
         is_lost = is_lost || sizes[i] * share < unscaled(needed, exponents[i] + least);
-        is_small = is_small || sizes[i] < unscaled(kProduct, exponents[i] + least);
+        rows += __popc(__ballot_sync(0xffffffffu, sizes[i] < unscaled(kProduct, exponents[i] + least)));
     }
     if (__any_sync(0xffffffffu, is_lost)) return kLost;
-    return __any_sync(0xffffffffu, is_small) || may_have_few(p, tile) ? kDoubted : kKept;
+    return 2 * rows > min(kTile, p.m - tile.of_x * kTile) || may_have_few(p, tile) ? kDoubted : kKept;
 }
 
 // Ends at once where nothing is suspect. Else a warp judges each tile of the block, which follows sums of those in doubt and computes
@@ -53,6 +57,7 @@ __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     constexpr int kWarps = matmul::kAnewThreads / 32;
     union Shared {
         matmul::Slices slices;
+        matmul::Sample sample;
         typename Finish::Shared finish;
     };
     __shared__ Shared shared;
@@ -72,7 +77,9 @@ __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
             if (verdicts[i] == kKept) continue;
             const Tile tile = tile_at(p, first + i * static_cast<int>(gridDim.x));
             const int64_t row = int64_t{tile.of_x} * kTile, column = int64_t{tile.of_weight} * kTile;
-            if (verdicts[i] == kDoubted && !matmul::are_short(followed, x, weight, row, column, false, shared_out, meet)) continue;
+            if (verdicts[i] == kDoubted &&
+                !matmul::are_short(shared.sample, followed, x, weight, row, column, short_below(shared_out), shared_out, meet))
+                continue;
             float sums[8][8] = {};
             matmul::sum_anew(sums, shared.slices, x, weight, row, column, meet);
             finish(p, sums, tile, shared.finish);

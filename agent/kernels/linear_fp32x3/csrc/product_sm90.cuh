@@ -216,9 +216,9 @@ __device__ __forceinline__ void note_sizes(const Product& p, const float (&value
 __device__ __forceinline__ bool is_shared_out(const Product& p) { return p.tiles() <= 2 * static_cast<int>(gridDim.x); }
 
 // Whether a tile's sums have so few products in the mean that the check behind the product has to follow some of them, beside what
-// matmul::short_below and kSparse mean of values of either sign; asked by all lanes of a warp.
+// short_below and matmul::kSparse mean of values of either sign; asked by all lanes of a warp.
 __device__ __forceinline__ bool may_have_few(const Product& p, const Tile& tile) {
-    constexpr float kMany = 24.0f, kManyShared = 48.0f, kDense = 1.0f / 48;  // products that are not 0, and of all
+    constexpr float kMany = 24.0f, kManyShared = 80.0f, kDense = 1.0f / 48;  // products that are not 0, and of all
     int of_x = 0, of_weight = 0;
     for (int i = threadIdx.x % 32; i < kTile; i += 32) {
         of_x += __ldcg(p.x.values + tile.of_x * kTile + i), of_weight += __ldcg(p.weight.values + tile.of_weight * kTile + i);

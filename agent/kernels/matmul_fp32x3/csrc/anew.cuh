@@ -45,14 +45,10 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Slices& slices, con
     }
 }
 
-constexpr int kFollowers = 16;  // rows of a tile, and columns, whose sums are followed
-constexpr int kFollowed = 128;  // products of a sum at the most, without those of 0
+constexpr int kFollowers = 16;    // rows of a tile, and columns, whose sums are followed
+constexpr int kFollowedStep = 64;  // of the depth
+constexpr int kFollowed = 256;    // products of a sum in the mean, at the most, without those of 0
 static_assert(kFollowers * kFollowers == kAnewThreads);
-
-__device__ __forceinline__ float warp_sum(float mine) {
-    for (int lanes = 16; lanes > 0; lanes /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, lanes);
-    return mine;
-}
 
 // What partial sums are in the mean, of single products: below, a float sum's error is less than half of this one. `all`: with
 // lo * lo; `shared_out`: where an SGEMM shares the depth out, so that its sums are shorter.
@@ -62,75 +58,104 @@ __device__ __forceinline__ float short_below(bool all, bool shared_out) { return
 // up in parts.
 constexpr float kSparse = 1.0f / 64;
 
+__device__ __forceinline__ float warp_sum(float mine) {
+    for (int lanes = 16; lanes > 0; lanes /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, lanes);
+    return mine;
+}
+
 struct Followed {
     float sums, products;  // their sizes
-    float steps, values;   // of the depth; products that are not 0
+    float values;          // products that are not 0
 
     __device__ __forceinline__ void add(const Followed& other) {
-        sums += other.sums, products += other.products, steps += other.steps, values += other.values;
+        sums += other.sums, products += other.products, values += other.values;
     }
 };
 
 // Which of a tile's `rows` is follower i's, in no even steps.
 __device__ __forceinline__ int followed_row(int i, int rows) { return (i * rows + i % 8 * (rows / 8)) / kFollowers; }
 
-// A thread's sum over the first `depth` of what `of_a` and `of_b` have, until all sums of its warp together are not short. None of these
-// branches: where each load has one, it is waited for.
-template <class OfA, class OfB>
-__device__ __forceinline__ Followed follow(int depth, float short_below, const OfA& of_a, const OfB& of_b) {
-    constexpr int kAtOnce = 32;
-    constexpr float kMargin = 1.25f;  // for what is chance
-    constexpr unsigned kAll = 0xffffffffu;
-    Followed all = {0.0f, 0.0f, 0.0f, 0.0f};
-    float sum = 0.0f;
-    for (int first = 0; __any_sync(kAll, first < depth && all.values < kFollowed); first += kAtOnce) {
-        float a[kAtOnce], b[kAtOnce];
-        #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-            const int at = max(min(first + i, depth - 1), 0);
-            a[i] = of_a(at), b[i] = of_b(at);
-        }
-        #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-            const bool is_one = first + i < depth && a[i] != 0.0f && b[i] != 0.0f;
-            sum = is_one ? fmaf(a[i], b[i], sum) : sum;
-            all.add({is_one ? fabsf(sum) : 0.0f, is_one ? fabsf(a[i] * b[i]) : 0.0f, 0.0f, is_one ? 1.0f : 0.0f});
-        }
-        all.steps += static_cast<float>(max(min(depth - first, kAtOnce), 0));
-        if (warp_sum(all.sums) > kMargin * short_below * warp_sum(all.products)) break;
+// What the followers' rows and columns have at a step.
+struct Sample {
+    float of_a[kFollowers][kFollowedStep + 1], of_b[kFollowers][kFollowedStep + 1];
+};
+
+// A thread's share of one operand's: neighbours in rows, or in depth.
+struct SampleShare {
+    static constexpr int kCount = kFollowers * kFollowedStep / kAnewThreads;
+    bool by_rows;
+    float v[kCount];
+
+    __device__ __forceinline__ int follower(int i) const {
+        const int at = i * kAnewThreads + static_cast<int>(threadIdx.x);
+        return by_rows ? at % kFollowers : at / kFollowedStep;
     }
-    return all;
+    __device__ __forceinline__ int depth(int i) const {
+        const int at = i * kAnewThreads + static_cast<int>(threadIdx.x);
+        return by_rows ? at / kFollowers : at % kFollowedStep;
+    }
+    template <class Of>
+    __device__ __forceinline__ void load(const Of& of, int64_t begin, int64_t end) {
+        #pragma unroll
+        for (int i = 0; i < kCount; ++i) v[i] = begin + depth(i) < end ? of(follower(i), begin + depth(i)) : 0.0f;
+    }
+    __device__ __forceinline__ void put(float (&to)[kFollowers][kFollowedStep + 1]) const {
+        #pragma unroll
+        for (int i = 0; i < kCount; ++i) to[follower(i)][depth(i)] = v[i];
+    }
+};
+
+// Whether a tile's sums over depths [begin, end) are short of what `below` says; by kAnewThreads that meet by `meet`, each of which follows
+// one until all together are not. `of_a(follower, depth)` and `of_b` are the values.
+template <class OfA, class OfB, class Meet>
+__device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], int64_t begin, int64_t end, float below,
+                                          bool shared_out, SampleShare a, const OfA& of_a, SampleShare b, const OfB& of_b,
+                                          const Meet& meet) {
+    constexpr float kMargin = 1.25f;  // for what is chance
+    const int thread = threadIdx.x;
+    const float *const own_a = sample.of_a[thread / kFollowers], *const own_b = sample.of_b[thread % kFollowers];
+    Followed mine = {0.0f, 0.0f, 0.0f}, all = mine;
+    float sum = 0.0f, steps = 0.0f;
+    a.load(of_a, begin, end), b.load(of_b, begin, end);
+    while (begin < end) {
+        a.put(sample.of_a), b.put(sample.of_b);
+        meet();
+        steps += static_cast<float>(min(end - begin, int64_t{kFollowedStep}));
+        begin += kFollowedStep;
+        a.load(of_a, begin, end), b.load(of_b, begin, end);
+        #pragma unroll 16
+        for (int i = 0; i < kFollowedStep; ++i) {
+            const float x = own_a[i], y = own_b[i];
+            if (x == 0.0f || y == 0.0f) continue;
+            sum = fmaf(x, y, sum);
+            mine.add({fabsf(sum), fabsf(x * y), 1.0f});
+        }
+        const Followed of_warp = {warp_sum(mine.sums), warp_sum(mine.products), warp_sum(mine.values)};
+        if (thread % 32 == 0) of_warps[thread / 32] = of_warp;
+        meet();
+        all = {0.0f, 0.0f, 0.0f};
+        for (const Followed& of : of_warps) all.add(of);
+        if (all.sums > kMargin * below * all.products || all.values > kFollowed * kAnewThreads) break;
+    }
+    if (all.sums < below * all.products) return true;
+    return shared_out && all.values > 0.0f && all.values < kSparse * kAnewThreads * steps;
 }
 
-// Whether a tile's sums are short, of which each of kAnewThreads, which meet by `meet`, has followed one.
-template <class Meet>
-__device__ __forceinline__ bool are_short(Followed (&of_warps)[kAnewThreads / 32], Followed mine, bool all, bool shared_out, const Meet& meet) {
-    mine = {warp_sum(mine.sums), warp_sum(mine.products), warp_sum(mine.steps), warp_sum(mine.values)};
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = mine;
-    meet();
-    Followed tile = {0.0f, 0.0f, 0.0f, 0.0f};
-    for (const Followed& of : of_warps) tile.add(of);
-    meet();  // all know: the memory is free
-    if (tile.sums < short_below(all, shared_out) * tile.products) return true;
-    return shared_out && tile.values > 0.0f && tile.values < kSparse * tile.steps;
+__device__ __forceinline__ float value_at(const Plain& of, int64_t row, int64_t depth) {
+    return is_there(of.part, row, depth) ? __ldg(of.values + row * of.row_step + depth * of.depth_step) : 0.0f;
 }
 
 // The same of a tile of two operands.
 template <class Meet>
-__device__ __forceinline__ bool are_short(Followed (&of_warps)[kAnewThreads / 32], const Plain& a, const Plain& b, int64_t first_row,
-                                          int64_t first_column, bool all, bool shared_out, const Meet& meet) {
-    constexpr int64_t kMost = 1 << 30;
-    const int thread = threadIdx.x, rows = static_cast<int>(min(int64_t{kSide}, a.rows - first_row));
+__device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], const Plain& a, const Plain& b,
+                                          int64_t first_row, int64_t first_column, float below, bool shared_out, const Meet& meet) {
+    const int rows = static_cast<int>(min(int64_t{kSide}, a.rows - first_row));
     const int columns = static_cast<int>(min(int64_t{kSide}, b.rows - first_column));
-    const int64_t row = first_row + followed_row(thread / kFollowers, rows);
-    const int64_t column = first_column + followed_row(thread % kFollowers, columns);
-    const int64_t begin = min(max(begin_of(a, row), begin_of(b, column)), a.depth - 1), end = min(end_of(a, row), end_of(b, column));
-    const float* of_a = a.values + row * a.row_step + begin * a.depth_step;
-    const float* of_b = b.values + column * b.row_step + begin * b.depth_step;
-    const Followed mine = follow(static_cast<int>(min(end - begin, kMost)), short_below(all, shared_out),
-                                 [&](int depth) { return __ldg(of_a + depth * a.depth_step); },
-                                 [&](int depth) { return __ldg(of_b + depth * b.depth_step); });
-    return are_short(of_warps, mine, all, shared_out, meet);
+    const auto share_of = [](const Plain& of) { return SampleShare{of.row_step == 1 && of.depth_step != 1}; };
+    return are_short(
+        sample, of_warps, max(a.begin_in(first_row), b.begin_in(first_column)), min(a.end_in(first_row), b.end_in(first_column)), below,
+        shared_out, share_of(a), [&](int i, int64_t depth) { return value_at(a, first_row + followed_row(i, rows), depth); }, share_of(b),
+        [&](int i, int64_t depth) { return value_at(b, first_column + followed_row(i, columns), depth); }, meet);
 }
 
 }  // namespace kernelwright::matmul

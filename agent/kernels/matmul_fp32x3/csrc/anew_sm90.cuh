@@ -28,7 +28,10 @@ __device__ __forceinline__ Band band_of(const Product& p, int batch, const linea
 }
 
 struct AnewShared {
-    Slices slices;
+    union {
+        Slices slices;
+        Sample sample;
+    };
     float factors[2][kTile];  // the largest of a's rows, of either half of all stages
     float scales[kAnewWarps];
     float sizes[kAnewWarps], largest[kAnewWarps];  // of those sums that are looked at, and of products
@@ -39,7 +42,7 @@ struct AnewShared {
 // What the largest products are of factors times scales, at least; and how large sums are that may be short. Those of dense operands
 // are larger as soon as 32 products do not cancel.
 constexpr float kProduct = static_cast<float>(int64_t{1} << 2 * kMargin);
-constexpr float kSmall = 4.0f * kProduct, kSmallOfDense = 0.5f * kProduct;
+constexpr float kSmall = 3.0f * kProduct, kSmallOfDense = 0.5f * kProduct;
 
 __device__ __forceinline__ float scale_at(const Product& p, int batch, int64_t column) {
     return scale_of(-__ldcg(p.exponents + batch * p.b_rows + column));
@@ -150,7 +153,8 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, bool is
     const Plain a = {of_a.values + band.batch * of_a.batch_step, past, of_a.depth, of_a.row_step, of_a.depth_step, of_a.part};
     const Plain b = {of_b.values + band.batch * of_b.batch_step, of_b.rows, of_b.depth, of_b.row_step, of_b.depth_step, of_b.part};
     const bool shared_out = p.cut.tiles <= 2 * static_cast<int>(gridDim.x);
-    lost = lost || are_short(shared.followed, a, b, band.first_row, band.first_column, p.all, shared_out, meet);
+    lost = lost || are_short(shared.sample, shared.followed, a, b, band.first_row, band.first_column, short_below(p.all, shared_out),
+                             shared_out, meet);
     if (!lost) return;
     float all[8][8] = {};
     sum_anew(all, shared.slices, a, b, band.first_row, band.first_column, meet);

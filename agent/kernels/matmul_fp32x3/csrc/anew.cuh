@@ -125,10 +125,9 @@ __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[k
         a.load(of_a, begin, end), b.load(of_b, begin, end);
         #pragma unroll 16
         for (int i = 0; i < kFollowedStep; ++i) {
-            const float x = own_a[i], y = own_b[i];
-            if (x == 0.0f || y == 0.0f) continue;
-            sum = fmaf(x, y, sum);
-            mine.add({fabsf(sum), fabsf(x * y), 1.0f});
+            const float product = own_a[i] * own_b[i];
+            sum = fmaf(own_a[i], own_b[i], sum);
+            mine.add({product != 0.0f ? fabsf(sum) : 0.0f, fabsf(product), product != 0.0f ? 1.0f : 0.0f});  // without a branch
         }
         const Followed of_warp = {warp_sum(mine.sums), warp_sum(mine.products), warp_sum(mine.values)};
         if (thread % 32 == 0) of_warps[thread / 32] = of_warp;

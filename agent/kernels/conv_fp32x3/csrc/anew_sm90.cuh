@@ -57,7 +57,7 @@ __device__ __forceinline__ bool are_short(const Conv& p, const Tile& tile) {
         const Tap tap = p.taps[at];
         return (pixel.mask & tap.needed) == tap.needed ? __ldg(group + pixel.first + tap.offset) : 0.0f;
     };
-    const auto of_weight = [&](int i, int64_t at) { return __ldg(weight + static_cast<int64_t>(matmul::followed_row(i, features)) * depth + at); };
+    const auto of_weight = [&](int i, int64_t at) { return __ldg(weight + int64_t{matmul::followed_row(i, features)} * depth + at); };
     return matmul::are_short(sample, followed, 0, depth, matmul::short_below(p.all, false), false, {false}, of_window, {false}, of_weight,
                              [] { __syncthreads(); });
 }

@@ -187,14 +187,15 @@ struct Glance {
     float needed;  // of all sums; 0 where there is nothing to see
 
     __device__ __forceinline__ Glance(const Product& p, const Tiles& tiles) : at(p.out.y), row_step(0), has_column(false), needed(0.0f) {
-        const int lane = threadIdx.x % 32, number = tiles.first + (tiles.past - tiles.first) * (static_cast<int>(threadIdx.x) / 32) / kAnewWarps;
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        const int number = tiles.first + (tiles.past - tiles.first) * warp / kAnewWarps;
         const Band band = Tiles::band_at(p, number);
         const int64_t column = band.first_column + lane;
         const int stage = p.plain.a.first_stage(band.tile.of_x), stages = p.plain.a.past_stage(band.tile.of_x) - stage;
         if (number >= tiles.past || stages <= 0 || !is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) return;
         const int row = band.rows / kRows;
-        const unsigned char* packed = p.a + band.batch * p.a_bytes + (static_cast<int64_t>(band.tile.of_x) * p.tiles.stages + stage + number % stages) * kPackedBytes;
-        const auto* factors = reinterpret_cast<const float*>(packed + kOperandBytes);
+        const int64_t any = static_cast<int64_t>(band.tile.of_x) * p.tiles.stages + stage + number % stages;
+        const auto* factors = reinterpret_cast<const float*>(p.a + band.batch * p.a_bytes + any * kPackedBytes + kOperandBytes);
         const float none = factor_of(kNoValue);
         float all = 0.0f;
         #pragma unroll

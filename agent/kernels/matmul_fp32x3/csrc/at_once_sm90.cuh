@@ -199,7 +199,8 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     float sum[64], both[32];
     multiply_at_once<ALL>(ring, share, group, sum);
     if (share.begin + group < share.end && p.tiles.n - share.tile.of_weight * kTile >= 32) {
-        const auto* factors = reinterpret_cast<const float*>(ring.stages + group * kOnceStageBytes + kOnceFactors) + linear::place_of(0, 0).row;
+        const unsigned char* stage = ring.stages + group * kOnceStageBytes;  // the last that this group had there
+        const auto* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + linear::place_of(0, 0).row;
         if (are_small(sum, {factors[0], factors[8]})) small = 1;
     }
     exchange(ring.stages, sum, group, both);

@@ -44,6 +44,8 @@ __device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, in
     return lanes_sums<kWarp, kCentred>(lane < warps ? of_warp[begin / kWarp + lane] : RowSums{0.0f, 0.0f});
 }
 
+constexpr int kLineBytes = 128;  // of the L2 cache
+
 // Brings what is read later into the L2 cache; before `await_earlier` too, for what is written meanwhile arrives there.
 #ifndef KW_PORTABLE_ONLY
 __device__ __forceinline__ void bring_near(const void* data) { asm volatile("prefetch.global.L2 [%0];" ::"l"(data)); }

@@ -14,8 +14,9 @@ from agent.kernels.fusing.fuser import Example, arguments
 from agent.kernels.fusing.states import Buffers, Numbers
 from agent.kernels.replaced import FORWARD, STEP, CompiledGain
 
-RUNS, WARM, FEWEST, MOST, SECONDS = 3, 3, 5, 20, 2.0
-"""A round is so many runs in a row. After some that do not count come the fewest, or more within the time."""
+RUNS, WARM, FEWEST, MOST, SECONDS = 3, 3, 5, 100, 4.0
+"""A round is so many runs in a row. After some that do not count come the fewest, or more within the time: a
+host's load drifts over seconds, and compiling takes many times as long."""
 
 
 class Span(NamedTuple):

@@ -162,12 +162,12 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
 __device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
 
 // A block's rows of its tile.
-__device__ __noinline__ void hold_at_once(const Product& p) {
+__device__ __noinline__ void hold_at_once(const Product& p, bool sparse) {
     __shared__ AnewShared shared;
     consumers_meet();  // they have been stored
     const Share share(p);
     const Band band = band_of(p, share.batch, share.tile, share.half * kBlockRows, kBlockRows);
-    if (band.rows > 0) hold(p, band, true, shared, [] { consumers_meet(); });
+    if (band.rows > 0) hold(p, band, true, sparse, shared, [] { consumers_meet(); });
 }
 
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
@@ -194,25 +194,33 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
 }
 
 template <bool ALL>
-__device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group) {
+__device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group, int& small) {
     const Share share(p);
     float sum[64], both[32];
     multiply_at_once<ALL>(ring, share, group, sum);
+    if (share.begin + group < share.end && p.tiles.n - share.tile.of_weight * kTile >= 32) {
+        const unsigned char* stage = ring.stages + group * kOnceStageBytes;  // the last that this group had there
+        const auto* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + linear::place_of(0, 0).row;
+        if (are_small(sum, {factors[0], factors[8]})) small = 1;
+    }
     exchange(ring.stages, sum, group, both);
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
     unscale(p, both, share.batch, at.column);
     finish_unit<ALL>(p, both, share.batch, at);
     store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
-    if (are_sparse(p.plain.a, p.plain.b, sm90::load_acquire(p.plain.b.sparse))) hold_at_once(p);
+    const bool sparse = are_sparse(p.plain.a, p.plain.b, sm90::load_acquire(p.plain.b.sparse));
+    if (sparse || small != 0) hold_at_once(p, sparse);
 }
 
 template <bool ALL>
 __global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_constant__ Product p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
+    __shared__ int small;  // whether a warp's sums are
     const Ring ring = ring_in(shared, kOnceStages, kOnceStageBytes);
     if (threadIdx.x == 0) {
+        small = 0;
         for (int stage = 0; stage < kOnceStages; ++stage) {
             matrix::barrier_init(ring.full + stage);
             matrix::barrier_init(ring.free + stage, kTogether * 128);  // the threads of one warpgroup of each block
@@ -231,7 +239,7 @@ __global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_c
     } else {
         sm90::take_registers<kOnceConsumerRegisters>();
         sm90::cluster_meet();  // the stages are free, and their barriers there
-        if (has_tile) multiply_and_store<ALL>(p, ring, group);
+        if (has_tile) multiply_and_store<ALL>(p, ring, group, small);
     }
     sm90::cluster_meet();  // the other block's copies and arrivals come here until then
 #endif

@@ -13,7 +13,7 @@ from agent.kernels.operators import Tensors, address, stream
 KERNEL = "matmul_fp32x3"
 FORWARD = "22q2d2q"
 """Forward of csrc/sizes.cuh; the stream and the device are its last two."""
-PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2}
+PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2, "bf16x6": 3}
 """As `Precision` of linear_fp32x3/csrc/sizes.cuh and `More` of csrc/sizes.cuh."""
 PARTS = {"whole": 0, "lower": 1, "upper": 2}
 """As `Part` of csrc/sizes.cuh: the side of a matrix's diagonal that there is; the other one is not read."""

@@ -36,6 +36,12 @@ _DEEP_AT_ONCE = 32
 """Of stages: where few tiles are deeper, their depth is shared out instead."""
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 """What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
+_CHUNK, _CHUNK_US, _READ_US = 32, 0.95, 10.0
+"""Of depth, what it takes of a tile whose operands are read once (csrc/read_once_sm90.cuh), and what such a product does besides."""
+_LEAST_READ, _MOST_READ = 16, 400
+"""Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once."""
+_SGEMM_BYTES_OF_US = 1.4e6
+"""What SGEMM moves at the most where a tile is as large as a product is wide."""
 _MARGIN = 1.05
 
 
@@ -60,9 +66,35 @@ def kept(matrix: torch.Tensor, part: str) -> torch.Tensor:
 
 
 def is_worth(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the tensor cores are faster than SGEMM at such sizes (`is_worth_at`), on this GPU."""
+    """Whether the tensor cores are faster than SGEMM at such sizes, on this GPU.
+
+    By the sizes alone (`is_worth_at`), or for operands that can be read once as they lie (`is_read_once_at`).
+    """
     *batch, m, n = shape_of(a, b)
-    return is_worth_at(prod(batch), m, n, a.shape[-1]) and has_tensor_cores(a.get_device())
+    count, k = prod(batch), a.shape[-1]
+    if not (is_worth_at(count, m, n, k) or (count == 1 and is_read_once_at(m, n, k) and are_strips(a, b))):
+        return False
+    return has_tensor_cores(a.get_device())
+
+
+def are_strips(*operands: torch.Tensor) -> bool:
+    """Whether each operand lies so that it can be copied 16 bytes at a time (csrc/read_plan_sm90.cuh)."""
+    for x in operands:
+        across, along = x.stride()[-2:]
+        if x.data_ptr() % 16 or min(across, along) != 1 or (across if along == 1 else along) % 4:
+            return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def is_read_once_at(m: int, n: int, k: int) -> bool:
+    """Whether operands of such sizes are read once, for a GPU with the tensor cores of sm_90."""
+    if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= _MOST_READ * (m + n):
+        return False
+    tiles = -(-max(m, n) // _TILE) * -(-min(m, n) // _TILE)
+    least = max(tiles * _TILE * _TILE * k / _PRODUCTS_OF_US, 4 * k * (m + n) / _SGEMM_BYTES_OF_US)
+    chunks = tiles * -(-k // _CHUNK) / _SMS
+    return least >= _MARGIN * (_READ_US + _CHUNK_US * chunks)
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,9 @@ constexpr int kLeftThreads = 256;
 constexpr int kRightThreads = 128;
 constexpr int kReadThreads = kLeftThreads + kRightThreads;
 constexpr int kLeftRegisters = 216;
-constexpr int kRightRegisters = 80;
+constexpr int kRightRegisters = 72;
+// Registers of a block come in eights for each thread; one that asks for more than it began with waits for ever.
+static_assert(kLeftThreads * kLeftRegisters + kRightThreads * kRightRegisters <= kReadThreads * (65536 / kReadThreads / 8 * 8));
 constexpr int kWarpBytes = kWarpRows * kChunk * static_cast<int>(sizeof(float));
 
 // Rows of an operand, m of a or n of b, and their depth.

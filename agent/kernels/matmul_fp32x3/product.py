@@ -37,7 +37,8 @@ _DEEP_AT_ONCE = 32
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 """What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
 _CHUNK, _CHUNK_US, _READ_US = 32, 0.95, 10.0
-"""Of depth, what it takes of a tile whose operands are read once (csrc/read_once_sm90.cuh), and what such a product does besides."""
+"""Of depth, what that takes of a tile whose operands are read once (csrc/read_once_sm90.cuh), and such a
+product besides."""
 _LEAST_READ, _MOST_READ = 16, 400
 """Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once."""
 _SGEMM_BYTES_OF_US = 1.4e6

@@ -1,4 +1,4 @@
-"""matmul_fp32x3 with operands that are read once, from its PTX: any sizes and layouts, in any order of threads."""
+"""matmul_fp32x3 with operands that are read once, from its PTX: any sizes and layouts in any order."""
 
 import ctypes
 import struct
@@ -38,7 +38,9 @@ extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t
     *product = read_once_of(*args, plan);
     launch[0] = plan.tiles * plan.parts;
     launch[1] = kReadThreads;
-    launch[2] = plan.columns == 128 ? ReadShape<128>::kBytes : plan.columns == 64 ? ReadShape<64>::kBytes : ReadShape<32>::kBytes;
+    launch[2] = plan.columns == 128  ? ReadShape<128>::kBytes
+                : plan.columns == 64 ? ReadShape<64>::kBytes
+                                     : ReadShape<32>::kBytes;
     launch[3] = plan.columns;
     launch[4] = plan.parts;
     launch[5] = kAddThreads;
@@ -182,8 +184,10 @@ def test_infinities_and_nan_stand_where_floats_are(turned: bool, lies: str) -> N
 
 
 def test_what_is_left_out_has_either_sign() -> None:
-    """Values of both signs of which all parts but the first are positive and as large as they can be: were the
-    parts the nearest bf16 in both operands, what is left out would add up."""
+    """Values of both signs of which all parts but the first are positive and as large as they can be.
+
+    Were the parts the nearest bf16 in both operands, what is left out would add up.
+    """
     rng = np.random.default_rng(5)
     above, below = 1 + 2.0**-8 - 2.0**-17, -(1 + 2.0**-8 + 2.0**-15 - 2.0**-17)
     a, b = (np.where(rng.random(s) < 0.5, above, below).astype("float32") for s in ((8, 4096), (4096, 16)))

@@ -69,30 +69,38 @@ struct ReadRing {
     }
 };
 
-__device__ __forceinline__ void splitters_meet() { sm90::some_meet<1, kRightThreads>(); }
+__device__ __forceinline__ void splitters_meet(int splitter) {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + splitter), "n"(kRightThreads) : "memory");
+}
 
-// By a warpgroup: the columns of all chunks of the tile, split.
+// By each of two warpgroups: the columns of every other chunk of the tile, split.
 template <int N>
 __device__ __forceinline__ void split_columns(const ReadOnce& p, const ReadTile& tile, const ReadRing<N>& ring) {
     using Shape = ReadShape<N>;
-    const RightColumns<N> columns = {p.right, tile.first_right, p.depth};
+    constexpr int kRaw = Shape::kRaw / kSplitters;
+    const int splitter = (static_cast<int>(threadIdx.x) - kLeftThreads) / kRightThreads;
+    const RightColumns<N> columns(p.right, tile.first_right, p.depth);
+    unsigned char* own = ring.right + splitter * kRaw * Shape::kRightBytes;
+    const int begin = tile.begin + splitter;
     #pragma unroll 1
-    for (int i = 0; i < Shape::kRaw; ++i) {
-        if (tile.begin + i < tile.end) columns.copy(ring.right + i * Shape::kRightBytes, tile.begin + i);
+    for (int i = 0; i < kRaw; ++i) {
+        if (begin + i * kSplitters < tile.end) columns.copy(own + i * Shape::kRightBytes, begin + i * kSplitters);
         copies_begun();
     }
-    Turn raw = {0, 0}, to = {0, 1};  // the first round finds every place free
-    for (int chunk = tile.begin; chunk < tile.end; ++chunk, raw.next(Shape::kRaw), to.next(Shape::kSplit)) {
-        unsigned char* from = ring.right + raw.stage * Shape::kRightBytes;
-        copies_made<Shape::kRaw - 1>();
-        splitters_meet();
+    Turn raw = {0, 0}, to = {splitter, 1};  // the first round finds every place free
+    for (int chunk = begin; chunk < tile.end; chunk += kSplitters) {
+        unsigned char* from = own + raw.stage * Shape::kRightBytes;
+        copies_made<kRaw - 1>();
+        splitters_meet(splitter);
         matrix::barrier_wait(ring.free + to.stage, to.parity);
         columns.split(ring.split + to.stage * Shape::kSplitBytes, from, chunk);
         sm90::stores_made();
         matrix::barrier_arrive(ring.full + to.stage);
-        splitters_meet();  // all have read theirs
-        if (chunk + Shape::kRaw < tile.end) columns.copy(from, chunk + Shape::kRaw);
+        splitters_meet(splitter);  // all have read theirs
+        if (chunk + kRaw * kSplitters < tile.end) columns.copy(from, chunk + kRaw * kSplitters);
         copies_begun();
+        raw.next(kRaw);
+        for (int i = 0; i < kSplitters; ++i) to.next(Shape::kSplit);
     }
     copies_made<0>();
 }
@@ -126,7 +134,7 @@ template <int N>
 __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile& tile, const ReadRing<N>& ring, float (&sum)[N / 2]) {
     using Shape = ReadShape<N>;
     const int warp = threadIdx.x / 32;
-    const LeftRows rows = {p.left, tile.first_left + warp * kWarpRows, p.depth, ring.left + warp * Shape::kRaw * kWarpBytes};
+    const LeftRows rows(p.left, tile.first_left + warp * kWarpRows, p.depth, ring.left + warp * Shape::kRaw * kWarpBytes);
     #pragma unroll 1
     for (int i = 0; i < Shape::kRaw; ++i) {
         if (tile.begin + i < tile.end) rows.copy(tile.begin + i, i);

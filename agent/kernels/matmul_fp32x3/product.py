@@ -36,9 +36,11 @@ _DEEP_AT_ONCE = 32
 """Of stages: where few tiles are deeper, their depth is shared out instead."""
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 """What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
-_CHUNK, _CHUNK_US, _READ_US = 32, 0.95, 10.0
-"""Of depth, what that takes of a tile whose operands are read once (csrc/read_once_sm90.cuh), and such a
-product besides."""
+_CHUNK, _READ_US = 32, 15.0
+"""Of depth, which tiles whose operands are read once go through at a time (csrc/read_once_sm90.cuh); of such a
+product."""
+_CHUNK_US = {32: 0.8, 64: 0.95, 128: 1.6}
+"""Of a chunk of a tile, by its columns."""
 _LEAST_READ, _MOST_READ = 16, 400
 """Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once."""
 _SGEMM_BYTES_OF_US = 1.4e6
@@ -92,10 +94,12 @@ def is_read_once_at(m: int, n: int, k: int) -> bool:
     """Whether operands of such sizes are read once, for a GPU with the tensor cores of sm_90."""
     if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= _MOST_READ * (m + n):
         return False
-    tiles = -(-max(m, n) // _TILE) * -(-min(m, n) // _TILE)
-    least = max(tiles * _TILE * _TILE * k / _PRODUCTS_OF_US, 4 * k * (m + n) / _SGEMM_BYTES_OF_US)
+    left, right = max(m, n), min(m, n)
+    width = min((columns for columns in _CHUNK_US if columns >= right), default=_TILE)
+    tiles = -(-left // _TILE) * -(-right // width)
+    least = max(tiles * _TILE * width * k / _PRODUCTS_OF_US, 4 * k * (m + n) / _SGEMM_BYTES_OF_US)
     chunks = tiles * -(-k // _CHUNK) / _SMS
-    return least >= _MARGIN * (_READ_US + _CHUNK_US * chunks)
+    return least >= _MARGIN * (_READ_US + _CHUNK_US[width] * chunks)
 
 
 @lru_cache(maxsize=4096)

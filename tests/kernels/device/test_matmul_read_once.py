@@ -32,7 +32,7 @@ extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
     const ReadPlan plan = read_plan(*args, sms);
     return plan.fits ? plan.bytes : -1;
 }
-// The kernels' argument, and their blocks, threads, bytes of shared memory, columns of a tile and parts.
+// The kernels' argument, and their blocks, threads, bytes of shared memory, columns of a tile, and whether what is stored is added up.
 extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t* launch) {
     const ReadPlan plan = read_plan(*args, sms);
     *product = read_once_of(*args, plan);
@@ -42,7 +42,7 @@ extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t
                 : plan.columns == 64 ? ReadShape<64>::kBytes
                                      : ReadShape<32>::kBytes;
     launch[3] = plan.columns;
-    launch[4] = plan.parts;
+    launch[4] = plan.adds;
     launch[5] = kAddThreads;
     return sizeof(ReadOnce);
 }
@@ -111,11 +111,11 @@ def product(
     workspace = device().empty(needed, "uint8") if needed else None
     told, launch = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 6)()
     size = host().told(packed(workspace), sms, told, launch)
-    blocks, threads, shared, columns, parts, add_threads = launch
+    blocks, threads, shared, columns, adds, add_threads = launch
     name = f"matmul_read_onceILi{columns}E"
     device().runtime.kw_set_function_attribute(device().kernel(name).name.encode(), MOST_SHARED, shared)
     device().launch_with(name, ((blocks, 1, 1), (threads, 1, 1), shared), told.raw[:size])
-    if parts > 1:
+    if adds:
         adding = ((-(-m * n // add_threads), 1, 1), (add_threads, 1, 1), 0)
         device().launch_with("matmul_add_parts", adding, told.raw[:size])
     assert device().findings() == []

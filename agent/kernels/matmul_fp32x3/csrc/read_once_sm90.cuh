@@ -23,8 +23,9 @@ struct ReadOnce {
     int left_tiles, right_tiles;
     int m, n;      // of y
     bool turned;   // left rows are y's columns
-    Outcome out;
-    float* partial;  // [parts, m, n], where there are several
+    float* to;     // the parts' sums, [parts, m, n], or y
+    float factor;  // of what is stored there
+    Outcome out;   // of the parts
 
     __device__ __forceinline__ int begin_of(int part) const { return static_cast<int>(int64_t{chunks} * part / parts); }
 };
@@ -166,19 +167,19 @@ __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile&
     copies_made<0>();
 }
 
+// In few instructions, which a short product waits for: nothing is added here.
 template <int N>
 __device__ __forceinline__ void store_part(const ReadOnce& p, const ReadTile& tile, const float (&sum)[N / 2]) {
-    const linear::Place at = {tile.first_left + static_cast<int>(threadIdx.x) / 32 * kWarpRows + static_cast<int>(threadIdx.x) % 32 / 4,
-                              tile.first_right + static_cast<int>(threadIdx.x) % 4 * 2};
+    const int row = tile.first_left + static_cast<int>(threadIdx.x) / 32 * kWarpRows + static_cast<int>(threadIdx.x) % 32 / 4;
+    const int column = tile.first_right + static_cast<int>(threadIdx.x) % 4 * 2;
+    const int64_t row_step = p.turned ? 1 : p.n, column_step = p.turned ? p.n : 1;
+    float* to = p.to + int64_t{tile.part} * p.m * p.n + row * row_step + column * column_step;
     #pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-        const int of_left = at.row + i / 2 % 2 * 8, of_right = at.column + i / 4 * 8 + i % 2;
-        const int row = p.turned ? of_right : of_left, column = p.turned ? of_left : of_right;
-        if (row >= p.m || column >= p.n) continue;
-        if (p.parts > 1) {
-            p.partial[(int64_t{tile.part} * p.m + row) * p.n + column] = sum[i];
-        } else {
-            p.out.y[int64_t{row} * p.n + column] = finished(p.out, sum[i], 0, row, column);
+    for (int j = 0; j < N / 8; ++j, to += 8 * column_step) {
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const bool is_there = row + i / 2 * 8 < p.left.rows && column + 8 * j + i % 2 < p.right.rows;
+            if (is_there) to[i / 2 * 8 * row_step + i % 2 * column_step] = p.factor * sum[4 * j + i];
         }
     }
 }
@@ -218,9 +219,9 @@ __global__ void __launch_bounds__(kAddThreads) matmul_add_parts(const __grid_con
     await_earlier();
     const int64_t count = int64_t{p.m} * p.n, at = static_cast<int64_t>(blockIdx.x) * kAddThreads + threadIdx.x;
     if (at >= count) return;
-    float sum = __ldcg(p.partial + at);
+    float sum = __ldcg(p.to + at);
     #pragma unroll 8
-    for (int part = 1; part < p.parts; ++part) sum += __ldcg(p.partial + part * count + at);
+    for (int part = 1; part < p.parts; ++part) sum += __ldcg(p.to + part * count + at);
     p.out.y[at] = finished(p.out, sum, 0, at / p.n, at % p.n);
 }
 

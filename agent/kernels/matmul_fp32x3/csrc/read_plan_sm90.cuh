@@ -11,6 +11,7 @@ namespace kernelwright::matmul {
 struct ReadPlan {
     bool fits;      // operands lie as they can be copied
     bool turned;    // the left operand is b
+    bool adds;      // parts, or c, by a kernel of its own
     int64_t columns, tiles, parts;
     double us;      // that it takes, as far as that is known
     int64_t bytes;  // of the workspace
@@ -22,9 +23,9 @@ inline bool is_strip(const float* values, int64_t row_step, int64_t depth_step) 
     return (depth_step == 1 || row_step == 1) && step % 4 == 0 && reinterpret_cast<uintptr_t>(values) % 16 == 0;
 }
 
-// On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 4 us to begin and to end, and adding parts up a launch.
+// On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 8 us to begin and to end, and adding parts up a launch.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
-    constexpr double kChunkUs[3] = {0.30, 0.50, 0.95}, kStartUs = 4.0, kAddUs = 2.5, kBytesOfUs = 3.3e6;
+    constexpr double kChunkUs[3] = {0.8, 0.95, 1.6}, kStartUs = 8.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
     const double chunk = kChunkUs[plan.columns == 128 ? 2 : plan.columns == 64 ? 1 : 0];
     plan.parts = 0;
     for (int64_t parts = 1; parts <= std::min(kMostParts, chunks); ++parts) {
@@ -46,7 +47,8 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     plan.tiles = ceil_div(left, kLeftRows) * ceil_div(right, plan.columns);
     plan.fits = plan.fits && plan.tiles <= kMostBlocks / kMostParts;
     cut_depth(plan, ceil_div(args.k, kChunk), args.m * args.n, sms);
-    plan.bytes = plan.parts > 1 ? plan.parts * args.m * args.n * int64_t{sizeof(float)} : 0;
+    plan.adds = plan.parts > 1 || args.c != nullptr;
+    plan.bytes = plan.adds ? plan.parts * args.m * args.n * int64_t{sizeof(float)} : 0;
     return plan;
 }
 
@@ -71,7 +73,8 @@ inline ReadOnce read_once_of(const Forward& args, const ReadPlan& plan) {
     p.m = static_cast<int>(args.m), p.n = static_cast<int>(args.n);
     p.turned = plan.turned;
     p.out = outcome_of(args);
-    p.partial = static_cast<float*>(args.workspace);
+    p.to = plan.adds ? static_cast<float*>(args.workspace) : args.y;
+    p.factor = plan.adds ? 1.0f : p.out.alpha;
     return p;
 }
 
@@ -79,7 +82,7 @@ inline cudaError_t read_once(const Forward& args, const ReadPlan& plan) {
     const ReadOnce p = read_once_of(args, plan);
     const auto launch = plan.columns == 128 ? read_once_by<128> : plan.columns == 64 ? read_once_by<64> : read_once_by<32>;
     const cudaError_t error = launch(p, args.stream);
-    if (error != cudaSuccess || plan.parts == 1) return error;
+    if (error != cudaSuccess || !plan.adds) return error;
     const int64_t blocks = ceil_div(args.m * args.n, kAddThreads);
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
     return launched(matmul_add_parts, static_cast<unsigned>(blocks), kAddThreads, args.stream, p);

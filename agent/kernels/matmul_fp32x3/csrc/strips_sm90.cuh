@@ -186,10 +186,9 @@ struct RightColumns {
             float v[8];
             read(v, from, column, eighth);
             Pair pairs[4];
-            uint32_t seen = 0;
+            uint32_t seen = 0, drawn = linear::drawn_for(static_cast<uint32_t>(first + column), static_cast<uint32_t>(chunk * 4 + eighth));
             #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                const uint32_t drawn = linear::drawn_for(static_cast<uint32_t>(first + column), static_cast<uint32_t>(chunk * 16 + eighth * 4 + j));
+            for (int j = 0; j < 4; ++j, drawn = drawn * 0x915f77f5u + 0x93d765ddu) {
                 pairs[j] = drawn_thirds(v[2 * j], v[2 * j + 1], drawn);
                 note_nan(seen, pairs[j]);
             }

@@ -37,8 +37,8 @@ _DEEP_AT_ONCE = 32
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 """What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
 _CHUNK, _READ_US = 32, 15.0
-"""Of depth, which tiles whose operands are read once go through at a time (csrc/read_once_sm90.cuh); of such a
-product."""
+"""Of depth, which tiles whose operands are read once go through at a time (csrc/read_once_sm90.cuh); of
+such a product."""
 _CHUNK_US = {32: 0.8, 64: 0.95, 128: 1.6}
 """Of a chunk of a tile, by its columns."""
 _LEAST_READ, _MOST_READ = 16, 400

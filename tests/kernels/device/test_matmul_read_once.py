@@ -32,7 +32,8 @@ extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
     const ReadPlan plan = read_plan(*args, sms);
     return plan.fits ? plan.bytes : -1;
 }
-// The kernels' argument, and their blocks, threads, bytes of shared memory, columns of a tile, and whether what is stored is added up.
+// The kernels' argument, and their blocks, threads, bytes of shared memory, columns of a tile, and whether
+// what is stored is added up.
 extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t* launch) {
     const ReadPlan plan = read_plan(*args, sms);
     *product = read_once_of(*args, plan);

@@ -46,7 +46,8 @@ def on_sm90(monkeypatch: pytest.MonkeyPatch) -> None:
         ((128, 4096), (4096, 4096), True),  # read once
         ((256, 524288), (524288, 256), True),
         ((512, 16384), (16384, 512), True),
-        ((512, 4096), (4096, 512), False),  # too few products
+        ((512, 4096), (4096, 512), True),
+        ((512, 512), (512, 512), False),  # too few products
         ((4, 4096), (4096, 4096), False),  # too few for a tile
         ((128, 4098), (4098, 4097), False),  # rows that are no 16 bytes each
         ((32768, 16), (16, 32768), False),

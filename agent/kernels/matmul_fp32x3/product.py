@@ -36,15 +36,15 @@ _DEEP_AT_ONCE = 32
 """Of stages: where few tiles are deeper, their depth is shared out instead."""
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 """What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
-_CHUNK, _READ_US = 32, 15.0
+_CHUNK, _READ_US = 32, 8.5
 """Of depth, which tiles whose operands are read once go through at a time (csrc/read_once_sm90.cuh); of
 such a product."""
-_CHUNK_US = {32: 0.8, 64: 0.95, 128: 1.6}
+_CHUNK_US = {32: 1.0, 64: 1.07, 128: 1.53}
 """Of a chunk of a tile, by its columns."""
-_LEAST_READ, _MOST_READ = 16, 400
+_LEAST_READ, _MOST_READ = 8, 350
 """Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once."""
-_SGEMM_BYTES_OF_US = 1.4e6
-"""What SGEMM moves at the most where a tile is as large as a product is wide."""
+_SGEMM_US, _SGEMM_BYTES_OF_US = 10.0, 1.9e6
+"""Of SGEMM besides, and what it moves at the most, where a tile is as large as a product is wide."""
 _MARGIN = 1.05
 
 
@@ -96,10 +96,13 @@ def is_read_once_at(m: int, n: int, k: int) -> bool:
         return False
     left, right = max(m, n), min(m, n)
     width = min((columns for columns in _CHUNK_US if columns >= right), default=_TILE)
-    tiles = -(-left // _TILE) * -(-right // width)
-    least = max(tiles * _TILE * width * k / _PRODUCTS_OF_US, 4 * k * (m + n) / _SGEMM_BYTES_OF_US)
-    chunks = tiles * -(-k // _CHUNK) / _SMS
-    return least >= _MARGIN * (_READ_US + _CHUNK_US[width] * chunks)
+    tiles, chunks = -(-left // _TILE) * -(-right // width), -(-k // _CHUNK)
+    if tiles * chunks < _SMS:
+        return False
+    parts = max(1, min(_SMS // tiles, chunks))
+    ours = _READ_US + _CHUNK_US[width] * tiles * chunks / _SMS + 8 * parts * m * n / _BYTES_OF_US
+    products = tiles * _TILE * width * k
+    return _SGEMM_US + max(products / _PRODUCTS_OF_US, 4 * k * (m + n) / _SGEMM_BYTES_OF_US) >= _MARGIN * ours
 
 
 @lru_cache(maxsize=4096)

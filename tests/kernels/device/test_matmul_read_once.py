@@ -45,16 +45,18 @@ extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t
     launch[3] = plan.columns;
     launch[4] = plan.adds;
     launch[5] = kAddThreads;
+    launch[6] = added_by_block(plan.parts);
     return sizeof(ReadOnce);
 }
 """
-SMS = 8
+SMS = 24
 EXACT = 2.0**-22
 """Without one of the six products 2^-17 or more is off; rounding the sums costs the rest."""
 MOST_SHARED = 8
 """cudaFuncAttributeMaxDynamicSharedMemorySize."""
 SIZES = [
     (1, 1, 1), (1, 132, 40), (130, 140, 100), (16, 300, 620), (300, 20, 257), (64, 129, 64), (129, 40, 1100),
+    (20, 30, 2100),
 ]  # fmt: skip
 """Rows, columns, depth."""
 ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED]
@@ -110,14 +112,14 @@ def product(
     needed = host().workspace_bytes(packed(None), sms)
     assert needed >= 0, "not read once"
     workspace = device().empty(needed, "uint8") if needed else None
-    told, launch = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 6)()
+    told, launch = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 7)()
     size = host().told(packed(workspace), sms, told, launch)
-    blocks, threads, shared, columns, adds, add_threads = launch
+    blocks, threads, shared, columns, adds, add_threads, added = launch
     name = f"matmul_read_onceILi{columns}E"
     device().runtime.kw_set_function_attribute(device().kernel(name).name.encode(), MOST_SHARED, shared)
     device().launch_with(name, ((blocks, 1, 1), (threads, 1, 1), shared), told.raw[:size])
     if adds:
-        adding = ((-(-m * n // add_threads), 1, 1), (add_threads, 1, 1), 0)
+        adding = ((-(-m * n // added), 1, 1), (add_threads, 1, 1), 0)
         device().launch_with("matmul_add_parts", adding, told.raw[:size])
     assert device().findings() == []
     return y.astype("float64")

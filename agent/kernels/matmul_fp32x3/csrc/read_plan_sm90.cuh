@@ -23,12 +23,14 @@ inline bool is_strip(const float* values, int64_t row_step, int64_t depth_step) 
     return (depth_step == 1 || row_step == 1) && step % 4 == 0 && reinterpret_cast<uintptr_t>(values) % 16 == 0;
 }
 
-// On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 8 us to begin and to end, and adding parts up a launch.
+constexpr int64_t kMostReadParts = 256;
+
+// On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 6 us to begin and to end, and adding parts up a launch.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
-    constexpr double kChunkUs[3] = {0.8, 0.95, 1.6}, kStartUs = 8.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
+    constexpr double kChunkUs[3] = {1.0, 1.07, 1.53}, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
     const double chunk = kChunkUs[plan.columns == 128 ? 2 : plan.columns == 64 ? 1 : 0];
     plan.parts = 0;
-    for (int64_t parts = 1; parts <= std::min(kMostParts, chunks); ++parts) {
+    for (int64_t parts = 1; parts <= std::min(kMostReadParts, chunks); ++parts) {
         const double rounds = static_cast<double>(ceil_div(plan.tiles * parts, sms));
         const double added = parts > 1 ? kAddUs + 8.0 * static_cast<double>(parts * elements) / kBytesOfUs : 0.0;
         const double us = rounds * (chunk * static_cast<double>(ceil_div(chunks, parts)) + kStartUs) + added;
@@ -41,11 +43,12 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     plan.fits = args.batch == 1 && args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole &&
                 std::max({args.m, args.n, args.k}) <= kMostBlocks - kLeftRows && is_strip(args.a, args.a_row, args.a_depth) &&
                 is_strip(args.b, args.b_column, args.b_depth);
-    plan.turned = args.m < args.n;
-    const int64_t left = std::max(args.m, args.n), right = std::min(args.m, args.n);
+    // b's columns are neighbours in y, and rows of the left operand are what neighbouring lanes store.
+    plan.turned = args.m <= args.n || args.n > 64;
+    const int64_t left = plan.turned ? args.n : args.m, right = plan.turned ? args.m : args.n;
     plan.columns = right <= 32 ? 32 : right <= 64 ? 64 : 128;
     plan.tiles = ceil_div(left, kLeftRows) * ceil_div(right, plan.columns);
-    plan.fits = plan.fits && plan.tiles <= kMostBlocks / kMostParts;
+    plan.fits = plan.fits && plan.tiles <= kMostBlocks / kMostReadParts;
     cut_depth(plan, ceil_div(args.k, kChunk), args.m * args.n, sms);
     plan.adds = plan.parts > 1 || args.c != nullptr;
     plan.bytes = plan.adds ? plan.parts * args.m * args.n * int64_t{sizeof(float)} : 0;
@@ -54,7 +57,7 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
 
 // Whether that is faster than splitting the operands first.
 inline bool is_worth(const Forward& args, const ReadPlan&) {
-    return args.precision == linear::kFp32x3 && args.m * args.n < 400 * (args.m + args.n);
+    return args.precision == linear::kFp32x3 && args.m * args.n < 350 * (args.m + args.n);
 }
 
 inline Strip strip_of(const float* values, int64_t rows, int64_t row_step, int64_t depth_step) {
@@ -83,7 +86,7 @@ inline cudaError_t read_once(const Forward& args, const ReadPlan& plan) {
     const auto launch = plan.columns == 128 ? read_once_by<128> : plan.columns == 64 ? read_once_by<64> : read_once_by<32>;
     const cudaError_t error = launch(p, args.stream);
     if (error != cudaSuccess || !plan.adds) return error;
-    const int64_t blocks = ceil_div(args.m * args.n, kAddThreads);
+    const int64_t blocks = ceil_div(args.m * args.n, added_by_block(plan.parts));
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
     return launched(matmul_add_parts, static_cast<unsigned>(blocks), kAddThreads, args.stream, p);
 }

@@ -65,7 +65,7 @@ def products_errors_are_at_most_twice_sgemms() -> None:
             b = b.mT
             truth = a.double() @ b.double()
             sgemm = float((torch.matmul(a, b).double() - truth).square().mean().sqrt())
-            for precision in ("fp32x3", "fp32x4"):
+            for precision in ("fp32x3", "fp32x4", "bf16x6"):
                 y = products.multiplied(a, b, Sum(None, 1.0, 1.0), precision)
                 ours = float((y.double() - truth).square().mean().sqrt())
                 if ours > 2 * sgemm:

@@ -5,6 +5,7 @@
 #include "../../linear_fp32x3/csrc/device_sm90.cuh"
 #include "anew_sm90.cuh"
 #include "at_once_sm90.cuh"
+#include "read_plan_sm90.cuh"
 #include "split_whole_sm90.cuh"
 
 namespace kernelwright::matmul {
@@ -25,7 +26,7 @@ struct Plan {
 
 inline Plan plan_of(const Forward& args, int64_t sms) {
     Plan plan = {};
-    plan.all = args.precision == kFp32x4 || args.k <= kAllDepth;
+    plan.all = args.precision != linear::kFp32x3 || args.k <= kAllDepth;
     plan.both.a = operand_at(args.a, args.batch, args.m, args.k, args.a_batch, args.a_row, args.a_depth);
     plan.both.b = b_of(operand_at(args.b, args.batch, args.n, args.k, args.b_batch, args.b_column, args.b_depth), !plan.all);
     plan.both.a.part = args.a_part;
@@ -108,6 +109,18 @@ inline cudaError_t run(const Forward& args, Plan plan) {
 
 inline int64_t sms_of(const Forward& args) { return linear::attribute(cudaDevAttrMultiProcessorCount, args.device); }
 
-inline cudaError_t on_tensor_cores(const Forward& args) { return run(args, plan_of(args, sms_of(args))); }
+inline bool reads_once(const Forward& args, const ReadPlan& plan) { return plan.fits && (args.precision == kBf16x6 || is_worth(args, plan)); }
+
+inline int64_t tensor_cores_workspace(const Forward& args) {
+    const int64_t sms = sms_of(args);
+    const ReadPlan once = read_plan(args, sms);
+    return reads_once(args, once) ? once.bytes : plan_of(args, sms).bytes;
+}
+
+inline cudaError_t on_tensor_cores(const Forward& args) {
+    const int64_t sms = sms_of(args);
+    const ReadPlan once = read_plan(args, sms);
+    return reads_once(args, once) ? read_once(args, once) : run(args, plan_of(args, sms));
+}
 
 }  // namespace kernelwright::matmul

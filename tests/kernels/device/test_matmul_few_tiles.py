@@ -1,4 +1,4 @@
-"""matmul_fp32x3 of few tiles, from the PTX of its launches: in any order of blocks, operands of any layout."""
+"""matmul_fp32x3 of few tiles, from the PTX of its launches: in any order of blocks, of any layout."""
 
 import ctypes
 import struct

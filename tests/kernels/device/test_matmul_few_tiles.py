@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from device_library import Array, build_runtime
+from kernels.device.test_matmul_small_values import cancelling, rms_over_floats
 from ptx_library import NVCC, PtxDevice, from_cuda
 
 from agent.kernels.matmul_fp32x3.product import FORWARD, PARTS, PRECISIONS
@@ -164,6 +165,13 @@ def test_large_values_that_meet_zeros_cost_the_others_nothing(turned: bool, lies
         a, b = b.transpose(0, 2, 1).copy(), a.transpose(0, 2, 1).copy()
         off = off_by(product(a, b, lies), a, np.where(np.abs(b) < 2.0**20, b, 0))
     assert off < EXACT
+
+
+@pytest.mark.parametrize("lies", ["nn", "tt"])
+def test_products_that_cancel_one_after_the_other_cost_no_more_than_floats(lies: str) -> None:
+    a, b = cancelling(51, 140, 132, 290)
+    a, b = a[None], b.T.copy()[None]
+    assert rms_over_floats(product(a, b, lies), a, b) < 2
 
 
 @pytest.mark.parametrize("lies", ["nn", "tt"])

@@ -88,12 +88,12 @@ __device__ __forceinline__ void multiply_few(const Ring& ring, const Share& shar
 __device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
 
 // A block's rows of its tile.
-__device__ __noinline__ void hold_few(const Product& p) {
+__device__ __noinline__ void hold_few(const Product& p, bool sparse) {
     __shared__ AnewShared shared;
     consumers_meet();  // they have been stored
     const Share share(p);
     const Band band = band_of(p, share.batch, share.tile, share.half * kBlockRows, kBlockRows);
-    if (band.rows > 0) hold(p, band, true, shared, [] { consumers_meet(); });
+    if (band.rows > 0) hold(p, band, true, sparse, shared, [] { consumers_meet(); });
 }
 
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
@@ -119,13 +119,14 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
     }
 }
 
-// What the split found, told by a warp that has nothing else to do.
+// Behind the ring: what the split found, told by a warp that has nothing else to do, and whether a warp's sums are small.
 struct Told {
     uint64_t* known;
     int* sparse;
+    int* small;
 
     __device__ __forceinline__ explicit Told(const Ring& ring)
-        : known(ring.free + kFewStages), sparse(reinterpret_cast<int*>(known + 1)) {}
+        : known(ring.free + kFewStages), sparse(reinterpret_cast<int*>(known + 1)), small(sparse + 1) {}
 };
 
 __device__ __forceinline__ void tell_sparse(const Product& p, const Told& told) {
@@ -146,6 +147,11 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     float sum[64], both[32];
     multiply_few<ALL>(ring, share, group, sum);
     sm90::cluster_arrive();
+    if (share.begin + group < share.end && p.tiles.n - share.tile.of_weight * kTile >= 32) {
+        const auto* factors = reinterpret_cast<const float*>(ring.stages + group * kFewStageBytes + kFewFactors);
+        const int row = linear::place_of(0, 0).row;
+        if (are_small(sum, {factors[row], factors[row + 8]})) *told.small = 1;
+    }
     exchange(ring.stages, sum, group, both);
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
@@ -153,7 +159,8 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     finish_unit<ALL>(p, both, share.batch, at);
     store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
     matrix::barrier_wait(told.known, 0);
-    if (*told.sparse != 0) hold_few(p);
+    const bool sparse = *told.sparse != 0;
+    if (sparse || *told.small != 0) hold_few(p, sparse);
 }
 
 template <bool ALL>
@@ -168,6 +175,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant_
             matrix::barrier_init(ring.free + stage, kTogether * 128);  // the threads of one warpgroup of each block
         }
         matrix::barrier_init(told.known);
+        *told.small = 0;
         matrix::barriers_made();
     }
     sm90::cluster_meet();  // all barriers are there

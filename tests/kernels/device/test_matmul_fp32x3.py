@@ -20,7 +20,7 @@ STAND_IN = {
     "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
     "warpgroups_sm90.cuh": HERE / "warpgroups_stand_in.cuh",
-    "at_once_sm90.cuh": HERE / "at_once_stand_in.cuh",
+    "few_tiles_sm90.cuh": HERE / "few_tiles_stand_in.cuh",
     "read_plan_sm90.cuh": HERE / "read_plan_stand_in.cuh",
 }
 FACE = """

@@ -44,7 +44,7 @@ APART = {
     "add_rms_norm": {"forward": 10, "backward": 12},
     "group_norm": {"forward": 12, "backward": 16},
     "layer_norm": {"forward": 8, "backward": 11},
-    "masked_softmax": {"forward": 14, "backward": 9},
+    "masked_softmax": {"forward": 14, "backward": 11},
     "reduction": {"forward": 11, "backward": 11},
     "rms_norm": {"forward": 8, "backward": 11},
     "softmax": {"forward": 5, "backward": 6},

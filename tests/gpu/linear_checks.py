@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from agent.kernels import LinearFP32x3, linear_fp32x3, linear_group_norm_min_bias, prepare_weight
+from benchmarks.kernels.drawn import FAMILIES
 
 from .kernel_calls import close
 
@@ -95,6 +96,22 @@ def linear_small_values_beside_large_ones() -> None:
                 ):
                     off, by_torch = (float((y.double() - exact).norm()) for y in (mine, theirs))
                     assert off <= 2 * by_torch, f"K={k}, {size:.0g}: {off:.3g} for {by_torch:.3g}"
+
+
+def linear_errors_are_at_most_twice_sgemms() -> None:
+    """Root mean square, for every kind of operands, where an SGEMM shares the depth out and where not."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    above = []
+    for m, n, k in ((130, 132, 512), (512, 640, 320), (512, 640, 16384), (2048, 2560, 1024)):
+        for operands in FAMILIES:
+            torch.manual_seed(k)
+            x, weight = operands((m, k), (n, k))
+            truth = F.linear(x.double(), weight.double())
+            y = linear_fp32x3(x, prepare_weight(weight))
+            mine, native = (float((v.double() - truth).norm()) for v in (y, F.linear(x, weight)))
+            if mine > 2 * native:
+                above.append(f"{(m, n, k)}, {operands.__name__}: {mine:.3g} for {native:.3g}")
+    assert not above, "; ".join(above)
 
 
 def linear_rows_of_any_scale() -> None:
@@ -202,7 +219,8 @@ def small() -> None:
 
 
 CHECKS = (
-    linear_values_and_gradients, linear_errors_are_not_above_sgemms, linear_rows_of_any_scale,
+    linear_values_and_gradients, linear_errors_are_not_above_sgemms,
+    linear_errors_are_at_most_twice_sgemms, linear_rows_of_any_scale,
     linear_small_values_beside_large_ones, linear_nan_and_inf_as_torch, linear_prepared_weights,
     linear_fused_values_and_gradients, linear_under_torchs_machinery,
 )  # fmt: skip

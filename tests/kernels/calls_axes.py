@@ -42,6 +42,10 @@ CALLS = {
         lambda x, bias: masked_softmax(x, bias, scale=-0.5), lambda x, b: torch.softmax(b - 0.5 * x, -1),
         (2, 4, 3, 5), ((4, 1, 5),),
     ),
+    "masked_softmax with a bias that windows share": Call(
+        lambda x, bias: masked_softmax(x, bias, scale=0.5), lambda x, b: torch.softmax(0.5 * x + b, -1),
+        (32, 1, 40, 60), ((40, 60),),
+    ),
     "reduction to sums": Call(
         lambda x: reduction(x, "sum", (0, -1)), lambda x: x.sum((0, 2)), (3, 4, 5), expands=True
     ),

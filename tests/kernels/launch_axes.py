@@ -9,11 +9,11 @@ def _masked_softmax() -> Expected:
     x, dy = (randn(2, 3, 4, 5, dtype=torch.float16) for _ in range(2))
     mask = torch.ones(2, 1, 4, 6, dtype=torch.bool)[..., :5]
     (y,) = operator_of("masked_softmax")._launch(x, mask, 0.5, True, 7)
-    (dx,) = operator_of("masked_softmax")._launch_backward(dy, y, 0.5, True, 7)
+    dx, dmask = operator_of("masked_softmax")._launch_backward(dy, y, 0.5, True, 7, 2)
     sizes = {"rows": 24, "length": 5, "queries": 4, "scale": 0.5, "causal": 1, "start": 7, "dtype": 1}
     steps = {"heads": 3, "batch_stride": 24, "head_stride": 0, "query_stride": 6, "kind": 1}
     forward = named(x=x, mask=mask, y=y, **sizes, **steps)
-    return {"forward": forward, "backward": named(dy=dy, y=y, dx=dx, **sizes)}
+    return {"forward": forward, "backward": named(dy=dy, y=y, dx=dx, dmask=dmask, parts=2, **sizes)}
 
 
 def _reduction() -> Expected:
@@ -79,7 +79,13 @@ def _embedding_norm() -> Expected:
 
 CASES = {
     "masked_softmax": Case(_masked_softmax, both(launch("masked_softmax"))),
-    "reduction": Case(_reduction, both(launch("reduction"))),
+    "reduction": Case(
+        _reduction,
+        {
+            "Forward": (KERNELS / "reduction/csrc/launch.cuh", "Forward"),
+            "Backward": (KERNELS / "reduction/csrc/backward.cuh", "Backward"),
+        },
+    ),
     "cumsum": Case(_cumsum, both(launch("cumsum"))),
     "batch_norm": Case(
         _batch_norm,

@@ -187,7 +187,7 @@ def test_numbers_are_those_of_the_enums(tmp_path: Path) -> None:
     kinds = {"none": masked_softmax.NONE, "named": masked_softmax.NAMED, "added": masked_softmax.ADDED}
     assert enum_of(masks, "Mask", tmp_path) == kinds
     kinds = {kind: number for kind, number in reduction.KINDS.items() if kind != "mean"}
-    assert enum_of(KERNELS / "reduction/csrc/launch.cuh", "Kind", tmp_path) == kinds
+    assert enum_of(KERNELS / "reduction/csrc/backward.cuh", "Kind", tmp_path) == kinds
     layouts = {"contiguous": layout.CONTIGUOUS, "channelslast": layout.CHANNELS_LAST}
     assert enum_of(GROUP_NORM, "Layout", tmp_path) == layouts
     assert enum_of(LINEAR, "Precision", tmp_path) == product.PRECISIONS

@@ -168,8 +168,20 @@ def test_a_small_depth_is_matmuls_where_that_is_faster(
     """From a depth of 256 on the kernel has its own product."""
     x, weight = torch.empty(4, 256, depth, device="meta"), torch.empty(8192, depth, device="meta")
     monkeypatch.setattr(matmul, "has_tensor_cores", lambda device: True)
-    assert product.is_matmuls(x, weight, "fp32x3") is taken
-    assert not product.is_matmuls(x, weight, "ieee")
+    assert product.is_matmuls(x, weight, None, "fp32x3") is taken
+    assert not product.is_matmuls(x, weight, None, "ieee")
+
+
+@pytest.mark.parametrize(("rows", "taken"), [(1, False), (16, True), (128, True), (1024, False)])
+def test_few_rows_are_matmuls_where_they_read_a_weight_once(
+    rows: int, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A weight that was split beforehand stays with the kernel that takes it so."""
+    x, weight = torch.empty(rows, 4096, device="meta"), torch.empty(4096, 4096, device="meta")
+    monkeypatch.setattr(matmul, "has_tensor_cores", lambda device: True)
+    assert product.is_matmuls(x, weight, None, "fp32x3") is taken
+    assert not product.is_matmuls(x, weight, torch.empty(1), "fp32x3")
+    assert not product.is_matmuls(x, torch.empty(4096, 4097, device="meta")[:, 1:], None, "fp32x3")
 
 
 def test_what_is_matmuls_has_the_values_of_a_linear_layer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +189,7 @@ def test_what_is_matmuls_has_the_values_of_a_linear_layer(monkeypatch: pytest.Mo
         assert added.c is not None
         return a @ b + added.c
 
-    monkeypatch.setattr(product, "is_matmuls", lambda x, weight, precision: True)
+    monkeypatch.setattr(product, "is_matmuls", lambda x, weight, packed, precision: True)
     monkeypatch.setattr(matmul, "multiplied", multiplied)
     x, weight, bias = torch.randn(3, 5, 40), torch.randn(7, 40), torch.randn(7)
     y = product.multiplied(x, weight, bias, None, "fp32x3")

@@ -43,9 +43,13 @@ def on_sm90(monkeypatch: pytest.MonkeyPatch) -> None:
         ((32768, 64), (64, 32768), True),
         ((256, 512, 64), (256, 64, 512), True),
         ((768, 768), (768, 768), False),  # too few products
-        ((512, 4096), (4096, 512), False),  # too few tiles for them
-        ((128, 4096), (4096, 4096), False),  # too few for each value that is split
-        ((256, 524288), (524288, 256), False),
+        ((128, 4096), (4096, 4096), True),  # read once
+        ((256, 524288), (524288, 256), True),
+        ((512, 16384), (16384, 512), True),
+        ((512, 4096), (4096, 512), True),
+        ((512, 512), (512, 512), False),  # too few products
+        ((4, 4096), (4096, 4096), False),  # too few for a tile
+        ((128, 4098), (4098, 4097), False),  # rows that are no 16 bytes each
         ((32768, 16), (16, 32768), False),
         ((512, 128, 128), (512, 128, 128), False),
     ],
@@ -58,8 +62,8 @@ def test_the_tensor_cores_are_taken_where_they_were_faster(
 
 @pytest.mark.usefixtures("on_sm90")
 def test_tiles_that_are_mostly_empty_are_left_to_torch() -> None:
-    assert worth((256, 4096), (4096, 4096))
-    assert not worth((140, 4096), (4096, 4096))
+    assert worth((256, 4095), (4095, 4095))
+    assert not worth((140, 4095), (4095, 4095))
 
 
 def test_other_gpus_leave_products_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +225,7 @@ def test_large_products_of_odd_rows_get_zeros(size: tuple[int, int, int, int], w
 
 def test_a_precision_that_is_none() -> None:
     x = torch.randn(3, 3)
-    with pytest.raises(ValueError, match="precision='tf32': there are fp32x3, ieee, fp32x4"):
+    with pytest.raises(ValueError, match="precision='tf32': there are fp32x3, ieee, fp32x4, bf16x6"):
         matmul_fp32x3(x, x, precision="tf32")
     with pytest.raises(ValueError, match="b_is='left': there are whole, lower, upper"):
         matmul_fp32x3(x, x, b_is="left")

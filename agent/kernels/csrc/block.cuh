@@ -1,4 +1,4 @@
-// Reductions over a block: every thread gets the same result, in the same order on every run.
+// Blocks and their threads: reductions over a block, whose every thread gets the same result, in the same order on every run.
 #pragma once
 
 #include "element.cuh"
@@ -44,6 +44,9 @@ constexpr unsigned kShortRows = 8;
 inline dim3 rows_block(unsigned threads) { return dim3(threads, threads == kWarp ? kShortRows : 1); }
 
 inline unsigned rows_grid(int64_t rows, dim3 block) { return unsigned((rows + block.y - 1) / block.y); }
+
+// A backward pass takes its blocks from the last on: what the forward pass read or wrote last may still lie in L2.
+__device__ __forceinline__ unsigned block_from_last() { return gridDim.x - 1 - blockIdx.x; }
 
 __device__ __forceinline__ int64_t row_here() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }
 

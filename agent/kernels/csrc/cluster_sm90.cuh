@@ -32,12 +32,16 @@ __device__ __forceinline__ int cluster_rank() {
 }
 
 // Writes to where block `rank` of the cluster has `to` in its shared memory.
-__device__ __forceinline__ void store_in_block(double* to, int rank, double value) {
+__device__ __forceinline__ void store_in_block(uint64_t* to, int rank, uint64_t value) {
     uint32_t address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;"
         : "=r"(address)
         : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "r"(rank));
-    asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
+    asm volatile("st.shared::cluster.b64 [%0], %1;" ::"r"(address), "l"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_in_block(double* to, int rank, double value) {
+    store_in_block(reinterpret_cast<uint64_t*>(to), rank, static_cast<uint64_t>(__double_as_longlong(value)));
 }
 
 // Writes 4, 8 or 16 bytes to where block `rank` of the cluster has `to` in its shared memory, and tells its `barrier` of them

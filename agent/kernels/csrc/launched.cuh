@@ -12,12 +12,17 @@
 namespace kernelwright {
 
 constexpr int64_t kMaxCluster = 8;  // blocks: what every GPU with clusters runs
+constexpr unsigned kBlocksAtOnce = 2048;  // of a kernel, that an H100 has room for at most
+constexpr uint64_t kThreadsAtOnce = 1 << 18;
 
 #ifndef KW_PORTABLE_ONLY
 __device__ __forceinline__ void await_earlier() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // From the block's side, what is launched next may begin.
 __device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+// Brings what is read later into the L2 cache; before `await_earlier` too, for what is written meanwhile arrives there.
+__device__ __forceinline__ void bring_near(const void* data) { asm volatile("prefetch.global.L2 [%0];" ::"l"(data)); }
 
 // For a kernel that awaits what is earlier; the blocks of a cluster stand side by side in x.
 template <typename... Parameters, typename... Given>
@@ -49,6 +54,8 @@ __device__ __forceinline__ void await_earlier() {}
 
 __device__ __forceinline__ void let_next_begin() {}
 
+__device__ __forceinline__ void bring_near(const void*) {}
+
 inline bool has_clusters(int64_t) { return false; }
 
 template <typename... Parameters, typename... Given>
@@ -58,6 +65,15 @@ cudaError_t launched_as(
     return cudaGetLastError();
 }
 #endif
+
+// The same where there may be very many blocks: by the last ones alone, since it takes a nanosecond or more of each.
+__device__ __forceinline__ void let_next_begin_at_last() {
+    if (gridDim.x - blockIdx.x <= kBlocksAtOnce) let_next_begin();
+}
+
+// Whether all blocks of this kernel stand on the SMs at once. What is launched next may begin beside them then, and bring near
+// what it will read; where blocks wait for room it would take theirs.
+__device__ __forceinline__ bool is_at_once() { return uint64_t{gridDim.x} * blockDim.x <= kThreadsAtOnce; }
 
 template <typename... Parameters, typename... Given>
 cudaError_t launched_in_clusters(

@@ -32,8 +32,16 @@ __device__ __forceinline__ float fast_exp2(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
     return power;
 }
+
+// At most a unit in the last place off; of what is subnormal an infinity.
+__device__ __forceinline__ float fast_reciprocal(float x) {
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    return inverse;
+}
 #else
 __device__ __forceinline__ float fast_exp2(float x) { return exp2f(x); }
+__device__ __forceinline__ float fast_reciprocal(float x) { return 1.0f / x; }
 #endif
 
 // exp(x) for elements stored as T. Of 16-bit ones there are twice as many a byte, so that instructions count, and
@@ -161,9 +169,6 @@ __device__ __forceinline__ Partition partition(
     }
     return total;
 }
-
-// A backward pass takes its blocks from the last on: what the forward pass read or wrote last may still lie in L2.
-__device__ __forceinline__ unsigned block_from_last() { return gridDim.x - 1 - blockIdx.x; }
 
 // Where this thread of a column kernel works; blocks of x are [outer][groups of 32 columns].
 struct Column {

@@ -17,14 +17,15 @@ namespace kernelwright {
 
 constexpr int kReduceThreads = 256;
 constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
+constexpr int64_t kFewReduced = 8;       // which are split into more, shorter parts, so that all SMs end at once
 constexpr int kColumnThreads = 512;       // at most
 constexpr int kLeastColumnThreads = 128;  // where there are as many columns
 constexpr int kFewLines = 4;              // of states above each other that one thread merges
 constexpr int64_t kColumnBlocks = 256;    // all under way on 128 SMs; more of them, shorter, cost more than they hide
 constexpr int64_t kOnePass = 4;           // times what its threads have under way that a block takes in no longer than a pass more
-constexpr int64_t kMaxSplits = 2048;
+constexpr int64_t kMaxSplits = 8192;
 constexpr int kShortPacks = 4;         // of a thread: of four rows one each, or all of one row
-constexpr int64_t kManyRows = 16384;  // a warp each is enough for every GPU
+constexpr int64_t kManyRows = 16384;  // taken element by element: a warp each is enough for every GPU
 constexpr int64_t kMaxPart = 1 << 30;  // packs or columns' elements, which are counted in int
 
 template <int V>
@@ -294,9 +295,10 @@ inline int power_for(int64_t count) {
     return power;
 }
 
-// Up to `most` parts of a length that threads take `each` packs at a time of; none is empty.
+// Up to `most` parts of a length of which threads take `each` packs at a time: of twice that and more, and where there may be as
+// many none is longer than that. None is empty.
 inline int64_t splits_for(int64_t length, int64_t each, int64_t most) {
-    const int64_t splits = std::min({most, length / each, kMaxSplits});
+    const int64_t splits = length < 2 * each ? 1 : std::min({most, divided_up(length, each), kMaxSplits});
     return splits < 2 ? 1 : divided_up(length, divided_up(length, splits));
 }
 
@@ -315,15 +317,17 @@ Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted =
     if (columns == 1 && !of_partials) {
         const int64_t packs = length / V;
         int width = row_width(packs, kEach, V == 1 ? 8 : 4);
-        if (outer >= kManyRows) width = std::min(width, kWarp);
+        if (V == 1 && outer >= kManyRows) width = std::min(width, kWarp);
         const int64_t blocks = divided_up(outer, kReduceThreads / width);
-        const int64_t most = divided_up(wanted > 0 ? wanted : kReduceBlocks, blocks);
+        const int64_t reduced = blocks <= kFewReduced ? kMaxSplits : kReduceBlocks;
+        const int64_t most = divided_up(wanted > 0 ? wanted : reduced, blocks);
         const int64_t splits = width < kReduceThreads ? 1 : splits_for(packs, width * kEach, most);
         return {true, outer, packs, 1, width, blocks, splits};
     }
     const int64_t packs = columns / V;
     int width = power_for(packs), height = 1;
-    while (height * width < kColumnThreads && 2 * height * kEach <= length) height *= 2;
+    const int64_t least = of_partials ? kFewLines : kEach;  // rows of a thread
+    while (height * width < kColumnThreads && 2 * height * least <= length) height *= 2;
     while (wanted == 0 && height * width < kLeastColumnThreads && width < packs) width *= 2;
     const int64_t blocks = outer * divided_up(packs, width), each = height * kEach;
     const bool is_one = wanted == 0 && length <= kOnePass * each;

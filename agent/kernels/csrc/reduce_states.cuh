@@ -82,11 +82,12 @@ struct PlaceOf {
         float value;
         int place;  // in the length
     };
-    __device__ __forceinline__ static State identity() { return {-INFINITY, 0x7fffffff}; }
+    // Of -inf alone the first place is 0, which the identity has: it is never taken.
+    __device__ __forceinline__ static State identity() { return {-INFINITY, 0}; }
     // Of places that follow each other.
     __device__ __forceinline__ static void take(State& all, float value, int place) {
-        const bool first = all.place == 0x7fffffff, unordered = isnan(value) && !isnan(all.value);
-        if (first || unordered || value > all.value) all = {value, place};
+        const bool takes = !(value <= all.value) & (all.value == all.value);
+        all = {takes ? value : all.value, takes ? place : all.place};
     }
     __device__ __forceinline__ static State settled(State all) { return all; }
     __device__ __forceinline__ static State merge(State a, State b) {

@@ -44,12 +44,7 @@ __device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, in
     return lanes_sums<kWarp, kCentred>(lane < warps ? of_warp[begin / kWarp + lane] : RowSums{0.0f, 0.0f});
 }
 
-// Brings what is read later into the L2 cache; before `await_earlier` too, for what is written meanwhile arrives there.
-#ifndef KW_PORTABLE_ONLY
-__device__ __forceinline__ void bring_near(const void* data) { asm volatile("prefetch.global.L2 [%0];" ::"l"(data)); }
-#else
-__device__ __forceinline__ void bring_near(const void*) {}
-#endif
+constexpr int kLineBytes = 128;  // of the L2 cache
 
 // The compiler would keep what it has read of shared memory, in registers that the sums need.
 __device__ __forceinline__ void read_again() { asm volatile("" ::: "memory"); }

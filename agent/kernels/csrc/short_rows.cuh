@@ -12,6 +12,8 @@ constexpr int kLanesThreads = 256;  // of a block at most
 constexpr int kFewLanes = 64;       // of a block where so many more of them would leave SMs without one
 constexpr int64_t kFewBlocks = 64;
 
+constexpr int kNoEnd = 1 << 30;
+
 // A lane's share of a row: packs 0, L, 2 * L, ... below `left` from element `first` of the tensor on, and where the row
 // is not whole packs, one element at each end. Of rows that are not there, nothing.
 template <bool kWhole, int L, int P, int V>
@@ -19,35 +21,35 @@ struct ShortShare {
     static constexpr int kPacked = P * V;
     static constexpr int kSize = kPacked + (kWhole ? 0 : 2);  // elements, the ends last
 
-    int64_t row;
+    unsigned row;
     bool is_there, leads;  // the row's first lane
     int64_t first;
     int at;  // of the row's elements, `first` is
     int left;
-    int end[2];  // from `first` on
-    bool has_end[2];
+    int end[2];  // from `first` on, or kNoEnd
 
+    // Of up to kMaxGrid rows.
     __device__ __forceinline__ ShortShare(int64_t rows, int length, unsigned block = blockIdx.x) {
-        const int lane = int(threadIdx.x) % L;
-        row = int64_t{block} * (blockDim.x / L) + int(threadIdx.x) / L;
-        is_there = row < rows;
+        const int lane = threadIdx.x % L;
+        row = block * (blockDim.x / L) + threadIdx.x / L;
+        is_there = row < unsigned(rows);
         leads = is_there && lane == 0;
-        const int64_t start = row * length;
+        const auto start = int64_t(uint64_t{row} * unsigned(length));
         const int before = kWhole ? 0 : min(-int(start) & (V - 1), length);
-        const int packs = (length - before) / V, behind = length - before - packs * V;
+        const unsigned inside = unsigned(length - before);
+        const int packs = int(inside / V), behind = int(inside % V);
         at = before + lane * V;
         first = start + at;
         left = is_there ? packs - lane : 0;
         if (kWhole) return;
-        end[0] = lane - before - lane * V;
-        end[1] = packs * V + lane - lane * V;
-        has_end[0] = is_there && lane < before;
-        has_end[1] = is_there && lane < behind;
+        end[0] = is_there && lane < before ? lane - before - lane * V : kNoEnd;
+        end[1] = is_there && lane < behind ? packs * V + lane - lane * V : kNoEnd;
+        keep_found(end);
     }
 
     // Whether the row has element i of the share.
     __device__ __forceinline__ bool has(int i) const {
-        return i < kPacked ? i / V * L < left : has_end[i - kPacked];
+        return i < kPacked ? i / V * L < left : end[i - kPacked] != kNoEnd;
     }
 
     // Without what lies in packs, or at ends, that begin at the row's element `length` or later.
@@ -55,8 +57,20 @@ struct ShortShare {
         ShortShare shorter = *this;
         shorter.left = min(left, (length - at + V - 1) / V);
         #pragma unroll
-        for (int i = kPacked; i < kSize; ++i) shorter.has_end[i - kPacked] = has(i) && at + place(i) < length;
+        for (int i = kPacked; i < kSize; ++i) {
+            if (at + place(i) >= length) shorter.end[i - kPacked] = kNoEnd;
+        }
         return shorter;
+    }
+
+    // Before `await_earlier`, what will be loaded of x.
+    template <typename T>
+    __device__ __forceinline__ void bring_near(const T* x) const {
+        const auto* from = reinterpret_cast<const Words<T, V>*>(x + first);
+        #pragma unroll
+        for (int u = 0; u < P; ++u) {
+            if (u * L < left) kernelwright::bring_near(from + u * L);
+        }
     }
 
     // Which element of the row, from `first` on, i is.
@@ -97,6 +111,12 @@ struct ShortShare {
         }
     }
 };
+
+// 1 / z of a sum from 1 on: what 1.0f / z does beside asking whether it may.
+__device__ __forceinline__ float inverse_of_sum(float z) {
+    const float near = fast_reciprocal(z);
+    return fmaf(near, fmaf(-z, near, 1.0f), near);
+}
 
 // Of all of a row's lanes, the same in each.
 template <int L>

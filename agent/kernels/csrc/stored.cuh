@@ -31,6 +31,14 @@ struct alignas(sizeof(T) * V) Words {
 };
 
 #ifndef KW_PORTABLE_ONLY
+// What was found once and is needed again much later: the compiler would find it again, in more instructions than a row has
+// elements where it is short.
+template <int N>
+__device__ __forceinline__ void keep_found(int (&values)[N]) {
+    #pragma unroll
+    for (int& value : values) asm volatile("" : "+r"(value));
+}
+
 // Packs that are looked at again: the compiler would keep the floats that it made of 16-bit elements.
 template <typename T, int V, int P>
 __device__ __forceinline__ void keep_stored(Pack<T, V> (&packs)[P]) {
@@ -50,6 +58,8 @@ __device__ __forceinline__ void keep_stored(Words<T, V> (&packs)[P]) {
     }
 }
 #else
+template <typename Values>
+__device__ __forceinline__ void keep_found(Values&) {}
 template <typename Packs>
 __device__ __forceinline__ void keep_stored(Packs&) {}
 #endif

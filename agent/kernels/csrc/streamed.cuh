@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace kernelwright {
 
@@ -37,6 +38,12 @@ public:
             P found;
             memcpy(&found, &words, sizeof(words));
             return found;
+        } else if constexpr (sizeof(P) == sizeof(uint32_t)) {
+            uint32_t word;
+            asm volatile("ld.global.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(word) : "l"(from), "l"(policy));
+            P found;
+            memcpy(&found, &word, sizeof(word));
+            return found;
         } else {
             return *from;
         }
@@ -45,6 +52,20 @@ public:
 private:
     uint64_t policy;
 };
+
+// What is read once and makes room in L2 first: without a policy that lies in registers, for threads that read little.
+template <typename P>
+__device__ __forceinline__ P read_once(const P* from) {
+    using Word = std::conditional_t<
+        sizeof(P) == sizeof(uint4), uint4,
+        std::conditional_t<
+            sizeof(P) == sizeof(uint2), uint2, std::conditional_t<sizeof(P) == sizeof(unsigned), unsigned, unsigned short>>>;
+    static_assert(sizeof(Word) == sizeof(P));
+    const Word word = __ldcs(reinterpret_cast<const Word*>(from));
+    P found;
+    memcpy(&found, &word, sizeof(word));
+    return found;
+}
 
 // Of a tensor of so many bytes that is read once. With less than half of L2 it would still be there for the next kernel; of more
 // than four times as much as L2 holds, what is saved is little beside what such reads lose (H100: 3 % of 0.5 GB).
@@ -58,6 +79,11 @@ inline bool is_streamed(int64_t bytes, int64_t device) {
 struct Streamed : Plain {
     __device__ __forceinline__ explicit Streamed(bool) {}
 };
+
+template <typename P>
+__device__ __forceinline__ P read_once(const P* from) {
+    return *from;
+}
 
 inline bool is_streamed(int64_t, int64_t) { return false; }
 #endif

@@ -7,6 +7,7 @@
 #include "divisor.cuh"
 #include "launched.cuh"
 #include "stored.cuh"
+#include "streamed.cuh"
 
 namespace kernelwright {
 
@@ -56,12 +57,13 @@ struct WholeColumn {
     }
 
     // N lines of x from `line` on, `outside` behind the last of them; all are asked for before any is looked at.
-    template <int N>
-    __device__ __forceinline__ void load(const T* x, int line, int length, T outside, Words<T, V> (&words)[N]) const {
+    template <int N, typename Reads = Plain>
+    __device__ __forceinline__ void load(
+        const T* x, int line, int length, T outside, Words<T, V> (&words)[N], const Reads& reads = {}) const {
         #pragma unroll
         for (int i = 0; i < N; ++i) {
             words[i] = Words<T, V>(outside);
-            if (line + i < length) words[i] = *in_line<const Words<T, V>>(x, line + i);
+            if (line + i < length) words[i] = reads.load(in_line<const Words<T, V>>(x, line + i));
         }
         keep_stored(words);
     }

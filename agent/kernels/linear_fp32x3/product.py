@@ -41,12 +41,15 @@ def is_torchs(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None
     return not torch.backends.cuda.matmul.allow_tf32
 
 
-def is_matmuls(x: torch.Tensor, weight: torch.Tensor, precision: str) -> bool:
-    """Whether matmul_fp32x3 computes on CUDA: its fourth product takes a depth that is too small here."""
-    if precision != "fp32x3" or routing.is_always():
+def is_matmuls(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None, precision: str) -> bool:
+    """Whether matmul_fp32x3 computes on CUDA: its fourth product takes a depth that is too small here, and it
+    reads operands once where few rows meet a weight that nobody has split."""
+    if precision != "fp32x3" or packed is not None or routing.is_always():
         return False
     (n, k), rows = weight.shape, x.numel() // x.shape[-1]
-    return k < LEAST_DEPTH and matmul.is_worth_at(1, rows, n, k) and matmul.has_tensor_cores(x.get_device())
+    is_once = matmul.is_read_once_at(rows, n, k) and matmul.are_strips(x.reshape(-1, k), weight)
+    is_shallow = k < LEAST_DEPTH and matmul.is_worth_at(1, rows, n, k)
+    return (is_once or is_shallow) and matmul.has_tensor_cores(x.get_device())
 
 
 def multiplied(
@@ -54,7 +57,7 @@ def multiplied(
     precision: str,
 ) -> torch.Tensor:  # fmt: skip
     """x [*, k] @ weight [n, k].T + bias [n] on CUDA, as [*, n]; `packed` is the weight split beforehand."""
-    if is_matmuls(x, weight, precision):
+    if is_matmuls(x, weight, packed, precision):
         rows = x.reshape(-1, x.shape[-1])
         y = matmul.multiplied(rows, weight.t(), matmul.Sum(bias, 1.0, 1.0), precision)
         return y.view(*x.shape[:-1], weight.shape[0])

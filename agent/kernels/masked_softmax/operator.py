@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from agent.kernels import routing
-from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors, address, stream
 from agent.kernels.replaying.replayed import replayed
 
 KERNEL = "masked_softmax"
@@ -18,7 +18,10 @@ ENVELOPE = (
 NONE, NAMED, ADDED = range(3)
 """What a mask is, by the numbers of the device code."""
 FORWARD = "11qd5q"
-BACKWARD = "6qd5q"
+BACKWARD = "8qd5q"
+FEWEST_PARTS, LEAST_SHARED_BYTES = 32, 1 << 14
+"""From so many parts of the scores on, and a mask of so many bytes, the kernel sums its gradient: fewer leave
+it too little to do at once."""
 
 
 @replayed
@@ -116,16 +119,18 @@ def _launch(
     return (y,)
 
 
-def _launch_backward(grad: torch.Tensor, y: torch.Tensor, scale: float, causal: bool, start: int) -> Tensors:
+def _launch_backward(
+    grad: torch.Tensor, y: torch.Tensor, scale: float, causal: bool, start: int, parts: int
+) -> Gradients:
     grad, y = grad.contiguous(), y.contiguous()
-    dx = torch.empty_like(y)
+    dx, of_mask = _backward_shapes(grad, y, scale, causal, start, parts)
     length, device = y.shape[-1], y.device.index
     routing.library(KERNEL, device).launch(
         "backward", BACKWARD,
-        grad.data_ptr(), y.data_ptr(), dx.data_ptr(), y.numel() // length, length, y.shape[-2], scale, causal,
-        start, routing.DTYPES[y.dtype], stream(y), device,
+        grad.data_ptr(), y.data_ptr(), dx.data_ptr(), address(of_mask), y.numel() // length, length,
+        y.shape[-2], parts, scale, causal, start, routing.DTYPES[y.dtype], stream(y), device,
     )  # fmt: skip
-    return (dx,)
+    return (dx, of_mask)
 
 
 def _compute(
@@ -135,17 +140,31 @@ def _compute(
     return (in_torch(x, mask, scale, causal, start).contiguous(),)
 
 
-def _compute_backward(grad: torch.Tensor, y: torch.Tensor, scale: float, causal: bool, start: int) -> Tensors:
+def _compute_backward(
+    grad: torch.Tensor, y: torch.Tensor, scale: float, causal: bool, start: int, parts: int
+) -> Gradients:
     product = grad * y
-    return ((scale * (product - y * product.sum(-1, keepdim=True))).contiguous(),)
+    dx = (scale * (product - y * product.sum(-1, keepdim=True))).contiguous()
+    return dx, dx.view(parts, -1).sum(0) / scale if parts else None
 
 
 def _shapes(x: torch.Tensor, *others: Any) -> Tensors:
     return (torch.empty_like(x, memory_format=torch.contiguous_format),)
 
 
-def _backward_shapes(grad: Any, y: torch.Tensor, *others: Any) -> Tensors:
-    return (torch.empty_like(y, memory_format=torch.contiguous_format),)
+def _backward_shapes(grad: Any, y: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The gradient of the scores and, of a mask that so many parts of them share, its elements in a row."""
+    parts = others[-1]
+    of_mask = y.new_empty(y.numel() // parts) if parts else None
+    return torch.empty_like(y, memory_format=torch.contiguous_format), of_mask
+
+
+def _parts(mask: torch.Tensor, y: torch.Tensor) -> int:
+    """How many equal parts of the scores share the mask, where the kernel sums its gradient; 0 elsewhere."""
+    own = mask.shape[next((d for d, size in enumerate(mask.shape) if size > 1), mask.dim()) :]
+    parts = y.numel() // mask.numel()
+    is_shared = own == y.shape[y.dim() - len(own) :] and parts >= FEWEST_PARTS
+    return parts if is_shared and mask.numel() * mask.itemsize >= LEAST_SHARED_BYTES else 0
 
 
 def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:
@@ -158,15 +177,21 @@ def _gradients(
     y, mask = saved[0], saved[1]
     scale, causal, start = settings[2:]
     if mask is None or not needed[1]:
-        return (*_OPERATOR.backward(grad, y, scale, causal, start), None, None, None, None)
+        return (_OPERATOR.backward(grad, y, scale, causal, start, 0)[0], None, None, None, None)
     # The gradient of what is added is that of the scores before the scale: the sum is taken of the scaled
     # ones, which x needs too, and divided.
     factor = scale if needed[0] and scale != 0 else 1.0
-    scores = _OPERATOR.backward(grad, y, factor, causal, start)[0]
+    parts = _parts(mask, y)
+    scores, of_mask = _OPERATOR.backward(grad, y, factor, causal, start, parts)
     assert scores is not None
-    total = scores.sum_to_size(mask.shape)
+    if parts:
+        assert of_mask is not None
+        total = of_mask.view(mask.shape)
+    else:
+        total = scores.sum_to_size(mask.shape)
+        total = total if factor == 1 else total / factor
     of_x = None if not needed[0] else scores if factor == scale else scores * scale
-    return (of_x, total if factor == 1 else total / factor, None, None, None)
+    return (of_x, total, None, None, None)
 
 
 _OPERATOR = Operator(
@@ -176,7 +201,7 @@ _OPERATOR = Operator(
         cpu=_compute, cuda=_launch, fake=_shapes,
     ),
     Direction(
-        "(Tensor grad, Tensor y, float scale, bool causal, int start) -> Tensor",
+        "(Tensor grad, Tensor y, float scale, bool causal, int start, int parts) -> (Tensor, Tensor)",
         cpu=_compute_backward, cuda=_launch_backward, fake=_backward_shapes,
     ),
     Gradient(_saved, _gradients),

@@ -27,6 +27,8 @@ ENVELOPE = (
     " sizes where that was measured to be faster; elsewhere torch's SGEMM, or the ieee path where torch may"
     " use TF32",
     "fp32x4: a fourth product, of what three leave out, at every size from a K of 32",
+    "bf16x6: three bf16 of each value and six products, both operands read once, from a K of 32 where they"
+    " lie in 16-byte pieces; taken for fp32x3 where a value meets few others",
     "ieee: float32 arithmetic on every GPU",
     "an infinity meets a value below 2^-39 of the largest that shares its scale as if that were 0",
 )
@@ -43,9 +45,10 @@ def matmul_fp32x3(
     other is 0.
 
     precision is fp32x3 (tensor cores, where there are those of sm_90 and they were measured to be faster),
-    fp32x4 (the same with a fourth product, wherever K is at least 32) or ieee (float32 arithmetic, product by
-    product). What the kernel does not take goes to torch, visibly. Raises ValueError for another precision or
-    part, and what torch raises.
+    fp32x4 (the same with a fourth product, wherever K is at least 32), bf16x6 (three bf16 of each value,
+    split as they are read; as fp32x4 where operands do not lie in 16-byte pieces) or ieee (float32
+    arithmetic, product by product). What the kernel does not take goes to torch, visibly. Raises ValueError
+    for another precision or part, and what torch raises.
     """
     number_of(precision)
     product.check_part("a_is", a_is)

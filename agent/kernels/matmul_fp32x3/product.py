@@ -13,7 +13,7 @@ from agent.kernels.operators import Tensors, address, stream
 KERNEL = "matmul_fp32x3"
 FORWARD = "22q2d2q"
 """Forward of csrc/sizes.cuh; the stream and the device are its last two."""
-PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2}
+PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2, "bf16x6": 3}
 """As `Precision` of linear_fp32x3/csrc/sizes.cuh and `More` of csrc/sizes.cuh."""
 PARTS = {"whole": 0, "lower": 1, "upper": 2}
 """As `Part` of csrc/sizes.cuh: the side of a matrix's diagonal that there is; the other one is not read."""
@@ -30,12 +30,21 @@ LEAST_DEPTH, ALL_DEPTH = 32, 512
 _TILE, _STAGE, _SMS = 128, 64, 132
 _STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 6.5
 """Of a stage of a tile with three products, with four, of a tile, of a product, of a kernel before it."""
-_AT_ONCE_US, _STAGE_AT_ONCE_US = 17.0, 0.7
-"""Of a product in one launch (csrc/at_once_sm90.cuh), and of each of its stages."""
-_DEEP_AT_ONCE = 32
+_FEW_US, _STAGE_OF_FEW_US = 12.0, 0.7
+"""Of a product of few tiles (csrc/few_tiles_sm90.cuh) beside what is split, and of each of its stages."""
+_DEEPEST_FEW = 32
 """Of stages: where few tiles are deeper, their depth is shared out instead."""
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 """What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
+_CHUNK, _READ_US = 32, 8.5
+"""Of depth, which tiles whose operands are read once go through at a time (csrc/read_once_sm90.cuh); of
+such a product."""
+_CHUNK_US = {32: 1.0, 64: 1.07, 128: 1.53}
+"""Of a chunk of a tile, by its columns."""
+_LEAST_READ, _MOST_READ = 8, 350
+"""Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once."""
+_SGEMM_US, _SGEMM_BYTES_OF_US = 10.0, 1.9e6
+"""Of SGEMM besides, and what it moves at the most, where a tile is as large as a product is wide."""
 _MARGIN = 1.05
 
 
@@ -60,9 +69,40 @@ def kept(matrix: torch.Tensor, part: str) -> torch.Tensor:
 
 
 def is_worth(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the tensor cores are faster than SGEMM at such sizes (`is_worth_at`), on this GPU."""
+    """Whether the tensor cores are faster than SGEMM at such sizes, on this GPU.
+
+    By the sizes alone (`is_worth_at`), or for operands that can be read once as they lie (`is_read_once_at`).
+    """
     *batch, m, n = shape_of(a, b)
-    return is_worth_at(prod(batch), m, n, a.shape[-1]) and has_tensor_cores(a.get_device())
+    count, k = prod(batch), a.shape[-1]
+    if not (is_worth_at(count, m, n, k) or (count == 1 and is_read_once_at(m, n, k) and are_strips(a, b))):
+        return False
+    return has_tensor_cores(a.get_device())
+
+
+def are_strips(*operands: torch.Tensor) -> bool:
+    """Whether each operand lies so that it can be copied 16 bytes at a time (csrc/read_plan_sm90.cuh)."""
+    for x in operands:
+        across, along = x.stride()[-2:]
+        if x.data_ptr() % 16 or min(across, along) != 1 or (across if along == 1 else along) % 4:
+            return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def is_read_once_at(m: int, n: int, k: int) -> bool:
+    """Whether operands of such sizes are read once, for a GPU with the tensor cores of sm_90."""
+    if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= _MOST_READ * (m + n):
+        return False
+    left, right = max(m, n), min(m, n)
+    width = min((columns for columns in _CHUNK_US if columns >= right), default=_TILE)
+    tiles, chunks = -(-left // _TILE) * -(-right // width), -(-k // _CHUNK)
+    if tiles * chunks < _SMS:
+        return False
+    parts = max(1, min(_SMS // tiles, chunks))
+    ours = _READ_US + _CHUNK_US[width] * tiles * chunks / _SMS + 8 * parts * m * n / _BYTES_OF_US
+    products = tiles * _TILE * width * k
+    return _SGEMM_US + max(products / _PRODUCTS_OF_US, 4 * k * (m + n) / _SGEMM_BYTES_OF_US) >= _MARGIN * ours
 
 
 @lru_cache(maxsize=4096)
@@ -77,12 +117,11 @@ def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
 
 
 def _expected_us(batch: int, m: int, n: int, k: int) -> float:
-    """Of one launch where that is enough, else looking at b, splitting both, and what the tiles take."""
+    """Of both launches where tiles are few, else looking at b, splitting both, and what the tiles take."""
     rows, columns, depth = (-(-size // side) for size, side in ((m, _TILE), (n, _TILE), (k, _STAGE)))
     tiles = batch * rows * columns
-    of_both = batch * max(columns, rows / 2) * depth
-    if tiles <= _SMS // 2 and of_both <= _SMS and depth <= _DEEP_AT_ONCE:
-        return _AT_ONCE_US + depth * _STAGE_AT_ONCE_US
+    if tiles <= _SMS // 2 and depth <= _DEEPEST_FEW:
+        return _FEW_US + depth * _STAGE_OF_FEW_US + 8 * batch * (m + n) * k / _BYTES_OF_US
     stages = depth * (_OF_FOUR_US if k <= ALL_DEPTH else _STAGE_US)
     of_b = batch * n * k
     looking = max(_LAUNCH_US, 4 * of_b / _BYTES_OF_US)

@@ -48,9 +48,20 @@ def test_softmax_under_a_mask(
         chosen = torch.tensor(mask).bool() if kind == "named" else exact(mask).detach()
     wanted = masked_softmax.in_torch(truth, chosen, 0.5, causal, start)
     kit.close(y, wanted)
-    run(kit.device, "masked_softmax_backward", masked_softmax.BACKWARD, grad, y, dx, *sizes, *ends)
+    run(kit.device, "masked_softmax_backward", masked_softmax.BACKWARD, grad, y, dx, None, *sizes, 0, *ends)
     y64 = exact(y).detach()
-    kit.close(dx, masked_softmax._compute_backward(exact(grad).detach(), y64, 0.5, causal, start)[0])
+    kit.close(dx, masked_softmax._compute_backward(exact(grad).detach(), y64, 0.5, causal, start, 0)[0])
+
+
+@EVERY
+@pytest.mark.parametrize(("parts", "queries", "keys"), [(3, 2, 40), (70, 5, 72), (300, 3, 7)])
+def test_gradient_of_a_mask_that_parts_share(parts: int, queries: int, keys: int, dtype: str) -> None:
+    """Whole packs and not; more parts than a block reads side by side, and than it has under way."""
+    kit, shape = Kit(dtype, 0, AXES), (parts, queries, keys)
+    y, grad, dx, dmask = kit.draw(*shape), kit.draw(*shape), kit.room(*shape), kit.room(queries * keys)
+    sizes, ends = (parts * queries, keys, queries, parts), (0.25, 0, 0, NUMBERS[dtype], 0, 0)
+    run(kit.device, "masked_softmax_backward", masked_softmax.BACKWARD, grad, y, dx, dmask, *sizes, *ends)
+    kit.close(dmask, exact(dx).detach().view(parts, -1).sum(0) / 0.25)
 
 
 def test_infinite_scores_as_torch() -> None:

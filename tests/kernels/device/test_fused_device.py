@@ -215,8 +215,9 @@ def test_turns_what_lies_beside_something_else(
 @EVERY
 @pytest.mark.parametrize(
     ("rows", "length", "offset"),
-    [(70, 8, 0), (9, 33, 1), (5, 997, 0), (5, 2_000, 0), (257, 1_100, 0), (2, 5_003, 0), (2, 36_872, 0)],
-)
+    [(70, 8, 0), (9, 33, 1), (6, 100, 0), (5, 203, 0), (3, 301, 0), (4, 504, 0), (5, 997, 0), (5, 2_000, 0),
+     (257, 1_100, 0), (2, 5_003, 0), (2, 36_872, 0)],
+)  # fmt: skip
 @pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.01)])
 def test_losses(rows: int, length: int, offset: int, smoothing: float, z_loss: float, dtype: str) -> None:
     """The first row is ignored; losses and their gradient in the dtype of the logits, or in float32."""

@@ -4,6 +4,7 @@
 // channel, or of some channels that lie side by side; a second kernel adds the parts up, in the same order on every run.
 #pragma once
 
+#include "../../csrc/launched.cuh"
 #include "map.cuh"
 
 namespace kernelwright::batch_norm {
@@ -85,6 +86,7 @@ __device__ __forceinline__ float rstd_of(const Forward& args, int64_t channel) {
 // A block sums a part of one channel's planes.
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Parts parts, float* sums) {
+    await_earlier();
     __shared__ float of_weight[kMaxWarps], of_bias[kMaxWarps];
     const int64_t channel = blockIdx.x % args.channels, part = blockIdx.x / args.channels;
     const int64_t plane = args.spatial / V, packs = args.n * plane;
@@ -137,6 +139,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Pa
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
     Forward args, Parts parts, int64_t rows, int64_t packs, int width, float* sums) {
+    await_earlier();
     __shared__ float of_weight[kThreads * V], of_bias[kThreads * V];
     const unsigned groups = unsigned((packs + width - 1) / width);
     const int64_t first = blockIdx.x % groups * int64_t{width}, column = first + threadIdx.x % width;
@@ -187,6 +190,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
 
 template <typename T>
 __global__ void __launch_bounds__(kWarp * kFinishers) add_parts(Backward args, int64_t parts) {
+    await_earlier();
     __shared__ float of_weight[kFinishers][kWarp], of_bias[kFinishers][kWarp];
     const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x;
     float weight = 0.0f, bias = 0.0f;
@@ -223,17 +227,15 @@ cudaError_t launch_sums(const Backward& args) {
     const int width = width_of(packs);
     const int64_t blocks = parts.count * (in_planes(args) ? args.channels : blocks_of(packs, width));
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
-    if (in_planes(args)) {
-        sum_planes<T, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(map_of(args), parts, args.workspace);
-    } else {
-        sum_side_by_side<T, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(
-            map_of(args), parts, rows, packs, width, args.workspace);
-    }
-    const cudaError_t status = cudaGetLastError();
+    const cudaError_t status =
+        in_planes(args)
+            ? launched(sum_planes<T, V>, unsigned(blocks), kThreads, args.stream, map_of(args), parts, args.workspace)
+            : launched(
+                  sum_side_by_side<T, V>, unsigned(blocks), kThreads, args.stream, map_of(args), parts, rows, packs, width,
+                  args.workspace);
     if (status != cudaSuccess) return status;
     const dim3 block(kWarp, kFinishers);
-    add_parts<T><<<unsigned(blocks_of(args.channels, kWarp)), block, 0, args.stream>>>(args, parts.count);
-    return cudaGetLastError();
+    return launched(add_parts<T>, unsigned(blocks_of(args.channels, kWarp)), block, args.stream, args, parts.count);
 }
 
 // Bytes, for addresses and sizes like these.

@@ -90,29 +90,29 @@ __device__ __forceinline__ void store_loss(
     }
 }
 
-// Of what a lane has few of, the target's logit is found among them, so that no load waits for the target; where there are
-// more of them asking costs more than waiting.
-template <bool kWhole, int L, int P, typename T, int V>
+// kFinds: the target's logit is found among what the lanes have, so that no load waits for the target. Where a lane has many and
+// rows are many asking each costs more than waiting.
+template <bool kFinds, bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args) {
     await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     const int64_t target = share.is_there ? args.target[share.row] : 0;
     float tile[share.kSize];
     share.load(static_cast<const T*>(args.x), -INFINITY, tile, Streamed(args.streams));
-    constexpr bool kIsFound = P <= 2;
     const int place = place_of(target, args.length), chosen = place == kNowhere ? place : place - share.at;
-    const float asked = !kIsFound && share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
+    const float asked = !kFinds && share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
     const float level = level_of(lanes_max<L>(tile_max(tile)));
     // All below the level, so that a large common offset costs no digits.
-    float sum = 0.0f, own = !kIsFound && share.leads ? asked - level : 0.0f, every = 0.0f;
+    float sum = 0.0f, own = !kFinds && share.leads ? asked - level : 0.0f, every = 0.0f;
     #pragma unroll
     for (int i = 0; i < share.kSize; ++i) {
         const float below = tile[i] - level;
         sum += exp_for<T>(below);
         if (!share.has(i)) continue;
         every += below;
-        if (kIsFound && share.place(i) == chosen) own = below;
+        if (kFinds && share.place(i) == chosen) own = below;
     }
+    if (is_at_once()) let_next_begin();
     own *= args.own_weight;
     if (args.smoothing_weight != 0.0f) own += args.smoothing_weight * args.class_weight * every;
     sum = lanes_sum<L>(sum);
@@ -180,6 +180,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(GivenForward args) {
     }
     const float own = leads ? logit_of<T>(args, index, target) : 0.0f;
     if (!kWhole) all = add_tile<T>(all, of_end);
+    if (std::is_same_v<Team, Block> && is_at_once()) let_next_begin();
     const Tally tally = Team::merged(Tally{all, sum}, of_warp);
     if (!leads) return;
     const float lse = level_of(tally.all.max) + logf(tally.all.sum);
@@ -216,11 +217,17 @@ __device__ __forceinline__ float gradient_of(const GivenBackward& args, int64_t 
     return args.narrow ? to_float(static_cast<const T*>(args.dloss)[row]) : static_cast<const float*>(args.dloss)[row];
 }
 
+template <typename T>
+__device__ __forceinline__ void bring_near_gradient(const GivenBackward& args, int64_t row) {
+    bring_near(static_cast<const char*>(args.dloss) + row * int64_t(args.narrow ? sizeof(T) : sizeof(float)));
+}
+
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads) short_slopes(GivenBackward args) {
-    await_earlier();
+__global__ void __launch_bounds__(kLanesThreads, sizeof(T) < sizeof(float) ? 8 : 0) short_slopes(GivenBackward args) {
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length), block_from_last());
     if (!share.is_there) return;
+    if (share.leads && is_at_once()) bring_near_gradient<T>(args, share.row);
+    await_earlier();
     const int64_t target = args.target[share.row];
     const float given = gradient_of<T>(args, share.row), lse = args.lse[share.row];
     float tile[share.kSize];
@@ -237,9 +244,10 @@ __global__ void __launch_bounds__(kLanesThreads) short_slopes(GivenBackward args
 template <bool kWhole, bool kOnce, typename T, int V>
 __global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOnce ? 1 : kSlopeBlocks) slopes(
     GivenBackward args) {
-    await_earlier();
     const int64_t index = Block::row_from_last();
     if (index >= args.rows) return;
+    if (threadIdx.x == 0 && is_at_once()) bring_near_gradient<T>(args, index);
+    await_earlier();
     const Row row = row_at<kWhole, V>(index, args.length);
     const auto* x = static_cast<const T*>(args.x);
     auto* dx = static_cast<T*>(args.dx);
@@ -300,8 +308,17 @@ cudaError_t launch_rows(const Forward& args) {
     return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp>(
         packs,
         [&](auto shape) {
-            const auto kernel = short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>;
-            return launched_by_lanes(shape, kernel, args.rows, args.stream, given);
+            const auto start_short = [&](auto shape, auto finds) {
+                const auto kernel = short_losses<finds, kWhole, shape.kLanes, shape.kPacks, T, V>;
+                return launched_by_lanes(shape, kernel, args.rows, args.stream, given);
+            };
+            constexpr bool kFewHeld = shape.kPacks <= 2;
+            if constexpr (shape.kPacks == kShortPacks) {
+                // Of few rows two packs a lane, where a warp has lanes enough.
+                using Wider = ShortShape<std::min(2 * shape.kLanes, kWarp), shape.kLanes == kWarp ? kShortPacks : 2>;
+                if (are_few(args.rows, packs)) return start_short(Wider{}, std::true_type{});
+            }
+            return start_short(shape, std::bool_constant<kFewHeld>{});
         },
         [&] {
             const int64_t each = packs_at_once(args.rows, packs, kPacks);

@@ -17,8 +17,8 @@ constexpr int kHeldWidth = 8;     // packs side by side, so that loads are of 12
 constexpr int64_t kLineBytes = 128;  // of L2
 static_assert(kRowPacks * kVectorBytes == kLineBytes, "a thread asks for as much as it takes");
 
-// How a length is shared out.
-enum Across { kAlone, kCluster, kGrid };
+// How a length is shared out; strips are not held (strips.cuh).
+enum Across { kAlone, kCluster, kGrid, kStrips };
 
 // What a block of a grid has summed, told to those that follow it: one word, so that a sum is there as soon as its mark is.
 // Parts are added in their order whichever of them are there first. A block waits for blocks of lower numbers alone, which

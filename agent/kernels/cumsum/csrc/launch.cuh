@@ -1,11 +1,11 @@
 // Cumulative sums of [outer, length, inner] along length, from the front or, for the gradient, from the back.
 //
-// What registers hold is summed there (held.cuh), other lengths tile by tile (tiles.cuh). Where that makes too few blocks the
-// length is split: the sums of the parts come first, and each block begins with those before its own. All is added in the same
-// order on every run.
+// What registers hold is summed there (held.cuh), many longer columns strip by strip (strips.cuh), other lengths tile by tile
+// (tiles.cuh). Where that makes too few blocks the length is split: the sums of the parts come first, and each block begins with
+// those before its own. All is added in the same order on every run.
 #pragma once
 
-#include "held.cuh"
+#include "strips.cuh"
 #include "tiles.cuh"
 
 namespace kernelwright::cumsum {
@@ -77,7 +77,11 @@ Held held_for(const Forward& args) {
     int width = V > 1 ? kHeldWidth : kWarp;
     while (width < kWarp && rows_of(2 * width) >= args.length) width *= 2;
     width = std::min(width, power_for(args.inner / V));
-    return 2 * args.length > rows_of(kWarp) ? in_parts(args.length, rows_of(width), width, kMostColumnParts) : Held{};
+    if (2 * args.length <= rows_of(kWarp)) return {};
+    const bool by_strips = V > 1 && args.length > rows_of(width) &&
+                           are_strips_enough(args.outer, args.length, args.inner / V, args.device);
+    if (by_strips) return {1, args.length, kStripWidth, kStrips};
+    return in_parts(args.length, rows_of(width), width, kMostColumnParts);
 }
 
 // Rows, or groups of columns, that a block each takes, or several blocks.
@@ -113,6 +117,9 @@ cudaError_t launch_held(const Forward& args, const Held& held) {
             held.parts, held.width, args.reverse != 0);
     };
     if constexpr (V > 1) {
+        if (held.across == kStrips) {
+            return launch_strips(x, y, args.outer, args.length, packs, args.reverse != 0, args.stream);
+        }
         if (held.across == kGrid) {
             const int64_t count = held.words(groups, args.inner == 1 ? 1 : held.width * V);
             const cudaError_t status = launched(

@@ -4,9 +4,10 @@
 // halves of one.
 #pragma once
 
+#include "../../csrc/block.cuh"
 #include "../../csrc/divisor.cuh"
-#include "../../csrc/element.cuh"
 #include "../../csrc/launched.cuh"
+#include "../../csrc/streamed.cuh"
 #include "../../gelu/csrc/formula.cuh"
 
 namespace kernelwright::gate_product {
@@ -82,8 +83,8 @@ struct Layout {
 
     // Of pack `u` of the thread.
     template <int V>
-    __device__ __forceinline__ Place<Index> place(int u) const {
-        const Index own = Index(blockIdx.x) * (kThreads * kEach<V>) + u * kThreads + threadIdx.x;
+    __device__ __forceinline__ Place<Index> place(unsigned block, int u) const {
+        const Index own = Index(block) * (kThreads * kEach<V>) + u * kThreads + threadIdx.x;
         const Index at = min(own, Index(total - 1)), row = packs.of(at);
         return {at, row, at - row * packs.by, own < total};
     }
@@ -93,9 +94,10 @@ template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) products(
     const Pack<T, V>* gate, const Pack<T, V>* value, Pack<T, V>* y,
     Layout<Index> layout) {
+    let_next_begin_at_last();
     Place<Index> places[kEach<V>];
     #pragma unroll
-    for (int u = 0; u < kEach<V>; ++u) places[u] = layout.template place<V>(u);
+    for (int u = 0; u < kEach<V>; ++u) places[u] = layout.template place<V>(blockIdx.x, u);
     await_earlier();
     Pack<T, V> gates[kEach<V>], values[kEach<V>];
     #pragma unroll
@@ -114,18 +116,25 @@ __global__ void __launch_bounds__(kThreads) products(
     }
 }
 
+// The first blocks begin while the forward direction ends, and bring near what they read.
 template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) slopes(
     const Pack<T, V>* dy, const Pack<T, V>* gate, const Pack<T, V>* value,
     Pack<T, V>* dgate, Pack<T, V>* dvalue, Layout<Index> layout) {
     Place<Index> places[kEach<V>];
     #pragma unroll
-    for (int u = 0; u < kEach<V>; ++u) places[u] = layout.template place<V>(u);
+    for (int u = 0; u < kEach<V>; ++u) {
+        places[u] = layout.template place<V>(block_from_last(), u);
+        if (blockIdx.x >= kBlocksAtOnce) continue;
+        bring_near(dy + places[u].at);
+        bring_near(gate + places[u].row * layout.gate_stride + places[u].column);
+        bring_near(value + places[u].row * layout.value_stride + places[u].column);
+    }
     await_earlier();
     Pack<T, V> grown[kEach<V>], gates[kEach<V>], values[kEach<V>];
     #pragma unroll
     for (int u = 0; u < kEach<V>; ++u) {
-        grown[u] = dy[places[u].at];
+        grown[u] = read_once(dy + places[u].at);
         gates[u] = gate[places[u].row * layout.gate_stride + places[u].column];
         values[u] = value[places[u].row * layout.value_stride + places[u].column];
     }

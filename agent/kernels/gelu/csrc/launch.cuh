@@ -1,8 +1,9 @@
 // GELU, exact (erf) or by the tanh approximation, forward and backward, element by element.
 #pragma once
 
-#include "../../csrc/element.cuh"
+#include "../../csrc/block.cuh"
 #include "../../csrc/launched.cuh"
+#include "../../csrc/streamed.cuh"
 #include "formula.cuh"
 
 namespace kernelwright::gelu {
@@ -38,6 +39,7 @@ constexpr int64_t kFewPacks = 132 * 2048;
 template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) values(
     const T* x, T* y, int64_t packs, int rest) {
+    let_next_begin_at_last();
     await_earlier();
     const int64_t at = int64_t(blockIdx.x) * kThreads + threadIdx.x;
     const auto value = [](T given) { return from_float<T>(value_of<kTanh>(to_float(given))); };
@@ -51,16 +53,21 @@ __global__ void __launch_bounds__(kThreads) values(
     }
 }
 
+// The first blocks begin while the forward direction ends, and bring near what they read.
 template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) slopes(
     const T* dy, const T* x, T* dx, int64_t packs, int rest) {
+    const int64_t at = int64_t(block_from_last()) * kThreads + threadIdx.x;
+    if (blockIdx.x < kBlocksAtOnce && at < packs) {
+        bring_near(reinterpret_cast<const Pack<T, V>*>(dy) + at);
+        bring_near(reinterpret_cast<const Pack<T, V>*>(x) + at);
+    }
     await_earlier();
-    const int64_t at = int64_t(blockIdx.x) * kThreads + threadIdx.x;
     const auto slope = [](T grown, T given) {
         return from_float<T>(to_float(grown) * slope_of<kTanh>(to_float(given)));
     };
     if (at < packs) {
-        const Pack<T, V> grown = reinterpret_cast<const Pack<T, V>*>(dy)[at];
+        const Pack<T, V> grown = read_once(reinterpret_cast<const Pack<T, V>*>(dy) + at);
         Pack<T, V> tile = reinterpret_cast<const Pack<T, V>*>(x)[at];
         for (int k = 0; k < V; ++k) tile.v[k] = slope(grown.v[k], tile.v[k]);
         reinterpret_cast<Pack<T, V>*>(dx)[at] = tile;

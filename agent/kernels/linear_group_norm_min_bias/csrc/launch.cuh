@@ -2,8 +2,8 @@
 // own over the activation, which then lies in the workspace.
 #pragma once
 
-#include "../../linear_fp32x3/csrc/launch.cuh"
 #include "least.cuh"
+#include "../../linear_fp32x3/csrc/launch.cuh"
 #ifndef KW_PORTABLE_ONLY
 #include "least_sm90.cuh"
 #endif
@@ -79,9 +79,7 @@ inline cudaError_t forward(const Forward& args) {
         if (args.activation == nullptr) error = linear::forward(product);
         if (error == cudaSuccess) {
             const float* activation = args.activation == nullptr ? y : args.activation;
-            least_of_rows<<<static_cast<unsigned>(args.m), kNormThreads, 0, args.stream>>>(activation, args.n, width, norm,
-                                                                                           smallest);
-            error = cudaGetLastError();
+            error = least_by_rows(activation, args.m, args.n, width, norm, smallest, args.stream);
         }
     }
     if (error != cudaSuccess) return error;

@@ -43,7 +43,7 @@ struct LeastAnew {
             for (int i = threadIdx.x / 32; i < linear::kTile / 2; i += matmul::kAnewThreads / 32) {
                 float lowest = INFINITY;
                 for (int first = 0; first < columns; first += width) {
-                    lowest = least(least_of_group(shared.values[i] + first, width, norm, first_column + first), lowest);
+                    lowest = least(least_of_group<1>(shared.values[i] + first, width, kWarp, norm, first_column + first), lowest);
                 }
                 lowest = warp_least(lowest);
                 const int row = tile.of_x * linear::kTile + half * (linear::kTile / 2) + i;

@@ -15,6 +15,12 @@ struct Forward {
     int64_t device;
 };
 
+// Whether x makes room in L2 first. The gradient reads it again, from the last row on.
+template <typename T>
+bool streams(const Forward& args) {
+    return args.exact == nullptr && is_streamed(args.outer * args.length * args.inner * int64_t{sizeof(T)}, args.device);
+}
+
 // dx = dy * exp(x - exact)
 struct Backward {
     const void* dy;  // [outer, inner]

@@ -29,7 +29,7 @@ __global__ void columns(
 // A thread takes V neighbouring columns, kLines of their lines at once.
 template <typename T, int V>
 __global__ void __launch_bounds__(kWholeColumnThreads) whole_columns(
-    const T* x, T* __restrict__ y, float* __restrict__ exact, WholeColumns columns) {
+    const T* x, T* __restrict__ y, float* __restrict__ exact, WholeColumns columns, bool streams) {
     await_earlier();
     const WholeColumn<T, V> here(columns, blockIdx.x);
     if (!here.is_there) return;
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kWholeColumnThreads) whole_columns(
     #pragma unroll 1
     for (int line = 0; line < columns.length; line += kLines) {
         Words<T, V> words[kLines];
-        here.load(x, line, columns.length, from_float<T>(-INFINITY), words);
+        here.load(x, line, columns.length, from_float<T>(-INFINITY), words, Streamed(streams));
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             float tile[kLines];
@@ -117,7 +117,8 @@ cudaError_t launch_columns(const Forward& args) {
     const bool are_aligned = aligned(x) && aligned(y) && aligned(args.exact);
     return by_beside<T>(args.outer, args.length, args.inner, are_aligned, [&](auto beside, const WholeColumns& columns) {
         return launched(
-            whole_columns<T, beside>, columns.blocks(kWholeColumnThreads), kWholeColumnThreads, args.stream, x, y, args.exact, columns);
+            whole_columns<T, beside>, columns.blocks(kWholeColumnThreads), kWholeColumnThreads, args.stream, x, y, args.exact, columns,
+            streams<T>(args));
     });
 }
 

@@ -25,6 +25,7 @@ template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_rows(
     const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int length, bool streams) {
     await_earlier();
+    if (is_at_once()) let_next_begin();
     const ShortShare<kWhole, L, P, V> share(count, length);
     float tile[share.kSize];
     share.load(x, -INFINITY, tile, Streamed(streams));
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) rows(
     const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length, bool streams) {
     Team::template meet<Partition>();
     await_earlier();
+    if (std::is_same_v<Team, Block> && is_at_once()) let_next_begin();
     __shared__ Partition of_warp[kMaxWarps];
     const int64_t index = Team::row();
     if (index >= count) return;
@@ -58,12 +60,13 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) rows(
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
+__global__ void __launch_bounds__(kLanesThreads, 8) backward_short_rows(
     const T* dy, const T* x, const float* exact, T* __restrict__ dx,
     int64_t count, int64_t length) {
-    await_earlier();
     const ShortShare<kWhole, L, P, V> share(count, int(length), block_from_last());
     if (!share.is_there) return;
+    if (share.leads && is_at_once()) bring_near(dy + share.row);
+    await_earlier();
     const float scale = to_float(dy[share.row]), result = exact[share.row];
     float tile[share.kSize];
     share.load(x, 0.0f, tile);
@@ -74,9 +77,10 @@ template <bool kWhole, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const T* dy, const T* x, const float* exact, T* __restrict__ dx,
     int64_t count, int64_t length) {
-    await_earlier();
     const int64_t index = Block::row_from_last();
     if (index >= count) return;
+    if (threadIdx.x == 0 && is_at_once()) bring_near(dy + index);
+    await_earlier();
     const int thread = int(blockIdx.y * blockDim.x + threadIdx.x), threads = int(gridDim.y * blockDim.x);
     const float scale = to_float(dy[index]);
     const float result = exact[index];
@@ -92,12 +96,6 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
         for (int k = 0; k < V; ++k) pack.v[k] = slope(pack.v[k]);
         to[at] = pack;
     }
-}
-
-// The gradient reads x again, from the last row on.
-template <typename T>
-bool streams(const Forward& args) {
-    return args.exact == nullptr && is_streamed(args.outer * args.length * int64_t{sizeof(T)}, args.device);
 }
 
 template <bool kWhole, typename T, int V>

@@ -8,6 +8,7 @@
 
 #include "../../csrc/divisor.cuh"
 #include "../../csrc/short_rows.cuh"
+#include "parts.cuh"
 
 namespace kernelwright::masked_softmax {
 
@@ -33,7 +34,9 @@ struct Backward {
     const void* dy;
     const void* y;
     void* dx;
+    void* dmask;  // the sum of `parts` equal parts of dx, over scale; with 0 parts there is none
     int64_t rows, length, queries;
+    int64_t parts;
     double scale;
     int64_t causal, start;
     int64_t dtype;
@@ -164,7 +167,7 @@ __device__ __forceinline__ void load_scores(const GivenForward& args, const Scor
 // What makes probabilities of exp(x - level): 0 where nothing takes part, NaN where a score is inf, as in torch.
 __device__ __forceinline__ float inverse(Partition all) {
     if (all.sum == 0.0f) return 0.0f;
-    return isinf(all.max) ? NAN : 1.0f / all.sum;
+    return isinf(all.max) ? NAN : inverse_of_sum(all.sum);
 }
 
 // The tile times `factor`, as whole packs of the row from `first` on.
@@ -209,7 +212,7 @@ __device__ __forceinline__ void load_masked(
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads, 4) short_rows(GivenForward args) {
+__global__ void __launch_bounds__(kLanesThreads, P * V <= 8 ? 8 : P * V <= 16 ? 5 : 4) short_rows(GivenForward args) {
     await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     constexpr int N = share.kSize;
@@ -242,7 +245,7 @@ __global__ void __launch_bounds__(kLanesThreads, 4) short_rows(GivenForward args
 
 // Blocks of whole rows of float that have to stand on an SM at once: without a number the compiler would spill, to let more.
 template <bool kWhole, typename T>
-constexpr int kResidentBlocks = kWhole && sizeof(T) == sizeof(float) ? 1 : 0;
+constexpr int kResidentBlocks = sizeof(T) < sizeof(float) ? 0 : kWhole ? 1 : 2;
 
 template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kThreads, kResidentBlocks<kWhole, T>) resident_rows(GivenForward args) {
@@ -437,7 +440,14 @@ inline cudaError_t forward(const Forward& args) {
 }
 
 inline cudaError_t backward(const Backward& args) {
-    return launch(args, aligned(args.dy) && aligned(args.y) && aligned(args.dx), true);
+    const cudaError_t error = launch(args, aligned(args.dy) && aligned(args.y) && aligned(args.dx), true);
+    if (error != cudaSuccess || args.parts == 0) return error;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        return launch_sum_parts(
+            static_cast<const T*>(args.dx), static_cast<T*>(args.dmask), args.parts, args.rows * args.length / args.parts,
+            float(1.0 / args.scale), args.stream);
+    });
 }
 
 }  // namespace kernelwright::masked_softmax

@@ -25,7 +25,7 @@ inline bool takes_tensor_cores(const Forward& args) {
 
 inline int64_t forward_workspace(const Forward& args) {
 #ifndef KW_PORTABLE_ONLY
-    if (takes_tensor_cores(args)) return plan_of(args, sms_of(args)).bytes;
+    if (takes_tensor_cores(args)) return tensor_cores_workspace(args);
 #endif
     return 0;
 }

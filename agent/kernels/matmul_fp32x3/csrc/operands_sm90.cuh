@@ -4,7 +4,8 @@
 
 #include "../../linear_fp32x3/csrc/device_sm90.cuh"
 #include "anew_sm90.cuh"
-#include "at_once_sm90.cuh"
+#include "few_tiles_sm90.cuh"
+#include "read_plan_sm90.cuh"
 #include "split_whole_sm90.cuh"
 
 namespace kernelwright::matmul {
@@ -19,13 +20,13 @@ struct Plan {
     bool all;  // with lo * lo
     int64_t sms, tiles;
     Cut cut;
-    bool at_once;  // in one launch
+    bool few;  // a tile by two blocks, behind a split by one launch
     int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
 };
 
 inline Plan plan_of(const Forward& args, int64_t sms) {
     Plan plan = {};
-    plan.all = args.precision == kFp32x4 || args.k <= kAllDepth;
+    plan.all = args.precision != linear::kFp32x3 || args.k <= kAllDepth;
     plan.both.a = operand_at(args.a, args.batch, args.m, args.k, args.a_batch, args.a_row, args.a_depth);
     plan.both.b = b_of(operand_at(args.b, args.batch, args.n, args.k, args.b_batch, args.b_column, args.b_depth), !plan.all);
     plan.both.a.part = args.a_part;
@@ -35,17 +36,18 @@ inline Plan plan_of(const Forward& args, int64_t sms) {
     const int64_t elements = args.batch * args.m * args.n;
     const bool whole = args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole;
     const bool fits = plan.both.a.bytes() + plan.both.b.bytes() <= kKeptInL2;
-    const Cut by_tiles = {1, 0, 0, static_cast<double>(plan.both.a.stages)};
+    const Cut by_tiles = {1, 0, 0, static_cast<double>(plan.both.a.stages) + kStart};
     plan.cut = whole ? cut_of(plan.tiles, plan.both.a.stages, elements, plan.sms, true, fits) : by_tiles;
-    plan.at_once = is_at_once(plan.both, plan.tiles, plan.sms, plan.cut.cost);
-    if (plan.at_once) {
+    plan.few = is_few(plan.both, plan.tiles, plan.sms, plan.cut.cost);
+    if (plan.few) {
         plan.cut = by_tiles;
-        plan.both.b.pieces = 1;
+        plan.both.b.pieces = 0;
     }
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
-    plan.both.zeros = plan.at_once ? kMeetings : plan.cut.counters();
-    plan.partial_at = plan.ended_at + on_256_bytes(plan.both.zeros * int64_t{sizeof(int)});
+    plan.both.zeros = plan.cut.counters();
+    const int64_t counts = plan.few ? split_blocks(plan.both) : plan.both.zeros;
+    plan.partial_at = plan.ended_at + on_256_bytes(counts * int64_t{sizeof(int)});
     const int64_t sums = plan.cut.parts > 1 ? plan.cut.parts * elements : plan.cut.sums();
     plan.bytes = plan.partial_at + sums * int64_t{sizeof(float)};
     return plan;
@@ -73,7 +75,7 @@ inline Product product_of(const Forward& args, Plan& plan) {
     place(a, workspace);
     place(b, workspace + plan.b_at);
     a.sparse = b.sparse;
-    plan.both.zeroed = reinterpret_cast<int*>(workspace + plan.ended_at);
+    plan.both.zeroed = plan.both.noted = reinterpret_cast<int*>(workspace + plan.ended_at);
     Product p = {};
     p.tiles.m = static_cast<int>(args.m), p.tiles.n = static_cast<int>(args.n), p.tiles.stages = static_cast<int>(a.stages);
     p.a = a.packed, p.b = b.packed;
@@ -97,7 +99,7 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     if (plan.tiles * plan.cut.parts > kMostBlocks) return cudaErrorInvalidValue;
     if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     const Product p = product_of(args, plan);
-    if (plan.at_once) return at_once(p, plan.sms, args.stream);
+    if (plan.few) return few_tiles(p, args.stream);
     cudaError_t error = splits_whole(plan.both.b) ? split_whole(plan.both, args.stream) : split(plan.both, args.stream);
     if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
@@ -108,6 +110,18 @@ inline cudaError_t run(const Forward& args, Plan plan) {
 
 inline int64_t sms_of(const Forward& args) { return linear::attribute(cudaDevAttrMultiProcessorCount, args.device); }
 
-inline cudaError_t on_tensor_cores(const Forward& args) { return run(args, plan_of(args, sms_of(args))); }
+inline bool reads_once(const Forward& args, const ReadPlan& plan) { return plan.fits && (args.precision == kBf16x6 || is_worth(args, plan)); }
+
+inline int64_t tensor_cores_workspace(const Forward& args) {
+    const int64_t sms = sms_of(args);
+    const ReadPlan once = read_plan(args, sms);
+    return reads_once(args, once) ? once.bytes : plan_of(args, sms).bytes;
+}
+
+inline cudaError_t on_tensor_cores(const Forward& args) {
+    const int64_t sms = sms_of(args);
+    const ReadPlan once = read_plan(args, sms);
+    return reads_once(args, once) ? read_once(args, once) : run(args, plan_of(args, sms));
+}
 
 }  // namespace kernelwright::matmul

@@ -5,8 +5,8 @@
 
 namespace kernelwright::matmul {
 
-// Beside linear::Precision: a fourth product, of what hi leaves of both operands.
-enum More : int64_t { kFp32x4 = 2 };
+// Beside linear::Precision: a fourth product, of what hi leaves of both operands; three bf16 of each value, split as they are read.
+enum More : int64_t { kFp32x4 = 2, kBf16x6 = 3 };
 
 // Which values of a matrix there are: those on one side of the diagonal alone, the others are 0 and are not read.
 enum Part : int64_t { kWhole = 0, kLower = 1, kUpper = 2 };

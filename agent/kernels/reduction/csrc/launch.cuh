@@ -1,17 +1,15 @@
-// Sums, largest values, their places and norms over dimensions of a tensor, and the gradients that are no broadcast.
+// Sums, largest values, their places and norms over dimensions of a tensor.
 //
 // A tensor is [a, r2, b, r1, c]; r2 and r1 are reduced, and the result is [a, b, c]. r1 is reduced from the elements,
 // r2 from the states that this leaves.
 #pragma once
 
-#include <type_traits>
-
-#include "../../csrc/divisor.cuh"
-#include "../../csrc/reduce.cuh"
+#include "backward.cuh"
+#ifndef KW_PORTABLE_ONLY
+#include "places_sm90.cuh"
+#endif
 
 namespace kernelwright::reduction {
-
-enum Kind : int64_t { kSum = 0, kAmax = 1, kArgmax = 2, kNorm = 3 };
 
 struct Forward {
     const void* x;
@@ -28,22 +26,7 @@ struct Forward {
     int64_t device;
 };
 
-// kAmax: dx = dy / how often where x == y, else 0; kNorm: dx = dy * x / beside, 0 where that is 0.
-struct Backward {
-    const void* dy;  // [a, b, c]
-    const void* x;
-    const void* y;
-    const void* beside;  // as Forward's
-    void* dx;
-    int64_t a, r2, b, r1, c;
-    int64_t kind;
-    int64_t dtype;
-    cudaStream_t stream;
-    int64_t device;
-};
-
 constexpr int64_t kLargestState = 8;
-constexpr int kTilePacks = 4;  // that a thread of the backward direction has under way
 
 // The places in the workspace of what the passes leave: parts of r1, r1 reduced, parts of r2. Where it makes enough blocks r1 and
 // r2 are one pass, and `first` alone counts.
@@ -102,6 +85,15 @@ cudaError_t forward_as(const Forward& args) {
     static_assert(sizeof(Partial<Op>) <= kLargestState);
     Plan plan = plan_of<V>(args);
     plan.first.streams = streams<T>(args);
+#ifndef KW_PORTABLE_ONLY
+    if constexpr (V > 1 && std::is_same_v<Op, PlaceOf>) {
+        const int64_t rows = args.a * args.b, packs = args.r1 / V;
+        const unsigned threads = args.c == 1 && plan.first.splits > 1 ? place_threads<V>(rows, packs, args.device) : 0;
+        if (threads > 0) {
+            return launch_places<T, V>(args.x, static_cast<int64_t*>(args.y), rows, packs, threads, args.stream);
+        }
+    }
+#endif
     auto* room = static_cast<char*>(args.workspace);
     const auto at = [&](int64_t bytes) { return reinterpret_cast<Partial<Op>*>(room + bytes); };
     const Reduced<Op> last = last_of<Op>(args);
@@ -111,11 +103,6 @@ cudaError_t forward_as(const Forward& args) {
     if (status != cudaSuccess) return status;
     return reduced<Op, Partial<Op>, 1>(
         at(plan.reduced), plan.second, at(plan.more), last, args.stream, args.b * args.c);
-}
-
-template <typename Arguments>
-bool takes_vectors(const Arguments& args, int64_t vector) {
-    return aligned(args.x) && (args.c == 1 ? args.r1 : args.c) % vector == 0;
 }
 
 // Rows that are no whole packs, but long enough for these to be most of them; not `is_ragged` where they are others, or are split.
@@ -160,159 +147,6 @@ inline cudaError_t forward(const Forward& args) {
     if (args.kind == kNorm) return forward_of<SquaresOf>(args);
     if (args.kind != kArgmax || args.r2 != 1) return cudaErrorInvalidValue;
     return forward_of<PlaceOf>(args);
-}
-
-// Of the places of packs: what has more vectors than 32 bits count is taken element by element.
-template <int V>
-using IndexOf = std::conditional_t<V == 1, int64_t, unsigned>;
-
-// How the elements of x lie to the results, in packs; where c is 1 a pack has one result for all of its elements.
-template <typename Index>
-struct Layout {
-    Index packs;
-    Divisor<Index> inner;  // packs of a result's row, or where c is 1 of r1
-    Divisor<Index> r1, b, r2;
-    bool has_one, is_alone;  // c is 1, r2 is 1
-
-    // Of the pack `place`: which result it belongs to, or pack of results, and the place in r1 of its first element.
-    struct Found {
-        Index result;
-        int in_length;
-    };
-
-    template <int V>
-    __device__ __forceinline__ Found of(Index place) const {
-        Index above = inner.of(place);
-        const Index rest = place - above * inner.by;
-        int in_length = int(rest) * V;
-        if (!has_one) {
-            const Index line = above;
-            above = r1.of(line);
-            in_length = int(line - above * r1.by);
-        }
-        if (!is_alone) {
-            const Index slab = b.of(above);
-            above = r2.of(slab) * b.by + (above - slab * b.by);
-        }
-        return {has_one ? above : above * inner.by + rest, in_length};
-    }
-};
-
-// What belongs to the elements of a pack: a value of each column, or one for all.
-template <typename T, int V>
-struct OfResult {
-    T v[V];
-
-    __device__ __forceinline__ OfResult(const void* values, int64_t at, bool has_one) {
-        if (has_one) {
-            const T one = static_cast<const T*>(values)[at];
-            #pragma unroll
-            for (int k = 0; k < V; ++k) v[k] = one;
-        } else {
-            const Pack<T, V> pack = static_cast<const Pack<T, V>*>(values)[at];
-            #pragma unroll
-            for (int k = 0; k < V; ++k) v[k] = pack.v[k];
-        }
-    }
-};
-
-// The first pack of a thread. The last packs come first: they are what the forward direction read last, and L2 still has
-// them where nothing came between.
-template <typename Index>
-__device__ __forceinline__ Index first_pack() {
-    return Index(gridDim.x - 1 - blockIdx.x) * (kReduceThreads * kTilePacks) + threadIdx.x;
-}
-
-template <typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(
-    Backward args, Pack<T, V>* __restrict__ dx, Layout<IndexOf<V>> layout) {
-    await_earlier();
-    const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    using Index = IndexOf<V>;
-    const Index first = first_pack<Index>();
-    Pack<T, V> taken[kTilePacks];
-    #pragma unroll
-    for (int u = 0; u < kTilePacks; ++u) taken[u] = x[min(Index(first + u * kReduceThreads), Index(layout.packs - 1))];
-    #pragma unroll
-    for (int u = 0; u < kTilePacks; ++u) {
-        const Index place = first + u * kReduceThreads;
-        if (place >= layout.packs) return;
-        const Index at = layout.template of<V>(place).result;
-        const OfResult<T, V> dy(args.dy, at, layout.has_one);
-        const OfResult<float, V> norm(args.beside, at, layout.has_one);
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            const float slope = to_float(taken[u].v[k]) * (to_float(dy.v[k]) / norm.v[k]);
-            taken[u].v[k] = from_float<T>(norm.v[k] == 0.0f ? 0.0f : slope);  // of a norm of 0 as torch has it
-        }
-        dx[place] = taken[u];
-    }
-}
-
-// A pack whose results have their place each is not read: the gradient is there, and 0 elsewhere.
-template <typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(
-    Backward args, Pack<T, V>* __restrict__ dx, Layout<IndexOf<V>> layout) {
-    await_earlier();
-    using Index = IndexOf<V>;
-    const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    const Index first = first_pack<Index>();
-    #pragma unroll
-    for (int u = 0; u < kTilePacks; ++u) {
-        const Index place = first + u * kReduceThreads;
-        if (place >= layout.packs) return;
-        const auto found = layout.template of<V>(place);
-        const OfResult<int, V> code(args.beside, found.result, layout.has_one);
-        const OfResult<T, V> dy(args.dy, found.result, layout.has_one);
-        int least = code.v[0];
-        #pragma unroll
-        for (int k = 1; k < V; ++k) least = min(least, code.v[k]);
-        Pack<T, V> made;
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            const int here = found.in_length + (layout.has_one ? k : 0);
-            made.v[k] = code.v[k] == here ? dy.v[k] : from_float<T>(0.0f);
-        }
-        if (least < 0) {
-            const Pack<T, V> taken = x[place];
-            const OfResult<T, V> y(args.y, found.result, layout.has_one);
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                if (code.v[k] >= 0) continue;
-                const bool stands = to_float(taken.v[k]) == to_float(y.v[k]);
-                const float share = to_float(dy.v[k]) / float(-1 - code.v[k]);
-                made.v[k] = from_float<T>(code.v[k] == -1 ? NAN : stands ? share : 0.0f);  // a NaN stands nowhere
-            }
-        }
-        dx[place] = made;
-    }
-}
-
-template <typename T, int V>
-cudaError_t launch(const Backward& args) {
-    const int64_t packs = args.a * args.r2 * args.b * args.r1 * args.c / V;
-    const int64_t blocks = divided_up(packs, kReduceThreads * kTilePacks);
-    if (blocks > kMaxGrid) return cudaErrorInvalidValue;
-    const bool has_one = args.c == 1;
-    using Index = IndexOf<V>;
-    const Layout<Index> layout = {
-        Index(packs), Divisor<Index>((has_one ? args.r1 : args.c) / V), Divisor<Index>(args.r1), Divisor<Index>(args.b),
-        Divisor<Index>(args.r2), has_one, args.r2 == 1};
-    const auto kernel = args.kind == kAmax ? gradients_of_largest<T, V> : gradients_of_norm<T, V>;
-    return launched(
-        kernel, unsigned(blocks), kReduceThreads, args.stream, args, static_cast<Pack<T, V>*>(args.dx), layout);
-}
-
-inline cudaError_t backward(const Backward& args) {
-    return with_dtype(args.dtype, [&](auto element) {
-        using T = decltype(element);
-        const int64_t packs = args.a * args.r2 * args.b * args.r1 * args.c / kVector<T>;
-        const bool is_aligned = aligned(args.dx) && aligned(args.dy) && aligned(args.y);
-        if (is_aligned && takes_vectors(args, kVector<T>) && is_narrow(packs)) {
-            return launch<T, kVector<T>>(args);
-        }
-        return launch<T, 1>(args);
-    });
 }
 
 }  // namespace kernelwright::reduction

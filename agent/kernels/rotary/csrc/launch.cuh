@@ -66,14 +66,16 @@ struct alignas(std::min(int(sizeof(P)) * N, kVectorBytes)) Angles {
 // A function: inlined for every pair, what large angles need would be most of a kernel's code.
 __device__ __noinline__ float2 point_at(float angle) { return {cosf(angle), sinf(angle)}; }
 
-// All that a thread needs is asked for before any of it is used. `first` is that of the positions where angles are
-// computed; `way` is -1 backwards, else 1.
+// All that a thread needs is asked for before any of it is used. Backwards the first blocks begin while the forward direction
+// ends, and bring near what they read. `way` is -1 backwards, else 1, and one of the first parameters, since it is looked at
+// before all loads; `first` is that of the positions where angles are computed.
 template <bool kApart, bool kTables, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kThreads) turned(
-    const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows,
-    int64_t first, float way) {
+    const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, float way,
+    Rows<Index> rows, int64_t first) {
     constexpr int kHeld = kPacks<kApart, V>;
     static_assert(2 * N == kHeld * V);
+    let_next_begin_at_last();
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
     const Index row = rows.items.of(at), item = at - row * rows.items.by;
     const bool stays = item >= rows.rotated, apart = kApart && !stays;
@@ -81,6 +83,10 @@ __global__ void __launch_bounds__(kThreads) turned(
     const Index from = rows.start_of(row), to = row * rows.packs;
     // For what stays the first angle: a branch in front of these loads would wait for x.
     const Index position = rows.position_of(row), place = stays ? 0 : kTables ? position * rows.rotated + item : item;
+    if (way < 0.0f && blockIdx.x < kBlocksAtOnce && at < rows.total) {
+        bring_near(x + from + one);
+        if constexpr (kHeld == 2) bring_near(x + from + other);
+    }
     await_earlier();
     if (at >= rows.total) return;
     Pack<T, V> held[kHeld];
@@ -121,8 +127,8 @@ cudaError_t launch(const Forward& args) {
     return launched(
         turned<kApart, kTables, T, P, V, N, Index>, unsigned(blocks), kThreads, args.stream,
         static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, N>*>(args.table),
-        static_cast<const Angles<P, N>*>(args.sin), static_cast<Pack<T, V>*>(args.y), rows, args.start,
-        args.backwards ? -1.0f : 1.0f);
+        static_cast<const Angles<P, N>*>(args.sin), static_cast<Pack<T, V>*>(args.y),
+        args.backwards ? -1.0f : 1.0f, rows, args.start);
 }
 
 // How many elements x and y span, whichever has more.

@@ -37,10 +37,11 @@ __device__ __forceinline__ Pack<T, V> gradient(const Pack<T, V>& dy, const Pack<
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
+__global__ void __launch_bounds__(kLanesThreads, kWhole && P * V == kBackwardShort ? 6 : 0) backward_short_rows(
     const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int length) {
-    await_earlier();
     const ShortShare<kWhole, L, P, V> share(rows, length, block_from_last());
+    if (is_at_once()) share.bring_near(dy);
+    await_earlier();
     float of_dy[share.kSize], of_y[share.kSize];
     share.load(dy, 0.0f, of_dy);
     share.load(y, 0.0f, of_y);
@@ -56,7 +57,6 @@ template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int64_t length) {
     Team::template meet<float>();
-    await_earlier();
     __shared__ float of_warp[kMaxWarps];
     const int64_t index = Team::row_from_last();
     if (index >= rows) return;
@@ -67,6 +67,13 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     auto* of_dx = reinterpret_cast<Pack<T, V>*>(dx + row.first);
     const int64_t end = end_at<kWhole, V>(row, thread);
     const int packs = kRest ? int(min(row.packs, int64_t{P} * step)) : int(row.packs);
+    if (is_at_once()) {
+        #pragma unroll
+        for (int u = 0; u < P; ++u) {
+            if (thread + u * step < packs) bring_near(of_dy + thread + u * step);
+        }
+    }
+    await_earlier();
     Pack<T, V> dy_tile[P], y_tile[P];
     Pack<T, 1> dy_end, y_end;
     #pragma unroll
@@ -210,7 +217,7 @@ cudaError_t launch_backward_columns(const Backward& args) {
     const auto* dy = static_cast<const T*>(args.dy);
     const auto* y = static_cast<const T*>(args.y);
     auto* dx = static_cast<T*>(args.dx);
-    return by_whole_columns<T>(
+    return by_whole_columns<kShortColumn, T>(
         args, aligned(dy) && aligned(y) && aligned(dx),
         [&](auto most, auto beside, const WholeColumns& columns) {
             return launched(

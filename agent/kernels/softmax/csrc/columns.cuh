@@ -59,7 +59,8 @@ __global__ void __launch_bounds__(kWholeColumnThreads) whole_columns(
     #pragma unroll
     for (int k = 0; k < V; ++k) {
         const float max = tile_max(tile[k]);
-        factor[k] = inverse({max, take_exponentials<T>(tile[k], level_of(max))});
+        const float sum = take_exponentials<T>(tile[k], level_of(max));
+        factor[k] = isinf(max) ? NAN : 1.0f / sum;  // `inverse` would take registers
     }
     #pragma unroll
     for (int i = 0; i < N; ++i) {

@@ -26,6 +26,7 @@ template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_rows(
     const T* x, T* __restrict__ y, int64_t rows, int length) {
     await_earlier();
+    if (is_at_once()) let_next_begin();
     const ShortShare<kWhole, L, P, V> share(rows, length);
     float tile[share.kSize];
     share.load(x, -INFINITY, tile);
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
     Team::template meet<Partition>();
     await_earlier();
+    if (is_at_once()) let_next_begin();
     constexpr int N = P * V;
     __shared__ Partition of_warp[kMaxWarps];
     const int64_t index = Team::row();
@@ -145,7 +147,8 @@ template <typename T>
 cudaError_t launch_columns(const Forward& args) {
     const auto* x = static_cast<const T*>(args.x);
     auto* y = static_cast<T*>(args.y);
-    return by_whole_columns<T>(
+    constexpr int kLongest = sizeof(T) == sizeof(float) ? kLongColumn : kShortColumn;
+    return by_whole_columns<kLongest, T>(
         args, aligned(x) && aligned(y),
         [&](auto most, auto beside, const WholeColumns& columns) {
             return launched(

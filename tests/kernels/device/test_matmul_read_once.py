@@ -1,0 +1,202 @@
+"""matmul_fp32x3 with operands that are read once, from its PTX: any sizes and layouts in any order."""
+
+import ctypes
+import struct
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from device_library import Array, build_runtime
+from ptx_library import NVCC, PtxDevice, from_cuda
+
+from agent.kernels.matmul_fp32x3.product import FORWARD, PRECISIONS
+from agent.torch_shim import c_abi
+
+pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc: PTX cannot be made from CUDA here")
+
+CSRC = Path(__file__).parents[3] / "agent" / "kernels" / "matmul_fp32x3" / "csrc"
+DEVICE = """
+#include "read_once_sm90.cuh"
+using namespace kernelwright::matmul;
+template __global__ void kernelwright::matmul::matmul_read_once<32>(const __grid_constant__ ReadOnce);
+template __global__ void kernelwright::matmul::matmul_read_once<64>(const __grid_constant__ ReadOnce);
+template __global__ void kernelwright::matmul::matmul_read_once<128>(const __grid_constant__ ReadOnce);
+"""
+HOST = """
+#include "launch.cuh"
+using namespace kernelwright::matmul;
+extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
+    const ReadPlan plan = read_plan(*args, sms);
+    return plan.fits ? plan.bytes : -1;
+}
+// The kernels' argument, and their blocks, threads, bytes of shared memory, columns of a tile, and whether
+// what is stored is added up.
+extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t* launch) {
+    const ReadPlan plan = read_plan(*args, sms);
+    *product = read_once_of(*args, plan);
+    launch[0] = plan.tiles * plan.parts;
+    launch[1] = kReadThreads;
+    launch[2] = plan.columns == 128  ? ReadShape<128>::kBytes
+                : plan.columns == 64 ? ReadShape<64>::kBytes
+                                     : ReadShape<32>::kBytes;
+    launch[3] = plan.columns;
+    launch[4] = plan.adds;
+    launch[5] = kAddThreads;
+    launch[6] = added_by_block(plan.parts);
+    return sizeof(ReadOnce);
+}
+"""
+SMS = 24
+EXACT = 2.0**-22
+"""Without one of the six products 2^-17 or more is off; rounding the sums costs the rest."""
+MOST_SHARED = 8
+"""cudaFuncAttributeMaxDynamicSharedMemorySize."""
+SIZES = [
+    (1, 1, 1), (1, 132, 40), (130, 140, 100), (16, 300, 620), (300, 20, 257), (64, 129, 64), (129, 40, 1100),
+    (20, 30, 2100),
+]  # fmt: skip
+"""Rows, columns, depth."""
+ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED]
+
+
+@cache
+def device() -> PtxDevice:
+    source = PtxDevice.scratch("matmul_read_once.cu", DEVICE)
+    return PtxDevice(source, from_cuda(source, [CSRC], "sm_90a"), checked=True)
+
+
+@cache
+def host() -> ctypes.CDLL:
+    assert NVCC is not None
+    source = PtxDevice.scratch("matmul_read_once_host.cu", HOST)
+    library = build_runtime().parent / "matmul_read_once_host.so"
+    command = [
+        NVCC, "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "-cudart", "static", "-arch=sm_90",
+        f"-I{CSRC}", str(source), "-o", str(library),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, timeout=240)
+    loaded = ctypes.CDLL(str(library))
+    loaded.workspace_bytes.restype = ctypes.c_int64
+    return loaded
+
+
+def laid(values: Array, transposed: bool) -> tuple[Array, tuple[int, int, int]]:
+    """In device memory, rows padded with NaN to four elements, with the steps of elements."""
+    values = values.T if transposed else values
+    rows, columns = values.shape
+    step = -(-columns // 4) * 4
+    room = device().empty((rows, step))
+    room[...] = np.nan
+    room[:, :columns] = values
+    return room, ((0, 1, step) if transposed else (0, step, 1))
+
+
+def product(
+    a: Array, b: Array, lies: str = "nn", alpha: float = 1.0, c: Array | None = None, beta: float = 1.0
+) -> Array:
+    (m, k), n = a.shape, b.shape[1]
+    y = device().empty((m, n))
+    y[...] = np.nan
+    (of_a, a_steps), (of_b, b_steps) = (laid(v, lie == "t") for v, lie in zip((a, b), lies, strict=True))
+    of_c, c_steps = (None, (0, 0, 0)) if c is None else (device().array(c), (0, n, 1))
+    steps = (*a_steps, *b_steps, *c_steps, PRECISIONS["bf16x6"], 0, 0, 0, alpha, beta)
+    sms = ctypes.c_int64(SMS)
+
+    def packed(workspace: Array | None) -> ctypes.Array[ctypes.c_char]:
+        tensors = [0 if v is None else v.ctypes.data for v in (of_a, of_b, of_c, y, workspace)]
+        return ctypes.create_string_buffer(struct.pack(f"@{FORWARD}", *tensors, 1, m, n, k, *steps, 0, 0))
+
+    needed = host().workspace_bytes(packed(None), sms)
+    assert needed >= 0, "not read once"
+    workspace = device().empty(needed, "uint8") if needed else None
+    told, launch = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 7)()
+    size = host().told(packed(workspace), sms, told, launch)
+    blocks, threads, shared, columns, adds, add_threads, added = launch
+    name = f"matmul_read_onceILi{columns}E"
+    device().runtime.kw_set_function_attribute(device().kernel(name).name.encode(), MOST_SHARED, shared)
+    device().launch_with(name, ((blocks, 1, 1), (threads, 1, 1), shared), told.raw[:size])
+    if adds:
+        adding = ((-(-m * n // added), 1, 1), (add_threads, 1, 1), 0)
+        device().launch_with("matmul_add_parts", adding, told.raw[:size])
+    assert device().findings() == []
+    return y.astype("float64")
+
+
+def draw(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def off_by(y: Array, a: Array, b: Array) -> float:
+    """The largest error, over the sum of the products' absolute values."""
+    a, b = a.astype("float64"), b.astype("float64")
+    return float((np.abs(y - a @ b) / np.maximum(np.abs(a) @ np.abs(b), 1e-300)).max())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_any_sizes(size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    a, b = draw(1, m, k), draw(2, k, n)
+    assert off_by(product(a, b), a, b) < EXACT
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("lies", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("size", [(130, 30, 300), (50, 134, 140)], ids=str)
+def test_any_layout_in_any_order(size: tuple[int, int, int], lies: str, order: int) -> None:
+    m, n, k = size
+    a, b, c = draw(1, m, k), draw(2, k, n), draw(3, m, n)
+    device().runtime.kw_draw(c_abi.MEMORY_ONES, order, 11)
+    device().runtime.kw_check(1)
+    try:
+        y = product(a, b, lies, -0.5, c, 2.0)
+    finally:
+        device().runtime.kw_check(0)
+        device().runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
+    wanted = -0.5 * (a.astype("float64") @ b) + 2.0 * c
+    assert float((np.abs(y - wanted) / (np.abs(a) @ np.abs(b) + np.abs(c))).max()) < 2 * EXACT
+
+
+@pytest.mark.parametrize("lies", ["nn", "tt"])
+def test_values_of_any_size_stand_beside_each_other(lies: str) -> None:
+    """Also near the largest float, where a first part that is rounded up would be infinite."""
+    a, b = draw(1, 40, 200), draw(2, 200, 130)
+    a *= (10.0 ** np.random.default_rng(3).uniform(-20, 20, a.shape)).astype("float32")
+    b[::8] = 0
+    a[:, ::8] = np.float32(3.4028235e38)
+    b[8, 3], b[16, 129] = 0.25, -0.25
+    assert off_by(product(a, b, lies), a, b) < EXACT
+
+
+@pytest.mark.parametrize("lies", ["nn", "tt"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_infinities_and_nan_stand_where_floats_are(turned: bool, lies: str) -> None:
+    a, b = draw(7, 130, 200), draw(8, 200, 100)
+    b[7, 4], b[7, 5] = 1.0, 0.0
+    a[3], a[5, 7], a[6, 7:9], a[9, 11] = 0, np.inf, (np.inf, -np.inf), np.nan
+    b[7, 8], b[20, 9], b[3, 10], b[7, 11] = np.inf, -np.inf, np.nan, 1e-30
+    if turned:
+        a, b = b.T.copy(), a.T.copy()
+    y = product(a, b, lies)
+    wanted = torch.matmul(torch.tensor(a.copy()), torch.tensor(b.copy())).numpy()
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(wanted))
+    np.testing.assert_array_equal(y[np.isinf(wanted)], wanted[np.isinf(wanted)])
+    assert np.isfinite(y[np.isfinite(wanted)]).all()
+
+
+def test_what_is_left_out_has_either_sign() -> None:
+    """Values of both signs of which all parts but the first are positive and as large as they can be.
+
+    Were the parts the nearest bf16 in both operands, what is left out would add up.
+    """
+    rng = np.random.default_rng(5)
+    above, below = 1 + 2.0**-8 - 2.0**-17, -(1 + 2.0**-8 + 2.0**-15 - 2.0**-17)
+    a, b = (np.where(rng.random(s) < 0.5, above, below).astype("float32") for s in ((8, 4096), (4096, 16)))
+    wanted = a.astype("float64") @ b.astype("float64")
+    error = np.sqrt(np.mean((product(a, b, "nt") - wanted) ** 2))
+    sums = np.zeros_like(wanted, dtype="float32")
+    for i in range(a.shape[1]):
+        sums += a[:, i : i + 1] * b[i]
+    assert error < np.sqrt(np.mean((sums - wanted) ** 2))

@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm, forward, of rows that are too long for a block's registers, or of sums of two: the blocks of a
-// cluster have a part of the row each in shared memory, so that it is read once. For GPUs of compute capability 9.
+// LayerNorm and RMSNorm, forward, of rows that are too long for a block's registers or long and few, or of sums of two: the
+// blocks of a cluster have a part of the row each in shared memory, so that it is read once. For GPUs of compute capability 9.
 #pragma once
 
 #include "norm_held.cuh"

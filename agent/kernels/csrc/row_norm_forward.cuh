@@ -133,6 +133,14 @@ cudaError_t launch_forward(const AddRowForward& args) {
             return launch_held<decltype(hold), kCentred>(RowsOfOne<T, V>{x}, added, args);
         }
     };
+#ifndef KW_PORTABLE_ONLY
+    if constexpr (V > 1) {
+        const bool lack_blocks = packs >= 2 * kTileThreads && args.rows <= kSms / 4;
+        if ((lack_blocks || packs > kTilePacks * kTileThreads) && is_clustered<kSum>(args, packs)) {
+            return launch_clustered<kCentred, kSum, T, V>(args);
+        }
+    }
+#endif
     if constexpr (V == 1) {
         if (packs <= 4096) return held(Held<0, 8, 512, kSum && kCentred ? 1 : 2, true>{});
     } else if (sizeof(T) < sizeof(float) && args.param_dtype == kFloat32) {
@@ -198,13 +206,6 @@ cudaError_t launch_forward(const AddRowForward& args) {
         }
         if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});
     }
-#ifndef KW_PORTABLE_ONLY
-    if constexpr (V > 1) {
-        if (packs > kTilePacks * kTileThreads && is_clustered<kSum>(args, packs)) {
-            return launch_clustered<kCentred, kSum, T, V>(args);
-        }
-    }
-#endif
     return launch_streamed<kCentred, kSum, T, V>(args);
 }
 

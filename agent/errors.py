@@ -2,7 +2,8 @@
 
     AgentError                  exit   one line for the user: what, where, how to mend it
     ├── UsageError              2      bad arguments, unknown names
-    │   └── ProblemError        2      a file that is missing or is no reference
+    │   ├── ProblemError        2      a file that is missing or is no reference
+    │   └── UnknownRun          2      an address that leads to no run
     ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint; a defect
     │   └── NothingOffered      3      the provider has no kernel for this problem
     ├── EndpointError           4      the provider failed for good
@@ -31,6 +32,10 @@ class UsageError(AgentError):
 
 class ProblemError(UsageError):
     """The PROBLEM argument does not lead to a reference."""
+
+
+class UnknownRun(UsageError):
+    """No run has this address."""
 
 
 class EnvironmentFault(AgentError):

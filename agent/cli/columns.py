@@ -31,11 +31,18 @@ def lines(
     for row in rows:
         yield [(row[0], "bold")]
         for name, cell in zip(heading[1:], row[1:], strict=True):
-            for line in textwrap.wrap(
-                f"{name}: {cell}", width, initial_indent=_INDENT, subsequent_indent=_INDENT * 2,
-                break_long_words=False, break_on_hyphens=False,
-            ):  # fmt: skip
+            for line in folded(f"{_INDENT}{name}: {cell}", width, _INDENT * 2):
                 yield [(line, "")]
+
+
+def folded(line: str, width: int, indent: str) -> list[str]:
+    """The line over several where it does not fit `width`, those after the first behind the indent.
+
+    A word that is longer goes over it.
+    """
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from agent import config, sandbox
-from agent.cli import console
+from agent.cli import columns, console
 from agent.config import Settings
 from agent.errors import AgentError
 
@@ -161,6 +161,9 @@ def _disk(settings: Settings) -> Check:
 
 def _line(check: Check) -> Text:
     style = {"ok": "green", "missing": "red", "note": "yellow"}[check.state]
-    text = Text(f"{check.name:<9} ").append(f"{check.state:<8}", style=style)
-    text.append(console.line(check.found))
-    return text.append(f"; {console.line(check.mend)}") if check.mend else text
+    begun = f"{check.name:<9} {check.state:<8}"
+    words = "; ".join(console.line(part) for part in (check.found, check.mend) if part)
+    folded = columns.folded(begun + words, console.stdout().width, " " * len(begun))
+    text = Text("\n".join(folded))
+    text.stylize(style, 10, len(begun))
+    return text

@@ -8,7 +8,7 @@ import typer
 
 from agent.api import Run
 from agent.cli import console
-from agent.errors import UsageError
+from agent.errors import UnknownRun, UsageError
 from agent.records import SCHEMA_VERSION
 
 
@@ -56,7 +56,11 @@ def export(
     elif arch is not None:
         raise UsageError("--arch is for shipped kernels; a run's best is exported as it was judged")
     else:
-        origin = origins.of_run(Run.open(of, runs_dir=runs_dir))
+        try:
+            run = Run.open(of, runs_dir=runs_dir)
+        except UnknownRun as error:
+            raise UsageError(f"{error}; no kernel has that name either: {origins.near(of)}") from None
+        origin = origins.of_run(run)
     files = written(origin, to, form.value, name)
     if json:
         console.emit_json({"schema_version": SCHEMA_VERSION, "files": list(map(str, files))})

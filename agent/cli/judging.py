@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from agent.cli import console
+from agent.cli import columns, console
 from agent.cli.verdicts import STYLES, place, times
 from agent.records import Evaluation
 
@@ -82,25 +82,24 @@ MAX_FINDINGS = 4
 
 
 def verdict(evaluation: Evaluation) -> Text:
-    """Status with its scope, the findings with their places, the numbers."""
-    text = Text()
-    text.append(str(evaluation.status), style=STYLES.get(evaluation.status, "red"))
-    text.append(f" on {console.line(str(evaluation.scope))}\n")
+    """Status with its scope, the findings with their places, the numbers, folded to the terminal's width."""
+    lines = [f"{evaluation.status} on {console.line(str(evaluation.scope))}"]
     for finding in evaluation.findings[:MAX_FINDINGS]:
         where = f" ({place(finding.location)})" if finding.location else ""
-        text.append(f"  {finding.kind}{where}: {console.line(finding.message)}\n")
+        lines.append(f"  {finding.kind}{where}: {console.line(finding.message)}")
     if len(evaluation.findings) > MAX_FINDINGS:
-        text.append(f"  and {len(evaluation.findings) - MAX_FINDINGS} more; --json has them all\n")
+        lines.append(f"  and {len(evaluation.findings) - MAX_FINDINGS} more; --json has them all")
     known = evaluation.correctness
     if known:
-        text.append(f"  {known.draws} secret draws, ")
+        errors = ""
         if known.error_budget_ratio is not None:
-            text.append(
-                f"largest error {known.max_abs_err:.3g}, {known.error_budget_ratio:.0%} of the budget\n"
-            )
+            errors = f", largest error {known.max_abs_err:.3g}, {known.error_budget_ratio:.0%} of the budget"
+        lines.append(f"  {known.draws} secret draws{errors}")
     if evaluation.envelope:
-        text.append(f"  {console.line(str(evaluation.envelope))}\n")
+        lines.append(f"  {console.line(str(evaluation.envelope))}")
     if evaluation.measurement:
-        text.append(f"  {times(evaluation.measurement)}\n")
-    text.rstrip()
+        lines.append(f"  {times(evaluation.measurement)}")
+    width = console.stdout().width
+    text = Text("\n".join(folded for line in lines for folded in columns.folded(line, width, "    ")))
+    text.stylize(STYLES.get(evaluation.status, "red"), 0, len(evaluation.status))
     return text

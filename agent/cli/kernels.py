@@ -71,22 +71,19 @@ def info(
             {"schema_version": SCHEMA_VERSION, "stale": known.stale(_judge_version()), **dict(known)}
         )
         return
-    text = Text()
-    text.append(f"{known.name}, version {known.version}, {known.source}\n", style="bold")
-    for words in (*known.operators, *known.envelope):
-        text.append(f"  {words}\n")
+    said = [*known.operators, *known.envelope]
     for one in known.verified:
         of = "" if known.speaks_for_present(one) else ", of earlier files"
-        text.append(f"  {one.status} by judge {one.verifier_version} on {one.scope}, {one.date}{of}\n")
+        said.append(f"{one.status} by judge {one.verifier_version} on {one.scope}, {one.date}{of}")
     stale = known.stale(_judge_version())
-    text.append(f"  {stale}: agent kernels verify {known.name}\n" if stale else "")
+    said += [f"{stale}: agent kernels verify {known.name}"] if stale else []
     for times in known.measured:
-        text.append(
-            f"  {list(times.shape)} {times.dtype} {times.setting}: {times.candidate_ms.p50:.4g} ms "
-            f"on {times.gpu}\n"
-        )
-    text.rstrip()
-    console.show(text)
+        case = " ".join((str(list(times.shape)), times.dtype, times.setting)).rstrip()
+        said.append(f"{case}: {times.candidate_ms.p50:.4g} ms on {times.gpu}")
+    width = console.stdout().width
+    lines = [line for words in said for line in columns.folded(f"  {words}", width, "      ")]
+    console.show(Text(f"{known.name}, version {known.version}, {known.source}", style="bold"))
+    console.show(Text("\n".join(lines)))
 
 
 def verify(

@@ -212,7 +212,9 @@ def _registered(name: str, direction: Direction[Any]) -> Any:
     _LIBRARY.define(f"{name}{direction.schema}")
     given = _one if direction.schema.endswith("-> Tensor") else _whole
     # Code that torch.compile made calls it by the dispatcher, for which it is replayed as well.
-    direct = Function(lambda *arguments: _watched(direction, arguments[0])(*arguments))
+    direct = Function(
+        lambda *arguments: _watched(direction, arguments[0])(*arguments), f"{NAMESPACE}::{name}"
+    )
     for key in ("CPU", "CUDA"):
         _LIBRARY.impl(name, given(lambda *arguments: direct.call(*arguments)), key)
     torch.library.register_fake(f"{NAMESPACE}::{name}", given(direction.fake), lib=_LIBRARY)

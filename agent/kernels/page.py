@@ -14,7 +14,7 @@ _HEAD = """\
 
 Rendered from the `kernel.json` of each kernel by `python -m agent.kernels.page`; those are written by
 `agent kernels verify|bench|promote` alone. How they are used, and what happens outside their envelope:
-the README. What was tried and did not work: [log.md](log.md).
+[their guide](guides/using-the-kernels.md). What was tried and did not work: [log.md](log.md).
 
 **Up to commit 13c9848 rows show torch.compile slower than it is**, but for the first of each kernel: the
 cases of a kernel share one function, which torch compiles for dynamic sizes from the second shape on and

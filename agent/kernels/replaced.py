@@ -7,11 +7,12 @@ from agent.kernels import routing
 
 SLOWER = 1.02
 """A fused call that takes longer than this many times its pair stays out: below, rounds differ as much."""
+FORWARD, STEP = "forward", "forward and backward"
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Milliseconds of a pair and of the call in its place, eager, or of a compiled model, on the example."""
+    """Milliseconds of a pair and of the call in its place on the example, by the GPU's time alone."""
 
     gpu: str
     before_ms: float
@@ -22,19 +23,40 @@ class Gain:
 
     def loss(self, training: bool) -> str | None:
         """How the call is slower, where it is: in training a step counts, else the forward."""
-        before, after = (
-            (self.step_before_ms, self.step_after_ms) if training else (self.before_ms, self.after_ms)
-        )
-        if after <= SLOWER * before:
-            return None
-        what = "forward and backward" if training else "forward"
-        return f"slower here: {what} {after:.4g} ms instead of {before:.4g}"
+        if training:
+            return _loss(STEP, self.step_before_ms, self.step_after_ms)
+        return _loss(FORWARD, self.before_ms, self.after_ms)
 
     def __str__(self) -> str:
         return (
             f"forward {self.after_ms:.4g} ms instead of {self.before_ms:.4g}, with backward "
             f"{self.step_after_ms:.4g} instead of {self.step_before_ms:.4g} ({self.gpu})"
         )
+
+
+@dataclass(frozen=True)
+class CompiledGain:
+    """Milliseconds of a whole model under torch.compile on the example, call after call."""
+
+    gpu: str
+    what: str
+    """What is timed: a STEP of a model in training, else its FORWARD."""
+    before_ms: float
+    after_ms: float
+
+    @property
+    def loss(self) -> str | None:
+        """How the model is slower than it was, where it is."""
+        return _loss(self.what, self.before_ms, self.after_ms)
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.after_ms:.4g} ms instead of {self.before_ms:.4g} ({self.gpu})"
+
+
+def _loss(what: str, before_ms: float, after_ms: float) -> str | None:
+    if after_ms <= SLOWER * before_ms:
+        return None
+    return f"slower here: {what} {after_ms:.4g} ms instead of {before_ms:.4g}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +91,7 @@ class Replaced:
     """`encoder.0: norm + act` -> the call in its place."""
     difference: float | None = None
     """Largest of the example's outputs before and after, as a share of their rms; None: no example."""
-    compiled: Gain | None = None
+    compiled: CompiledGain | None = None
     """Of the whole model under torch.compile, where that was asked for and what was replaced stays."""
     undo: list[Callable[[], None]] = field(default_factory=list, repr=False, compare=False)
 

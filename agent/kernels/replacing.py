@@ -43,8 +43,9 @@ def replace_modules(model: nn.Module, example: Example | None = None, compiled: 
     elsewhere is its own.
 
     With `compiled` the model is for torch.compile: it is compiled and timed on the example before and after,
-    and where it is slower than it was (in training with backward, else the forward) nothing is replaced. The
-    host's time counts, so that nothing else should run on the machine.
+    and where it is slower than it was nothing is replaced. In training a forward with backward counts, else
+    the forward, and only that is compiled. It takes as long as torch.compile takes twice. The host's time
+    counts, so that nothing else should run on the machine.
 
     A module that stands in several places becomes one module in the same places. The model itself stays the
     object that it is. `restore()` of the answer undoes it all. Raises ValueError where the model does not
@@ -53,21 +54,22 @@ def replace_modules(model: nn.Module, example: Example | None = None, compiled: 
     if not compiled:
         return _replaced(model, example)
     from agent.kernels.fusing.tracing import line
-    from agent.kernels.fusing.whole import spans
+    from agent.kernels.fusing.whole import span
 
     if example is None:
         raise ValueError("compiled=True times the model on an example, and there is none")
-    before = spans(model, example)
+    before = span(model, example)
     done = _replaced(model, example)
     try:
-        gain = before.gain(spans(model, example))
+        gain = before.gain(span(model, example))
     except Exception as error:  # noqa: BLE001 - the user's model has to go on as it was
         return done.undone(f"torch.compile does not take what was replaced: {line(error)}")
     except BaseException:  # interrupted in what may take minutes
         done.restore()
         raise
-    loss = gain.loss(model.training)
-    return replace(done, compiled=gain) if loss is None else done.undone(f"under torch.compile {loss}")
+    if gain.loss is not None:
+        return done.undone(f"under torch.compile {gain.loss}")
+    return replace(done, compiled=gain)
 
 
 def _replaced(model: nn.Module, example: Example | None) -> Replaced:

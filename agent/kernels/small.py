@@ -1,10 +1,11 @@
 """Which calls a kernel leaves to torch though it takes them: small ones, in which the host's time decides.
 
-Where calls are not replayed, one of a kernel costs the host more than one of torch's operators, most of all
-with a gradient, whose formula is Python's. Below these sizes that is more than the GPU saves. They are drawn
-from the shapes of the sweep that are not held back, on an H100 (docs/kernels-sweep.md). Under torch.compile
-and while a CUDA graph is captured the host's time is nothing, so there none is left to torch for its size;
-routing.POINTWISE says what the compiler has. AGENT_KERNELS_ALWAYS=1 makes every call the kernel's.
+Where calls are replayed there are none: those cost the host no more than torch's own. Elsewhere one of a
+kernel costs the host more than one of torch's operators, most of all with a gradient, whose formula is
+Python's. Below these sizes that is more than the GPU saves. They are drawn from the shapes of the sweep that
+are not held back, on an H100 (docs/kernels-sweep.md). Under torch.compile and while a CUDA graph is captured
+the host's time is nothing, so there none is left to torch for its size; routing.POINTWISE says what the
+compiler has. AGENT_KERNELS_ALWAYS=1 makes every call the kernel's.
 """
 
 from math import inf
@@ -24,10 +25,6 @@ class Least(NamedTuple):
     """Where a gradient is wanted."""
 
 
-EVERY = Least(0, 0)
-REPLAYED: dict[str, Least] = {}
-"""Where calls are replayed, which costs the host no more than torch's own: where the kernel itself is slower
-than torch's on the GPU. Other kernels take every call."""
 BY_PYTHON = {
     "add_layer_norm": Least(0, 48e6),
     "add_rms_norm": Least(0, 60e6),
@@ -37,7 +34,6 @@ BY_PYTHON = {
     "rms_norm": Least(0, 80e6),
     "softmax": Least(8e6, 60e6),
 }
-"""Where they take the longer way."""
 OF_SHORT_ROWS = {
     "add_layer_norm": Least(0, 16e6),
     "add_rms_norm": Least(0, 16e6),
@@ -54,7 +50,9 @@ def is_torchs(kernel: str, x: torch.Tensor, *others: torch.Tensor | None) -> boo
         return False
     if routing.is_disabled() or routing.is_always() or torch.cuda.is_current_stream_capturing():
         return False
-    least = REPLAYED.get(kernel, EVERY) if replayed.is_there() else _by_python(kernel, x)
+    if replayed.is_there():
+        return False
+    least = _by_python(kernel, x)
     bound = least.step if _wants_gradient(x, *others) else least.forward
     return x.numel() * x.element_size() < bound
 

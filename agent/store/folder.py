@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent import __version__, resources
-from agent.errors import EnvironmentFault, UsageError
+from agent.errors import EnvironmentFault, UnknownRun, UsageError
 from agent.records import SCHEMA_VERSION, Attempt, Candidate, Record, misfit
 from agent.store import log as transcript
 from agent.store.disk import require_space, sync_folder, write_durably, writing
@@ -158,7 +158,7 @@ def open_run(address: str, runs_dir: Path) -> Run:
         *recorded,
     ]
     there = f"there are: {_some(near)}" if near else "there are none yet"
-    raise UsageError(f"no run {address!r} in {runs_dir}; {there}")
+    raise UnknownRun(f"no run {address!r} in {runs_dir}; {there}")
 
 
 def resolve_attempt(address: str, runs_dir: Path) -> tuple[Run, Attempt]:

@@ -31,11 +31,11 @@ class ResBlock(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down and up again over three widths, two blocks at each."""
+    """Down and up again over some widths, each twice the last, with two blocks at each on either way."""
 
-    def __init__(self, width: int, groups: int, time: int) -> None:
+    def __init__(self, width: int, groups: int, time: int, levels: int = 3) -> None:
         super().__init__()
-        widths = [width, 2 * width, 4 * width]
+        widths = [width << level for level in range(levels)]
         self.first = nn.Conv2d(4, width, 3, padding=1)
         self.down, self.up = nn.ModuleList(), nn.ModuleList()
         now, kept = width, [width]

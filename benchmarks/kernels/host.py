@@ -6,7 +6,8 @@
 Needs no GPU: tensors lie on the CPU, routing is told that they do not, and a C library takes every launch and
 does nothing. Microseconds of processor time of one call without gradients, and of a training step (forward
 and autograd.grad), the least of the batches: by Python, replayed in C++, and by torch's own operator, which
-also computes the few elements that the tensors have. Above them a step of an `autograd.Function` that only
+also computes the few elements that the tensors have. Then the forward operator alone as compiled code calls
+it, by the dispatcher and replayed, with its statistics. Above them a step of an `autograd.Function` that only
 makes its results, which is what autograd itself costs by Python.
 """
 
@@ -20,11 +21,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from agent.kernels import operators, routing
 from agent.kernels.binding import Library
@@ -128,6 +130,25 @@ class Nothing(torch.autograd.Function):
         return (torch.empty_like(x), *[None] * (len(ctx.needs_input_grad) - 1))
 
 
+class Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
+    """The last call of an operator of ours."""
+
+    call: Callable[[], object]
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function.namespace == operators.NAMESPACE:
+            self.call = partial(function, *args)
+        return function(*args, **(kwargs or {}))
+
+
+def dispatched(call: Callable[[], object]) -> Callable[[], object]:
+    """The operator that a call without gradients comes to, by the dispatcher."""
+    with Seen() as seen:  # type: ignore[no-untyped-call]
+        call()
+    operator: Callable[[], object] = seen.call
+    return operator
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -142,8 +163,8 @@ def main() -> None:
     alone: Callable[..., torch.Tensor] = Nothing.apply
     base = least(lambda: torch.autograd.grad(alone(nothing, None, None), nothing, grad))
     print(f"{'autograd alone':16} {'':8} {base:8.1f}")
-    print(f"{'':16} {'call':>26} {'training step':>26}")
-    print(f"{'':16} {'Python  replayed  torch':>26} {'Python  replayed  torch':>26}")
+    print(f"{'':16} {'call':>26} {'training step':>26} {'compiled':>9}")
+    print(f"{'':16} {'Python  replayed  torch':>26} {'Python  replayed  torch':>26} {'replayed':>9}")
     for name in given.only or NAMES:
         entries = {entry.name: small(entry.case) for entry in grid.of(name)}
         cases = [entries[NAMES[name] + more] for more in ("", " forward and backward")]
@@ -151,7 +172,10 @@ def main() -> None:
         for case in cases:
             call, native = case.call(case.ours, "cpu"), case.call(case.native, "cpu")
             times.append((*(least(call) for _ in both_ways()), least(native)))
-        print(f"{name:16}", *("".join(f"{time:9.1f}" for time in three) for three in times), flush=True)
+        operator = dispatched(cases[0].call(cases[0].ours, "cpu"))
+        with torch.no_grad():
+            times.append((least(operator),))
+        print(f"{name:16}", *("".join(f"{time:9.1f}" for time in some) for some in times), flush=True)
         if given.profile:
             training = cases[1].call(cases[1].ours, "cpu")
             with cProfile.Profile() as profile:

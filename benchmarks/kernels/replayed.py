@@ -2,9 +2,9 @@
 
     python -m benchmarks.kernels.replayed
 
-Microseconds of wall clock, the least of the batches, for small shapes, in which the host's time decides: a
-call without gradients, and a training step (forward and autograd.grad). Ours give the same both ways, bit by
-bit, or the row says so. Builds what it measures, in parallel.
+Microseconds from one call to the next, the least of the batches, for small shapes, in which the host's time
+decides: a call without gradients, and a training step (forward and autograd.grad). Ours give the same both
+ways, bit by bit, or the row says so. Builds what it measures, in parallel.
 """
 
 import os
@@ -16,7 +16,7 @@ os.environ["AGENT_KERNELS_ALWAYS"] = "1"
 
 import torch
 
-from agent.kernels import building, parallel
+from agent.kernels import building, clock, parallel
 from agent.kernels.replaying import extension
 from agent.kernels.sweep import grid
 from benchmarks.kernels import host
@@ -42,15 +42,7 @@ def in_a_row(call: Callable[[], object]) -> float:
     """Microseconds of one of many."""
     for _ in range(20):
         call()
-    spans = []
-    for _ in range(BATCHES):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(BATCH):
-            call()
-        torch.cuda.synchronize()
-        spans.append((time.perf_counter() - begin) / BATCH * 1e6)
-    return min(spans)
+    return min(1000 * clock.in_a_row(call, BATCH) for _ in range(BATCHES))
 
 
 def flat(result: object) -> list[torch.Tensor]:

@@ -6,10 +6,11 @@ import pytest
 from transcripts import SETTINGS
 from typer.testing import CliRunner
 
-from agent.cli import columns
+from agent.cli import columns, judging
 from agent.cli.app import app
 from agent.config import Settings
 from agent.kernels import manifest, sources
+from agent.records import Evaluation, Finding, Scope, Status
 from agent.store import Run, create
 
 PARTS = ("emulator", "builds", "sizes", "kernels", "admission")
@@ -77,3 +78,21 @@ def test_a_table_that_does_not_fit_has_its_cells_below_the_name() -> None:
     narrow = ["".join(text for text, _ in line) for line in columns.lines(("n", "what", "s"), rows, 24)]
     assert narrow == ["first", "    what: a long", "        description of", "        the first", "    s: 12",
                       "second", "    what: short", "    s: 3"]  # fmt: skip
+
+
+def test_a_verdict_is_folded_behind_its_first_words() -> None:
+    scope = Scope(
+        executor="emulator", shapes="shrunken", sizes={f"dimension_{n}": (512, 8) for n in range(9)}
+    )
+    message = "The output equals the reference with `affine` ignored. " * 5
+    finding = Finding(kind="affine-ignored", severity="error", message=message)
+    text = judging.verdict(
+        Evaluation(status=Status.INCORRECT, stage="verify", scope=scope, findings=(finding,))
+    )
+    first, *others = text.plain.splitlines()
+    assert fits(text.plain)
+    assert first.startswith("incorrect on CPU emulator, shrunken shapes (dimension_0 512->8,")
+    (begun,) = (line for line in others if not line.startswith("    "))
+    assert begun.startswith("  affine-ignored: The output")
+    assert text.plain.split()[-1] == "ignored."
+    assert [(span.start, span.end, span.style) for span in text.spans] == [(0, len("incorrect"), "red")]

@@ -35,7 +35,7 @@ def test_lists_and_pages_say_it_in_brief() -> None:
 
 
 def test_eval_says_it() -> None:
-    assert WHOLE in judging.verdict(attempt().evaluation).plain
+    assert WHOLE in " ".join(judging.verdict(attempt().evaluation).plain.split())
 
 
 def test_show_says_it() -> None:

@@ -219,6 +219,17 @@ def test_the_recorded_kernel_is_exported_by_the_command(tmp_path: Path) -> None:
     assert (again.returncode, "holds something already" in again.stderr) == (2, True)
 
 
+def test_a_name_of_nothing_is_told_of_runs_and_kernels(tmp_path: Path) -> None:
+    for name, hint in (
+        ("softmx", "did you mean softmax or masked_softmax?"),
+        ("xyz", "see agent kernels list"),
+    ):
+        done = agent("export", name, "--to", "package", cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"error: no run '{name}' in runs; there are: recorded/")
+        assert done.stderr.endswith(f"; no kernel has that name either: {hint}\n")
+
+
 def test_nothing_unverified_is_exported(tmp_path: Path) -> None:
     run = create(tmp_path / "runs", SETTINGS)
     with run.writer() as writer:

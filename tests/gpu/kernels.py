@@ -101,11 +101,15 @@ def compiles_whole_for_every_batch() -> None:
         compiled = torch.compile(ours, fullgraph=True, dynamic=True)
         _, *others = drawn(name, (2, 8, 12, 16), torch.float32, parameters)
         with torch._dynamo.config.patch(error_on_recompile=True):
-            for batch in (3, 5, 9):
+            for batch in (3, 5, 9) * CALLS_OF_A_KIND:
                 x = torch.randn(batch, 8, 12, 16, device="cuda", requires_grad=True)
-                value = compiled(x, *others)
-                close(value, native(x.double(), *(other.double() for other in others)), 2e-5)
-                torch.autograd.grad(value.sum(), (x, *others))
+                value, truth = compiled(x, *others), native(x.double(), *(other.double() for other in others))
+                close(value, truth, 2e-5)
+                grads, truths = (
+                    torch.autograd.grad(one.square().sum(), (x, *others)) for one in (value, truth)
+                )
+                for mine, theirs in zip(grads, truths, strict=True):
+                    close(mine, theirs.double(), 1e-4)
 
 
 def captured_in_a_graph() -> None:

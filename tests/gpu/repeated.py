@@ -40,14 +40,14 @@ def differing(one: list[torch.Tensor], other: list[torch.Tensor]) -> str | None:
 
 
 def far(ours: list[torch.Tensor], native: list[torch.Tensor]) -> str | None:
-    """The first result that is far from torch's."""
+    """The first result far from torch's where that is finite: label smoothing overflows float16 there."""
     for number, (mine, theirs) in enumerate(zip(ours, native, strict=True)):
         if not theirs.is_floating_point():
             continue
         finite = theirs.isfinite()
         error, largest = (float(torch.where(finite, t, 0).abs().max()) for t in (mine - theirs, theirs))
-        if not error <= ROUGHLY * largest or not torch.equal(mine.isfinite(), theirs.isfinite()):
-            return f"result {number} is {error:.3g} off torch's {largest:.3g}, or elsewhere not finite"
+        if not error <= ROUGHLY * largest:
+            return f"result {number} is {error:.3g} off torch's {largest:.3g}"
     return None
 
 

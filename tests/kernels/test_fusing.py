@@ -179,7 +179,7 @@ def test_what_is_slower_stays() -> None:
 
 
 DISTRIBUTED = """
-import copy, sys, torch
+import copy, os, sys, torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -202,6 +202,8 @@ for network in (ours, torch.compile(ours, backend="aot_eager")):
 assert list(ours.state_dict()) == list(native.state_dict())
 dist.barrier()  # a process whose peer has gone may abort
 dist.destroy_process_group()
+sys.stdout.flush()
+os._exit(0)  # torch's threads, which may still run, have aborted a process at its end
 """
 
 

@@ -6,28 +6,16 @@ from typing import Any
 import pytest
 import torch
 from kernels.calls import CALLS, Call
+from kernels.dispatched import Recorder, opcheck
 from torch._dynamo.testing import CompileCounter
 
 from agent.kernels import group_norm, linear_cross_entropy, sources
 from agent.kernels.group_norm import operator as group_norm_operator
 from agent.kernels.linear_cross_entropy import operator as linear_cross_entropy_operator
-from agent.kernels.operators import NAMESPACE, Operator
+from agent.kernels.operators import Operator
 
 pytestmark = pytest.mark.usefixtures("taken")
 EVERY = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-
-
-class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
-    """Notes the library's operators that run under it, with their arguments."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[Any, tuple[Any, ...]]] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace == NAMESPACE:
-            self.calls.append((func, args))
-        return func(*args, **(kwargs or {}))
 
 
 @EVERY
@@ -53,17 +41,7 @@ def test_value_and_gradient_by_either_way(call: Call) -> None:
 
 @EVERY
 def test_opcheck(call: Call) -> None:
-    with Recorder() as seen:
-        value = call.ours(*call.tensors(torch.float32))
-        value.sum().backward()
-    for operator, arguments in seen.calls:
-        fresh = tuple(
-            value.detach().requires_grad_(operator._opname.endswith("forward") and value.is_floating_point())
-            if isinstance(value, torch.Tensor)
-            else value
-            for value in arguments
-        )
-        torch.library.opcheck(operator, fresh)
+    opcheck(call)
 
 
 @pytest.mark.parametrize(

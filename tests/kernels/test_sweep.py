@@ -209,7 +209,7 @@ def test_the_page_names_what_is_behind_the_worst_first(tmp_path: Path) -> None:
     rows.keep(tmp_path, row(NAMES[1], 0.8, in_a_row_ms={"ours": 0.02, "eager": 0.016}))
     (tmp_path / "bounds.json").write_text(json.dumps({NAMES[1]: "the host"}))
     text = page.render(tmp_path)
-    assert "| gelu | 2 | 1.10 | 50% | 0.80 | 1 | 1.50 | 100% | 0.80 | 0% |" in text
+    assert "| gelu | 2 | 1.10 | 50.0% | 0.80 | 1 | 1.50 | 100.0% | 0.80 | 0.0% |" in text
     assert "0.80, 0.80 to 0.80 | eager | 1 | 1 | 20.0, 16.0 | the host |" in text
     drawn = plot.render(tmp_path)
     assert drawn.count("<circle") == 2

@@ -1,6 +1,7 @@
 """What is exported: the best kernel of a run, or a shipped one, each with the verdict on that very file."""
 
 import json
+from difflib import get_close_matches
 
 from agent import __version__
 from agent.api import Run, load_problem
@@ -51,6 +52,12 @@ def of_run(run: Run) -> Origin:
 def is_kernel(name: str) -> bool:
     """Whether a shipped or a promoted kernel has the name."""
     return name in sources.NAMES or name in sources.promoted()
+
+
+def near(name: str) -> str:
+    """Which kernel may have been meant, or how to see their names."""
+    alike = get_close_matches(name, [*sources.NAMES, *sources.promoted()], n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(alike)}?" if alike else "see agent kernels list"
 
 
 def of_kernel(name: str, arch: str | None = None) -> Origin:

@@ -18,7 +18,6 @@ namespace kernelwright {
 
 constexpr int kMostStages = 3;      // rows of a team in shared memory: the present one and those on their way
 constexpr int kMostBlocks = 2;      // on an SM
-constexpr int kLineBytes = 128;     // of the L2 cache
 constexpr int kStaticBytes = 2048;  // of an SM's shared memory, what a block takes besides its rows
 
 // Tensors are [rows, packs].
@@ -43,17 +42,24 @@ struct GradientArguments {
 template <typename Team>
 constexpr bool kScaleApart = Team::kPacks >= 4;
 
-constexpr int kTablePad = 4;  // packs between the rows of a table: few threads want a bank of shared memory at once
+// Floats that lie on 16 bytes.
+using Quad = Pack<float, kVector<float>>;
+constexpr int kQuad = kVector<float>;
+
+// Elements of the first pack that are no part of row `row`, where there is one.
+template <int V>
+__device__ __forceinline__ int before_row(int row, int length) {
+    return row < 0 ? 0 : int(unsigned(row) * unsigned(length) % V);
+}
 
 // The teams' sums added up in their order, the lanes of a warp first: the block's row of partial sums. `table` is where the
-// rows lay, and has room for V rows of packs + kTablePad floats for each sum of each warp or larger team.
-
+// rows lay, and has room for the packs, as floats, of each sum of each warp or larger team.
 template <typename Team, bool kCentred, typename T, int V>
 __device__ __forceinline__ void leave_block_sums(
     const GradientArguments<T, V>& args, Pack<float, V> (&of_weight)[Team::kPacks],
-    Pack<float, V> (&of_bias)[Team::kPacks], float* table, int first, int step, int before) {
+    Pack<float, V> (&of_bias)[Team::kPacks], Quad* table, int first, int step) {
     constexpr int kPacks = Team::kPacks, kKinds = kCentred ? 2 : 1;
-    const int packs = args.packs, length = args.length, wide = packs + kTablePad, lane = int(threadIdx.x) % kWarp;
+    const int packs = args.packs, length = args.length, lane = int(threadIdx.x) % kWarp;
     const int threads_of_source = max(step, kWarp), sources = int(blockDim.x) / threads_of_source;
     const int source = int(threadIdx.x) / threads_of_source;
     #pragma unroll
@@ -77,27 +83,45 @@ __device__ __forceinline__ void leave_block_sums(
         });
         return;
     }
+    constexpr int kQuads = V / kQuad;
+    const int room = packs * kQuads;
     __syncthreads();  // the rows that lay here have been read
     if (Team::kTeam == 0 || lane < Team::kTeam) {
         each_pack<kPacks>(first, step, packs, [&](int u, int at) {
             #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                const int column = at * V + k - before;
-                if (Team::kShifted && (column < 0 || column >= length)) continue;
-                const int place = Team::kShifted ? column % V * wide + column / V : k * wide + at;
-                table[source * V * wide + place] = of_weight[u].v[k];
-                if (kCentred) table[(sources + source) * V * wide + place] = of_bias[u].v[k];
+            for (int i = 0; i < kQuads; ++i) {
+                Quad* to = table + source * room + at * kQuads + i;
+                to[0] = reinterpret_cast<const Quad*>(of_weight[u].v)[i];
+                if (kCentred) to[sources * room] = reinterpret_cast<const Quad*>(of_bias[u].v)[i];
             }
         });
     }
     __syncthreads();
-    for (int kind = 0; kind < kKinds; ++kind) {
-        for (int i = int(threadIdx.x); i < length; i += int(blockDim.x)) {
-            const float* from = table + (kind * sources * V + i % V) * wide + i / V;
+    if constexpr (Team::kShifted) {
+        const int last = args.rows - 1 - int(blockIdx.x) * sources;  // the first team's first row
+        for (int i = int(threadIdx.x); i < kKinds * length; i += int(blockDim.x)) {
+            const int kind = i < length ? 0 : 1, column = i - kind * length;
+            const float* from = reinterpret_cast<const float*>(table + kind * sources * room) + column;
             float sum = 0.0f;
             #pragma unroll 4
-            for (int other = 0; other < sources; ++other) sum += from[other * V * wide];
-            partials(kind)[i] = sum;
+            for (int other = 0; other < sources; ++other) {
+                sum += from[other * room * kQuad + before_row<V>(last - other, length)];
+            }
+            partials(kind)[column] = sum;
+        }
+    } else {
+        const int quads = length / kQuad;
+        for (int i = int(threadIdx.x); i < kKinds * quads; i += int(blockDim.x)) {
+            const int kind = i < quads ? 0 : 1, at = i - kind * quads;
+            const Quad* from = table + kind * sources * room + at;
+            Quad sum = {};
+            #pragma unroll 4
+            for (int other = 0; other < sources; ++other) {
+                const Quad one = from[other * room];
+                #pragma unroll
+                for (int k = 0; k < kQuad; ++k) sum.v[k] += one.v[k];
+            }
+            reinterpret_cast<Quad*>(partials(kind))[at] = sum;
         }
     }
 }
@@ -113,8 +137,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     const int stride = int(gridDim.x) * teams, rows = args.rows;
     // From the last row on: what the kernel before this one wrote last is still in the L2 cache.
     int row = rows - 1 - (int(blockIdx.x) * teams + team);
-    // Elements of the first pack that are no part of the row: as many for each row of the team.
-    const int before = Team::kShifted && row >= 0 ? int(int64_t{row} * args.length % V) : 0;
+    const int before = Team::kShifted ? before_row<V>(row, args.length) : 0;  // the same for each row of the team
     const int first = int(threadIdx.x) - team * step;
     const int packs = Team::kShifted ? (before + args.length + V - 1) / V : args.packs;
     const RowRing<kSum ? 3 : 2, Team, T, V> ring = {
@@ -223,13 +246,16 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
                 if (kScaleApart<Team>) __syncwarp();
                 const Pack<float, V> dy = widened(ring.at(stage, 0, u)), x = widened(ring.at(stage, 1, u));
                 const Pack<float, V> scale = scale_of(u);
-                Pack<float, V> made, own;
-                if (adds) own = widened(ring.at(stage, 2, u));
+                Pack<float, V> made;
                 #pragma unroll
                 for (int k = 0; k < V; ++k) {
                     const float g = dy.v[k] * scale.v[k], off = x.v[k] - mean;
                     made.v[k] = fmaf(g, rstd, kCentred ? fmaf(off, slope, shift) : off * slope);
-                    if (adds) made.v[k] += own.v[k];
+                }
+                if (adds) {
+                    const Pack<float, V> own = widened(ring.at(stage, 2, u));
+                    #pragma unroll
+                    for (int k = 0; k < V; ++k) made.v[k] += own.v[k];
                 }
                 const int at = first + u * step;
                 if (at >= end) continue;
@@ -252,8 +278,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     let_next_begin();
     if (args.partials == nullptr) return;
     copies_wait(0);
-    leave_block_sums<Team, kCentred>(
-        args, of_weight, of_bias, reinterpret_cast<float*>(memory), first, step, before);
+    leave_block_sums<Team, kCentred>(args, of_weight, of_bias, reinterpret_cast<Quad*>(memory), first, step);
 }
 
 // How the rows are shared out.
@@ -285,7 +310,7 @@ GradientPlan gradient_plan(int64_t rows, int64_t packs, bool wide_weight, int64_
         of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin),
         of_device(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / Team::kBlocks) - kStaticBytes;
     const int64_t stage = (kSum ? 3 : 2) * Team::kPacks * Team::kThreads * int64_t{sizeof(Pack<T, V>)};
-    const int64_t of_source = (kCentred ? 2 : 1) * V * (packs + kTablePad) * int64_t{sizeof(float)};
+    const int64_t of_source = (kCentred ? 2 : 1) * V * packs * int64_t{sizeof(float)};
     const int64_t table = sources == 1 && !Team::kShifted ? 0 : sources * of_source;
     const int64_t each = wide_weight ? V * int64_t{sizeof(float)} : int64_t{sizeof(Pack<T, V>)};
     const int64_t scales = kScaleApart<Team> ? Team::kPacks * Team::kThreads * each : 0;

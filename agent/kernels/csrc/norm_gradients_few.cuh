@@ -119,11 +119,18 @@ template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
     const ColumnArguments<T, V> args, const Pack<T, V>* dadded, Pack<T, V>* dx, int column_blocks, bool rows_first) {
     const int slab = int(blockIdx.x) - (rows_first ? args.rows : 0);
+    const int row = int(blockIdx.x) - (rows_first ? 0 : column_blocks);
+    if (dx != nullptr && row >= 0 && row < args.rows && threadIdx.x % (kLineBytes / sizeof(*dx)) == 0) {
+        // The forward has read the others.
+        for (int at = int(threadIdx.x); at < args.packs; at += int(blockDim.x)) {
+            bring_near(args.dy + int64_t{row} * args.packs + at);
+            if (kSum && dadded != nullptr) bring_near(dadded + int64_t{row} * args.packs + at);
+        }
+    }
     await_earlier();
     if (slab >= 0 && slab < column_blocks) {
         gradients_of_columns<kCentred, false>(args, slab, column_blocks, nullptr);
     } else if (dx != nullptr) {
-        const int row = int(blockIdx.x) - (rows_first ? 0 : column_blocks);
         with_parameters<T>(args.weight.wide, [&](auto parameter) {
             gradient_of_row<kCentred, kSum, decltype(parameter)>(
                 row, args.dy, dadded, args.x, args.weight.values, args.means, args.rstds, dx, args.packs, args.share);

@@ -123,9 +123,9 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     const Source source, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
     float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
-    // Their own backward then brings its first rows near while the last of these are under way. Of few rows that gains
-    // nothing; packs of one element are too small a block for it, and long rows of float32 went slower (docs/log.md).
-    if (!Hold::kFew && V > 1 && (Hold::kTeam > 0 || sizeof(T) < sizeof(float))) let_next_begin();
+    // Their own backward then brings its first rows near while the last of these are under way. Packs of one element are
+    // too small a block for it, and many long rows of float32 went slower (docs/log.md).
+    if (V > 1 && (Hold::kFew || Hold::kTeam > 0 || sizeof(T) < sizeof(float))) let_next_begin();
     // One pack stays as floats, or two of few rows; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
     using Kept = std::conditional_t<kPacks * kRows == 1 || Hold::kFew, float, T>;

@@ -60,13 +60,18 @@ struct RowGradient {
     template <typename P>
     __device__ __forceinline__ Pack<T, V> of_input(
         Pack<T, V> dy, Pack<T, V> x, Pack<P, V> weight, const Pack<T, V>* own, float plain, float with_normal) const {
-        float g[V], normal[V];
-        terms(dy, x, weight, g, normal);
+        Pack<float, V> g, normal;
+        terms(dy, x, weight, g.v, normal.v);
+        return of_terms(g, normal, own, plain, with_normal);
+    }
+
+    __device__ __forceinline__ Pack<T, V> of_terms(
+        const Pack<float, V>& g, const Pack<float, V>& normal, const Pack<T, V>* own, float plain, float with_normal) const {
         Pack<float, V> dx;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            const float centred = kCentred ? g[k] - plain : g[k];
-            dx.v[k] = rstd * (centred - normal[k] * with_normal);
+            const float centred = kCentred ? g.v[k] - plain : g.v[k];
+            dx.v[k] = rstd * (centred - normal.v[k] * with_normal);
         }
         if (own != nullptr) {
             const Pack<T, V> stored = *own;
@@ -106,17 +111,20 @@ __device__ __forceinline__ void gradient_of_row(
         each_pack<kLongPacks>(first, step, packs, [&](int u, int at) { own[u] = dadded[at]; });
     }
     RowSums sums = {0.0f, 0.0f};
+    Pack<float, V> g[kLongPacks], normal[kLongPacks];
     each_pack<kLongPacks>(first, step, packs, [&](int u, int) {
-        gradient.sums(dy_tile[u], x_tile[u], scale[u], &sums);
-        keep_as_stored(dy_tile[u]);
-        keep_as_stored(x_tile[u]);
-        keep_as_stored(scale[u]);
+        gradient.terms(dy_tile[u], x_tile[u], scale[u], g[u].v, normal[u].v);
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            if (kCentred) sums.plain += g[u].v[k];
+            sums.with_normal = fmaf(g[u].v[k], normal[u].v[k], sums.with_normal);
+        }
     });
     for (int at = rest; at < packs; at += step) gradient.sums(dy[at], x[at], scale_at<P, V>(weight, at), &sums);
     sums = warps_sums<kCentred>(sums, of_warp, 0, step);
     const float plain = sums.plain * share, with_normal = sums.with_normal * share;
     each_pack<kLongPacks>(first, step, packs, [&](int u, int at) {
-        dx[at] = gradient.of_input(dy_tile[u], x_tile[u], scale[u], adds ? &own[u] : nullptr, plain, with_normal);
+        dx[at] = gradient.of_terms(g[u], normal[u], adds ? &own[u] : nullptr, plain, with_normal);
     });
     for (int at = rest; at < packs; at += step) {
         if (adds) own[0] = dadded[at];

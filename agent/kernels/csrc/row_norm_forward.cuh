@@ -1,13 +1,14 @@
 // LayerNorm and RMSNorm, forward, of rows or of sums of two rows.
 //
-// Rows that registers do not hold are read twice: a thread merges the moments of its small tiles by Chan's formula, and
-// the block sums deviations from the finished mean, so that a large common offset costs no digits; then the result. Of a
-// sum each thread reads again what it stored of it.
+// Rows that neither registers nor the shared memory of a cluster hold are read twice: a thread merges the moments of its
+// small tiles by Chan's formula, and the block sums deviations from the finished mean, so that a large common offset costs
+// no digits; then the result. Of a sum each thread reads again what it stored of it.
 #pragma once
 
 #include <type_traits>
 
 #include "moments.cuh"
+#include "norm_clustered.cuh"
 #include "norm_held.cuh"
 #include "norm_shifted.cuh"
 #include "norm_staged.cuh"
@@ -197,6 +198,13 @@ cudaError_t launch_forward(const AddRowForward& args) {
         }
         if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});
     }
+#ifndef KW_PORTABLE_ONLY
+    if constexpr (V > 1) {
+        if (packs > kTilePacks * kTileThreads && is_clustered<kSum>(args, packs)) {
+            return launch_clustered<kCentred, kSum, T, V>(args);
+        }
+    }
+#endif
     return launch_streamed<kCentred, kSum, T, V>(args);
 }
 

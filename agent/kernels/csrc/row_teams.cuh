@@ -44,6 +44,8 @@ __device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, in
     return lanes_sums<kWarp, kCentred>(lane < warps ? of_warp[begin / kWarp + lane] : RowSums{0.0f, 0.0f});
 }
 
+constexpr int kLineBytes = 128;  // of the L2 cache
+
 // The compiler would keep what it has read of shared memory, in registers that the sums need.
 __device__ __forceinline__ void read_again() { asm volatile("" ::: "memory"); }
 

@@ -12,31 +12,33 @@ from torch.utils import _pytree as pytree
 from agent.kernels.clock import in_a_row
 from agent.kernels.fusing.fuser import Example, arguments
 from agent.kernels.fusing.states import Buffers, Numbers
-from agent.kernels.replaced import Gain
+from agent.kernels.replaced import FORWARD, STEP, CompiledGain
 
-RUNS, WARM, FEWEST, MOST, SECONDS = 3, 3, 5, 20, 2.0
-"""A round is so many runs in a row. After some that do not count come the fewest, or more within the time."""
+RUNS, WARM, FEWEST, MOST, SECONDS = 3, 3, 5, 100, 4.0
+"""A round is so many runs in a row. After some that do not count come the fewest, or more within the time: a
+host's load drifts over seconds, and compiling takes many times as long."""
 
 
-class Spans(NamedTuple):
-    """Milliseconds of the forward without gradients, and with backward."""
+class Span(NamedTuple):
+    """Milliseconds of one call of what a model is for, on one GPU."""
 
     gpu: str
-    forward: float
-    step: float
-    """The forward again where no parameter wants a gradient."""
+    what: str
+    """A step of a model in training that has something to learn, else its forward without gradients."""
+    ms: float
 
-    def gain(self, after: "Spans") -> Gain:
-        """From these to those."""
-        return Gain(self.gpu, self.forward, after.forward, self.step, after.step)
+    def gain(self, after: "Span") -> CompiledGain:
+        """From this to that."""
+        return CompiledGain(self.gpu, self.what, self.ms, after.ms)
 
 
-def spans(model: nn.Module, example: Example) -> Spans:
+def span(model: nn.Module, example: Example) -> Span:
     """Of the model as it is now, compiled for the example's sizes, call after call as a program makes them.
 
-    The example, buffers and random numbers end as they were. What torch.compile had compiled in this process
-    is compiled anew when it is called again. Raises ValueError where the example lies on no GPU, and what the
-    model or its compilation raises.
+    One direction is compiled, the one that counts: compiling takes nearly all of the time. The example,
+    buffers and random numbers end as they were. What torch.compile had compiled in this process is compiled
+    anew when it is called again. Raises ValueError where the example lies on no GPU, and what the model or
+    its compilation raises.
     """
     args, kwargs = arguments(example)
     device = _device(pytree.tree_leaves((args, kwargs)))
@@ -44,21 +46,17 @@ def spans(model: nn.Module, example: Example) -> Spans:
     args, kwargs = pytree.tree_map_only(torch.Tensor, _copied, (args, kwargs))
     compiled = torch.compile(model, dynamic=False)
     wanted = [value for value in model.parameters() if value.requires_grad]
+    is_step = model.training and bool(wanted)
 
-    def forward() -> None:
-        with torch.no_grad():
-            compiled(*args, **kwargs)
-
-    def step() -> None:
-        with torch.enable_grad():
+    def call() -> None:
+        with torch.set_grad_enabled(is_step):
             made = [one for one in pytree.tree_leaves(compiled(*args, **kwargs)) if _has_gradient(one)]
         if made:
             torch.autograd.grad(made, wanted, [torch.ones_like(one) for one in made], allow_unused=True)
 
     try:
         with torch.cuda.device(device):
-            alone = _median(forward)
-            return Spans(torch.cuda.get_device_name(device), alone, _median(step) if wanted else alone)
+            return Span(torch.cuda.get_device_name(device), STEP if is_step else FORWARD, _median(call))
     finally:
         torch.compiler.reset()  # this model's code would count among those that are too many
         buffers.set()

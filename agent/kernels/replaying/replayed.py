@@ -6,7 +6,7 @@ be, calls remain Python's, which is said once.
 
 import warnings
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -32,8 +32,10 @@ class Function:
     depends on its arguments and on the state of autograd and autocast, and on nothing else that changes.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., Any], operator: str | None = None) -> None:
+        """`operator`: the name of the one of torch.library whose calls come here."""
+        self.function, self._operator = function, operator
+        self._forget: Callable[[], object] = lambda: None
         self.call: Callable[..., Any] = self._first
         """What a call goes to that torch.compile does not trace."""
         _FUNCTIONS.append(self)
@@ -41,11 +43,18 @@ class Function:
     def load(self) -> None:
         """Has its calls replayed from now on, where there is the extension."""
         made = _extension()
-        self.call = self.function if made is None else made.Replayed(self.function, record)
+        if made is None:
+            self.call = self.function
+            return
+        self.call = made.Replayed(self.function, record)
+        if self._operator is not None:
+            made.shorten(self._operator, self.call)
+            self._forget = partial(made.shorten, self._operator, None)
 
     def reset(self) -> None:
         """Forgets what was recorded."""
         self.call = self._first
+        self._forget()
 
     def _first(self, *arguments: Any, **named: Any) -> Any:
         result = self.function(*arguments, **named)

@@ -39,9 +39,9 @@ def render(folder: Path = FOLDER) -> str:
     if not found:
         return "\n".join([*lines, "No row is measured yet.", ""])
     gpus = sorted({f"{row.gpu}, torch {row.torch}, CUDA {row.cuda}, driver {row.driver}" for row in found})
-    dates = sorted({row.date for row in found})
+    dates = " to ".join(sorted({min(row.date for row in found), max(row.date for row in found)}))
     commits = ", ".join(sorted({row.commit[:7] for row in found}))
-    lines += [f"On {'; '.join(gpus)}, {dates[0]} to {dates[-1]}, at {commits}."]
+    lines += [f"On {'; '.join(gpus)}, {dates}, at {commits}."]
     lines += [f"{others} rows of other GPUs are left out.", ""] if others else [""]
     lines += [*_summary(found), "", *_behind(found, _bounds(folder)), ""]
     for kernel in sources.NAMES:
@@ -85,7 +85,7 @@ def _heads(columns: Sequence[str]) -> Iterator[str]:
 
 
 def _figures(ratios: Sequence[float]) -> list[str]:
-    return [f"{geometric_mean(ratios):.2f}", f"{share_enough(ratios):.0%}"] if ratios else ["", ""]
+    return [f"{geometric_mean(ratios):.2f}", f"{share_enough(ratios):.1%}"] if ratios else ["", ""]
 
 
 def _behind(found: Sequence[Row], bounds: dict[str, str]) -> Iterator[str]:

@@ -237,12 +237,12 @@ def test_as_few_blocks_as_fill_a_gpu_take_a_group(sizes: Sizes, forward: int, ba
 @pytest.mark.parametrize(
     ("sizes", "blocks", "samples"),
     [
-        (Sizes(2, 2560, 256, 32), 4, 2),
+        (Sizes(2, 2560, 256, 32), 6, 2),  # three blocks to an SM
         (Sizes(5, 30, 323, 15), 1, 5),
-        (Sizes(8, 64, 1024, 8), 1, 8),
+        (Sizes(8, 64, 1024, 8), 2, 8),  # the widest cluster, a block to an SM
         (Sizes(1, 512, 4096, 32), 8, 1),
         (Sizes(2, 640, 4096, 32), 5, 1),  # blocks too large to stand anywhere
-        (Sizes(9, 64, 1024, 8), 2, 1),  # more samples than a cluster has blocks
+        (Sizes(13, 64, 1024, 8), 2, 1),  # more samples than a cluster has blocks
         (Sizes(4, 512, 15999, 512), 1, 1),  # more than one wave
     ],
     ids=str,

@@ -19,9 +19,9 @@ using namespace kernelwright::group_norm;
 using namespace kernelwright::group_norm::sm90;
 template <class Call>
 Share shared_out(const Call& call, int teams, int members, int chunk) {
-    const int64_t count = call.channels / call.groups * call.spatial;
-    const int chunks = int((count * 4 + chunk - 1) / chunk);
-    return {teams, members, int(call.n * call.groups), chunks, count * 4, 1.0 / count};
+    Share share = share_of(call, chunk);
+    share.teams = teams, share.members = members;
+    return share;
 }
 template <class Kernel>
 void allow(Kernel kernel) {

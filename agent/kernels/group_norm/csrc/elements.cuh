@@ -12,12 +12,30 @@
 
 namespace kernelwright::group_norm {
 
+// A parameter as memory has it. What asks for several before it widens one waits for memory once.
+struct Stored {
+    uint32_t bits;
+    bool is_wide;
+};
+
 // Element `index` of a parameter, which holds floats (kFloat32) or the storage type of x; `absent` without one.
 template <typename T>
+__device__ __forceinline__ Stored stored(const void* values, int64_t dtype, int64_t index, float absent) {
+    if (values == nullptr) return {__float_as_uint(absent), true};
+    if (sizeof(T) == sizeof(float) || dtype == kFloat32) return {static_cast<const uint32_t*>(values)[index], true};
+    return {static_cast<const uint16_t*>(values)[index], false};
+}
+
+template <typename T>
+__device__ __forceinline__ float widened(const Stored& parameter) {
+    if (sizeof(T) == sizeof(float) || parameter.is_wide) return __uint_as_float(parameter.bits);
+    const auto bits = static_cast<uint16_t>(parameter.bits);
+    return to_float(reinterpret_cast<const T&>(bits));
+}
+
+template <typename T>
 __device__ __forceinline__ float parameter(const void* values, int64_t dtype, int64_t index, float absent) {
-    if (values == nullptr) return absent;
-    if (dtype == kFloat32) return static_cast<const float*>(values)[index];
-    return to_float(static_cast<const T*>(values)[index]);
+    return widened<T>(stored<T>(values, dtype, index, absent));
 }
 
 struct Affine {
@@ -25,10 +43,27 @@ struct Affine {
     float bias;
 };
 
-// Of one channel. A function, because inlined at each lane where the channel may change it would be most of the code.
+struct StoredAffine {
+    Stored weight;
+    Stored bias;
+};
+
+// Of one channel.
+template <typename T>
+__device__ __forceinline__ StoredAffine stored_affine(const void* weight, const void* bias, int64_t dtype,
+                                                      int64_t channel) {
+    return {stored<T>(weight, dtype, channel, 1.0f), stored<T>(bias, dtype, channel, 0.0f)};
+}
+
+template <typename T>
+__device__ __forceinline__ Affine widened(const StoredAffine& affine) {
+    return {widened<T>(affine.weight), widened<T>(affine.bias)};
+}
+
+// A function, because inlined at each lane where the channel may change it would be most of the code.
 template <typename T>
 __device__ __noinline__ Affine affine_of(const void* weight, const void* bias, int64_t dtype, int64_t channel) {
-    return {parameter<T>(weight, dtype, channel, 1.0f), parameter<T>(bias, dtype, channel, 0.0f)};
+    return widened<T>(stored_affine<T>(weight, bias, dtype, channel));
 }
 
 template <typename T>

@@ -56,6 +56,7 @@ inline int64_t forward_path(const Forward& args) {
 
 inline int64_t backward_path(const Backward& args) {
     if (args.path != kAuto) return args.path;
+    if (args.layout == kContiguous && is_short(args)) return kPortable;
     const int64_t bytes = 2 * (args.channels / args.groups) * args.spatial * element_bytes(args.dtype);
     const bool waves = args.n * args.groups * bytes > kHeldAtOnce;
     if (bytes >= kStreamedBytes && waves && takes_path(args, kStreamed)) return kStreamed;

@@ -2,6 +2,8 @@
 // and has all that dweight and dbias of its channels add up.
 #pragma once
 
+#include <type_traits>
+
 #include "../../csrc/launched.cuh"
 #include "portable_backward.cuh"
 
@@ -12,82 +14,162 @@ constexpr int kSmallElements = 8;  // of a plane that a thread holds, at most
 struct SmallGroups {
     int n, groups, group_channels;
     int spatial;
-    int team;        // threads that hold a plane: a power of two within a warp
+    int log_team;    // threads that hold a plane: 2 to this power
     double inverse;  // 1 / elements of a group in a sample
+    Divisor<int> by_channels;
+};
+
+// A thread's elements of a plane, from `first` on, each `step` behind the one before; below `end`.
+struct Places {
+    int first, step, end;
+
+    __device__ __forceinline__ int at(int j) const { return first + j * step; }
+    __device__ __forceinline__ bool has(int j) const { return at(j) < end; }
 };
 
 template <typename T>
+using Few = Pack<T, kSmallElements>;
+
+// The elements as they are loaded: PACKED where they are neighbours and begin at a multiple of their size. What widens none
+// before all are asked for waits for memory once.
+template <typename T, bool PACKED>
+struct HeldFew {
+    std::conditional_t<PACKED, Raw, T> held[PACKED ? sizeof(Few<T>) / sizeof(Raw) : kSmallElements];
+
+    __device__ __forceinline__ void load(const void* tensor, int64_t plane, const Places& places) {
+        const T* from = static_cast<const T*>(tensor) + plane;
+        if constexpr (PACKED) {
+            #pragma unroll
+            for (int i = 0; i < static_cast<int>(sizeof(Few<T>) / sizeof(Raw)); ++i) {
+                held[i] = reinterpret_cast<const Raw*>(from + places.first)[i];
+            }
+        } else {
+            #pragma unroll
+            for (int j = 0; j < kSmallElements; ++j) {
+                if (places.has(j)) held[j] = from[places.at(j)];
+            }
+        }
+    }
+    __device__ __forceinline__ Few<T> elements() const { return reinterpret_cast<const Few<T>&>(held); }
+};
+
+template <typename T, bool PACKED>
+__device__ __forceinline__ void store_few(void* tensor, int64_t plane, const Places& places, const Few<float>& values) {
+    T* to = static_cast<T*>(tensor) + plane;
+    Few<T> few;
+    #pragma unroll
+    for (int j = 0; j < kSmallElements; ++j) few.v[j] = from_float<T>(values.v[j]);
+    if constexpr (PACKED) {
+        *reinterpret_cast<Few<T>*>(to + places.first) = few;
+    } else {
+        #pragma unroll
+        for (int j = 0; j < kSmallElements; ++j) {
+            if (places.has(j)) to[places.at(j)] = few.v[j];
+        }
+    }
+}
+
+template <typename T, bool PACKED>
 __global__ void __launch_bounds__(kMaxThreads) short_backward(const Backward b, const SmallGroups g) {
     await_earlier();
-    __shared__ Sums of_plane[kMaxThreads];
+    __shared__ Sums of_part[kMaxThreads];  // of a plane: those of a warp, where it takes several
+    __shared__ float weights[kMaxThreads];
     __shared__ Pair of_sample[kMaxThreads];
-    const int plane = threadIdx.x / g.team;
-    const int lane = threadIdx.x % g.team;
+    const int thread = threadIdx.x;
+    const int team = 1 << g.log_team;
+    const int lane = thread & (team - 1);
+    const int plane = thread >> g.log_team;
     const bool mine = plane < g.n * g.group_channels;
-    const int sample = mine ? plane / g.group_channels : 0;
+    const int sample = mine ? quotient(plane, g.by_channels) : 0;
     const int first_channel = blockIdx.x * g.group_channels;
     const int channel = first_channel + plane - sample * g.group_channels;
     const int row = sample * g.groups + blockIdx.x;
     const int64_t start = (int64_t{sample} * b.channels + channel) * g.spatial;
-    Affine affine = {};
+    const Places places = {PACKED ? lane * kSmallElements : lane, PACKED ? 1 : team, mine ? g.spatial : 0};
+    const bool has_any = places.has(0);
+    // Asked for at once.
+    HeldFew<T, PACKED> x = {}, dy = {}, residual = {};
+    StoredAffine stored = {};
     float mean = 0.0f, rstd = 0.0f;
-    float xhat[kSmallElements], dz[kSmallElements];
-    float db = 0.0f, ds = 0.0f;
-    if (mine) {
-        affine = affine_of<T>(b.weight, b.bias, b.param_dtype, channel);
+    if (has_any) {
+        x.load(b.x, start, places);
+        dy.load(b.dy, start, places);
+        if (reads_residual(b)) residual.load(b.residual, start, places);
+        stored = stored_affine<T>(b.weight, b.bias, b.param_dtype, channel);
         mean = b.mean[row];
         rstd = b.rstd[row];
     }
+    const Affine affine = widened<T>(stored);
+    const Few<T> values = x.elements();
+    Few<float> xhat, z;
     #pragma unroll
     for (int j = 0; j < kSmallElements; ++j) {
-        const int64_t at = start + lane + j * g.team;
-        if (!mine || lane + j * g.team >= g.spatial) break;
-        xhat[j] = (to_float(static_cast<const T*>(b.x)[at]) - mean) * rstd;
-        Pack<T, 1> residual = {};
-        if (reads_residual(b)) residual.v[0] = static_cast<const T*>(b.residual)[at];
-        const Pack<T, 1> dy = {static_cast<const T*>(b.dy)[at]};
-        dz[j] = before_activation<T, 1>(b, dy, residual, {fmaf(xhat[j], affine.weight, affine.bias)}).v[0];
-        db += dz[j];
-        ds = fmaf(dz[j], xhat[j], ds);
+        xhat.v[j] = (to_float(values.v[j]) - mean) * rstd;
+        z.v[j] = fmaf(xhat.v[j], affine.weight, affine.bias);
     }
-    for (int offset = g.team / 2; offset > 0; offset /= 2) {
+    const Few<float> dz = before_activation<T, kSmallElements>(b, dy.elements(), residual.elements(), z);
+    float db = 0.0f, ds = 0.0f;
+    #pragma unroll
+    for (int j = 0; j < kSmallElements; ++j) {  // where there is no element dy is 0
+        db += dz.v[j];
+        ds = fmaf(dz.v[j], xhat.v[j], ds);
+    }
+    const int width = team < kWarp ? team : kWarp;
+    for (int offset = width / 2; offset > 0; offset /= 2) {
         db += __shfl_xor_sync(0xffffffffu, db, offset);
         ds += __shfl_xor_sync(0xffffffffu, ds, offset);
     }
-    if (mine && lane == 0) of_plane[plane] = {db, ds};
-    __syncthreads();
-    for (int s = threadIdx.x / kWarp; s < g.n; s += blockDim.x / kWarp) {
-        Pair total = {0.0, 0.0};
-        for (int c = threadIdx.x % kWarp; c < g.group_channels; c += kWarp) {
-            const Sums sums = of_plane[s * g.group_channels + c];
-            const double weight = parameter<T>(b.weight, b.param_dtype, first_channel + c, 1.0f);
-            total = total + Pair{weight * sums.db, weight * sums.ds};
-        }
-        total = warp_sum(total, kWarp);
-        if (threadIdx.x % kWarp == 0) of_sample[s] = total;
+    constexpr int kLogWarp = 5;
+    const int log_width = g.log_team < kLogWarp ? g.log_team : kLogWarp;
+    const int log_parts = g.log_team - log_width;
+    if (mine && (lane & (width - 1)) == 0) {
+        of_part[thread >> log_width] = {db, ds};
+        if (lane == 0) weights[plane] = affine.weight;
     }
-    for (int c = threadIdx.x; c < g.group_channels; c += blockDim.x) {
+    __syncthreads();
+    // What a plane adds to its channel.
+    const auto of_plane = [&](int number) {
         Pair total = {0.0, 0.0};
-        for (int s = 0; s < g.n; ++s) {
-            const Sums sums = of_plane[s * g.group_channels + c];
+        #pragma unroll 1
+        for (int part = 0; part < 1 << log_parts; ++part) {
+            const Sums sums = of_part[(number << log_parts) + part];
             total = total + Pair{sums.db, sums.ds};
         }
+        return total;
+    };
+    #pragma unroll 1
+    for (int s = thread / kWarp; s < g.n; s += blockDim.x / kWarp) {
+        Pair total = {0.0, 0.0};
+        #pragma unroll 1
+        for (int c = thread % kWarp; c < g.group_channels; c += kWarp) {
+            const Pair sums = of_plane(s * g.group_channels + c);
+            const double weight = weights[c];
+            total = total + Pair{weight * sums.a, weight * sums.b};
+        }
+        total = pair_of_halves(sum_by_halves(total));
+        if (thread % kWarp == 0) of_sample[s] = total;
+    }
+    // From the last thread on: the first add up the samples.
+    #pragma unroll 1
+    for (int c = blockDim.x - 1 - thread; c < g.group_channels; c += blockDim.x) {
+        Pair total = {0.0, 0.0};
+        #pragma unroll 1
+        for (int s = 0; s < g.n; ++s) total = total + of_plane(s * g.group_channels + c);
         if (b.dbias != nullptr) set_parameter<T>(b.dbias, b.param_dtype, first_channel + c, static_cast<float>(total.a));
         if (b.dweight != nullptr) set_parameter<T>(b.dweight, b.param_dtype, first_channel + c, static_cast<float>(total.b));
     }
     __syncthreads();
-    if (!mine) return;
+    if (!has_any) return;
     const Pair total = of_sample[sample];
     const double inverse = rstd * g.inverse;
     const GroupTerms terms = {static_cast<float>(-total.b * inverse), static_cast<float>(-total.a * inverse)};
+    Few<float> dx;
     #pragma unroll
     for (int j = 0; j < kSmallElements; ++j) {
-        const int64_t at = start + lane + j * g.team;
-        if (lane + j * g.team >= g.spatial) break;
-        const float dx = fmaf(dz[j], rstd * affine.weight, fmaf(xhat[j], terms.slope, terms.level));
-        if (b.dx != nullptr) static_cast<T*>(b.dx)[at] = from_float<T>(dx);
-        if (b.dresidual != nullptr) static_cast<T*>(b.dresidual)[at] = from_float<T>(dz[j]);
+        dx.v[j] = fmaf(dz.v[j], rstd * affine.weight, fmaf(xhat.v[j], terms.slope, terms.level));
     }
+    if (b.dx != nullptr) store_few<T, PACKED>(b.dx, start, places, dx);
+    if (b.dresidual != nullptr) store_few<T, PACKED>(b.dresidual, start, places, dz);
 }
 
 }  // namespace kernelwright::group_norm

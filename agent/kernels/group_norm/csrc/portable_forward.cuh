@@ -70,7 +70,7 @@ __device__ __forceinline__ Line line_of(const Moments& m, const Affine& affine) 
 
 template <typename T>
 __device__ __forceinline__ Affine affine_here(const Forward& f, int64_t channel) {
-    return {parameter<T>(f.weight, f.param_dtype, channel, 1.0f), parameter<T>(f.bias, f.param_dtype, channel, 0.0f)};
+    return widened<T>(stored_affine<T>(f.weight, f.bias, f.param_dtype, channel));
 }
 
 // The parameters of the channel that a pack begins in, and where it ends in the next, of that.

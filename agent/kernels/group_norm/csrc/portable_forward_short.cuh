@@ -1,6 +1,6 @@
 // Forward of rows of up to a pack for each of kShortThreads threads, of the contiguous layout: one launch, a row in the
-// registers of a block. So little is read that what every thread does once decides: indices of 32 bits, sums in
-// float. The deviations from the mean as float gives it add up to what it lacks, and their squares to the variance.
+// registers of a block. So little is read that what every thread does once decides: indices of 32 bits, and one round of
+// sums, which the threads of a row wait for.
 #pragma once
 
 #include "activation.cuh"
@@ -17,7 +17,7 @@ struct ShortRows {
     int length;
     int spatial;
     int groups, group_channels;
-    float inverse;  // 1 / length
+    double inverse;  // 1 / length
     Divisor<int> by_spatial, by_groups;
 };
 
@@ -43,14 +43,30 @@ __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<
     *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(f.y) + at) = y;
 }
 
+// The lanes z of a pack that begins with element `first` of a row, where planes are shorter than packs. A function, which
+// other calls need not read.
+template <typename T, int V>
+__device__ __noinline__ Pack<float, V> of_short_planes(const void* weight, const void* bias, int64_t param_dtype,
+                                                       Divisor<int> by_spatial, Moments m, Raw held, int channel,
+                                                       int first) {
+    const auto pack = elements_of<T>(held);
+    Pack<float, V> z;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const int mine = channel + quotient(first + k, by_spatial);
+        const Line of_lane = line_of(m, affine_of<T>(weight, bias, param_dtype, mine));
+        z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, of_lane.scale, of_lane.level);
+    }
+    return z;
+}
+
 // Of blocks of one warp along x, y counts rows.
 template <typename T>
 __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, const ShortRows r) {
     await_earlier();
     constexpr int V = 16 / sizeof(T);
     constexpr int kWarps = kShortThreads / kWarp;
-    __shared__ float first_sums[kWarps][1];
-    __shared__ float second_sums[kWarps][2];
+    __shared__ double of_warp[2][kWarps];
     const int row = blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= r.rows) return;  // whole warps
     const int64_t start = int64_t{row} * r.length;
@@ -61,52 +77,39 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     const int first = head + static_cast<int>(threadIdx.x) * V;  // of this thread's pack
     const bool has_pack = static_cast<int>(threadIdx.x) < packs;
     Raw held;
-    Affine here, next;
+    StoredAffine here, next;  // floats when they are needed: until then nothing waits for them
     int left;  // lanes from here on are the next channel's
     if (has_pack) {
         held = *reinterpret_cast<const Raw*>(x + first);
         const int mine = quotient(first, r.by_spatial);
         left = (mine + 1) * r.spatial - first;
-        here = next = affine_here<T>(f, channel + mine);
-        if (left < V && r.spatial >= V) next = affine_here<T>(f, channel + mine + 1);
+        here = next = stored_affine<T>(f.weight, f.bias, f.param_dtype, channel + mine);
+        if (left < V && r.spatial >= V) next = stored_affine<T>(f.weight, f.bias, f.param_dtype, channel + mine + 1);
     }
     const int end = end_of<V>(threadIdx.x, head, r.length);
-    Affine of_end = {};
+    StoredAffine of_end = {};
     float at_end = 0.0f;
     if (end >= 0) {
+        of_end = stored_affine<T>(f.weight, f.bias, f.param_dtype, channel + quotient(end, r.by_spatial));
         at_end = to_float(x[end]);
-        of_end = affine_here<T>(f, channel + quotient(end, r.by_spatial));
     }
 
-    float mean[1] = {at_end * r.inverse};
+    // A thread's values about the first of them, and all in double.
     const auto pack = elements_of<T>(held);
+    Run run;
+    run.start(has_pack ? to_float(pack.v[0]) : at_end);
     if (has_pack) {
         #pragma unroll
-        for (const T value : pack.v) mean[0] = fmaf(to_float(value), r.inverse, mean[0]);
+        for (const T value : pack.v) run.add(to_float(value));
     }
-    row_sums(mean, first_sums);
-    float rest[2] = {0.0f, 0.0f};  // what the mean lacks, and the mean square
-    const auto add = [&](float value) {
-        const float deviation = value - mean[0];
-        const float share = deviation * r.inverse;
-        rest[0] += share;
-        rest[1] = fmaf(share, deviation, rest[1]);
-    };
-    if (has_pack) {
-        #pragma unroll
-        for (const T value : pack.v) add(to_float(value));
-    }
-    if (end >= 0) add(at_end);
-    row_sums(rest, second_sums);
-    float variance = fmaf(-rest[0], rest[0], rest[1]);
-    if (variance < 0.0f) variance = 0.0f;  // NaN stays
-    const Moments m = {mean[0], rest[0], rsqrtf(variance + static_cast<float>(f.eps))};
+    if (end >= 0) run.add(at_end);
+    const Moments m = moments_of(row_sum(run.total(), of_warp), r.inverse, f.eps);
     if (threadIdx.x == 0) keep_moments(f, row, m);
 
     if (has_pack) {
-        const Line line = line_of(m, here), line_after = line_of(m, next);
         Pack<float, V> z;
         if (r.spatial >= V) {
+            const Line line = line_of(m, widened<T>(here)), line_after = line_of(m, widened<T>(next));
             #pragma unroll
             for (int k = 0; k < V; ++k) {
                 const bool is_here = k < left;
@@ -114,17 +117,12 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
                               is_here ? line.level : line_after.level);
             }
         } else {
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                const int mine = channel + quotient(first + k, r.by_spatial);
-                const Line of_lane = line_of(m, affine_of<T>(f.weight, f.bias, f.param_dtype, mine));
-                z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, of_lane.scale, of_lane.level);
-            }
+            z = of_short_planes<T, V>(f.weight, f.bias, f.param_dtype, r.by_spatial, m, held, channel, first);
         }
         store_result<T, V>(f, start + first, z);
     }
     if (end >= 0) {
-        const Line line = line_of(m, of_end);
+        const Line line = line_of(m, widened<T>(of_end));
         store_result<T, 1>(f, start + end, {fmaf(at_end - m.mean, line.scale, line.level)});
     }
 }

@@ -88,7 +88,7 @@ cudaError_t forward_short(const Forward& f) {
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const ShortRows rows = {static_cast<int>(r.rows), static_cast<int>(r.length), static_cast<int>(f.spatial),
                             static_cast<int>(f.groups), static_cast<int>(r.group_channels),
-                            static_cast<float>(1.0 / static_cast<double>(r.length)),
+                            1.0 / static_cast<double>(r.length),
                             Divisor<int>(f.spatial), Divisor<int>(f.groups)};
     const int64_t warps = ceil_div(r.length, int64_t{kWarp} * 16 / static_cast<int64_t>(sizeof(T)));
     const dim3 block(static_cast<unsigned>(std::min<int64_t>(warps * kWarp, kShortThreads)), warps == 1 ? kRowsOfBlock : 1);
@@ -220,7 +220,7 @@ cudaError_t backward_slabs(const Backward& b, const SlabPlan& plan) {
 // Whether a block holds a group in all samples.
 inline bool is_short(const Backward& b) {
     const int64_t planes = b.n * (b.channels / b.groups);
-    const int64_t team = power_of_two(ceil_div(b.spatial, kSmallElements), kWarp);
+    const int64_t team = power_of_two(ceil_div(b.spatial, kSmallElements), kMaxThreads);
     return planes * team <= kMaxThreads && b.spatial <= kSmallElements * team && b.channels <= kMaxGrid;
 }
 
@@ -228,12 +228,19 @@ template <typename T>
 cudaError_t backward_short(const Backward& b) {
     const int64_t group_channels = b.channels / b.groups;
     const int64_t planes = b.n * group_channels;
-    const int team = power_of_two(ceil_div(b.spatial, kSmallElements), kWarp);
+    const int team = power_of_two(ceil_div(b.spatial, kSmallElements), kMaxThreads);
+    int log_team = 0;
+    while (1 << log_team < team) ++log_team;
+    bool is_packed = b.spatial % kSmallElements == 0;
+    for (const void* tensor : std::initializer_list<const void*>{b.x, b.dy, b.residual, b.dx, b.dresidual}) {
+        is_packed = is_packed && reinterpret_cast<uintptr_t>(tensor) % sizeof(Few<T>) == 0;
+    }
     const SmallGroups groups = {static_cast<int>(b.n), static_cast<int>(b.groups), static_cast<int>(group_channels),
-                                static_cast<int>(b.spatial), team,
-                                1.0 / static_cast<double>(group_channels * b.spatial)};
+                                static_cast<int>(b.spatial), log_team,
+                                1.0 / static_cast<double>(group_channels * b.spatial), Divisor<int>(group_channels)};
     const auto threads = static_cast<unsigned>(ceil_div(planes * team, kWarp) * kWarp);
-    return launched(short_backward<T>, static_cast<unsigned>(b.groups), threads, b.stream, b, groups);
+    const auto kernel = is_packed ? short_backward<T, true> : short_backward<T, false>;
+    return launched(kernel, static_cast<unsigned>(b.groups), threads, b.stream, b, groups);
 }
 
 template <typename T>

@@ -17,38 +17,44 @@ namespace kernelwright::group_norm::sm90 {
 using namespace kernelwright::sm90;
 
 constexpr int kMaxClusterThreads = 512;
-constexpr int kMaxBlocks = 8;  // of a cluster: every GPU of sm_90 takes as many
+constexpr int kMaxBlocks = 8;  // that share out a row
 constexpr int kMaxTiles = 32;  // packs that a thread holds of a tensor
-
-// Over the half of a warp.
-__device__ __forceinline__ double half_warp_sum(double mine) {
-    for (int offset = kWarp / 4; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
-    return mine;
-}
 
 // The blocks that share out a row: `count` of a cluster, from rank `first` on, this one the `mine`th of them.
 struct Sharers {
     int first, count, mine;
 };
 
+// Where the warps of the blocks that share out a row leave their sums, in the shared memory of each of these.
+struct Mailbox {
+    double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
+    uint64_t all_came;
+
+    // By the thread that makes the block's barriers. One block that has a row tells nobody, and it may be no cluster's.
+    __device__ __forceinline__ void prepare(int blocks) {
+        if (blocks == 1) return;
+        barrier_init(&all_came);
+        barrier_expect(&all_came, blocks * blockDim.x / kWarp * sizeof(Pair));
+    }
+};
+
 // The sum over all threads of the blocks that share a row, in each of them and in one order; the lower half of a warp adds
-// up `a`, the upper `b`. All blocks of the cluster have begun: so late may one write to another.
-__device__ __forceinline__ Pair cluster_sum(Pair mine, const Sharers& blocks) {
-    constexpr int kHalf = kWarp / 2;
-    __shared__ double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
-    const int lane = threadIdx.x % kWarp;
-    const int half = lane / kHalf;
+// up `a`, the upper `b`. All blocks of the cluster have begun: so late may one write to another. A barrier of the cluster
+// would wait for what was written to global memory as well.
+__device__ __forceinline__ Pair cluster_sum(Pair mine, const Sharers& blocks, Mailbox& box) {
+    const int lane = threadIdx.x % kHalf;
+    const int half = half_of_lane();
     const int warps = blockDim.x / kWarp;
-    const double other = __shfl_xor_sync(0xffffffffu, half == 0 ? mine.b : mine.a, kHalf);
-    const double sum = half_warp_sum((half == 0 ? mine.a : mine.b) + other);
-    double* place = of_warp[half] + blocks.mine * warps + threadIdx.x / kWarp;
-    if (lane % kHalf < blocks.count) store_in_block(place, blocks.first + lane % kHalf, sum);
-    cluster_arrive();
-    cluster_wait();
-    double total = 0.0;
-    for (int i = lane % kHalf; i < blocks.count * warps; i += kHalf) total += of_warp[half][i];
-    total = half_warp_sum(total);
-    return {__shfl_sync(0xffffffffu, total, 0), __shfl_sync(0xffffffffu, total, kHalf)};
+    const double sum = sum_by_halves(mine);
+    double* place = box.of_warp[half] + blocks.mine * warps + threadIdx.x / kWarp;
+    if (blocks.count == 1) {
+        if (lane == 0) *place = sum;
+        __syncthreads();
+    } else {
+        if (lane < blocks.count) send_to_block(place, blocks.first + lane, sum, &box.all_came);
+        barrier_wait(&box.all_came, 0);
+    }
+    return sum_of_places(box.of_warp[half], blocks.count * warps);
 }
 
 // What tells the threads of a block what is there: a barrier for each tile, a pack for each thread, and one for the
@@ -78,12 +84,17 @@ __device__ __forceinline__ bool some_end_in_next(bool mine) { return __any_sync(
 // The thread that takes an end of the row: of block 0, behind the warp that asks for packs.
 __device__ __forceinline__ int end_taker(int rank) { return rank == 0 ? static_cast<int>(threadIdx.x) - kWarp : -1; }
 
-// A block that holds `count` packs makes its barriers and meets its cluster, before it waits for what was launched earlier.
-__device__ __forceinline__ void prepare(Arrivals& arrivals, int count) {
+// A block that holds `count` packs of a row of `blocks` makes its barriers and meets its cluster, before it waits for what
+// was launched earlier. `more` makes what else there is.
+template <class More>
+__device__ __forceinline__ void prepare(Arrivals& arrivals, Mailbox& box, int count, int blocks, More more) {
     const int threads = blockDim.x;
     if (threadIdx.x == 0) {
+        #pragma unroll 1  // here and below: cold code is what small calls wait for
         for (int tile = 0; tile * threads < count; ++tile) barrier_init(arrivals.tiles + tile);
         barrier_init(&arrivals.parameters, threads - kWarp);
+        box.prepare(blocks);
+        more();
         barriers_made();
     }
     __syncthreads();
@@ -102,6 +113,7 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
     if (threadIdx.x < kWarp) {
         if (threadIdx.x != 0) return;
         const uint64_t policy = policy_of(is_last_read);
+        #pragma unroll 1
         for (int first = 0, tile = 0; first < held.count; first += threads, ++tile) {
             const uint32_t bytes = min(threads, held.count - first) * sizeof(Raw);
             barrier_expect(arrivals.tiles + tile, TENSORS * bytes);
@@ -112,9 +124,9 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
         }
         return;
     }
+    #pragma unroll 1
     for (int c = threadIdx.x - kWarp; c < channels; c += threads - kWarp) {
-        affine[c] = {parameter<T>(call.weight, call.param_dtype, first_channel + c, 1.0f),
-                     parameter<T>(call.bias, call.param_dtype, first_channel + c, 0.0f)};
+        affine[c] = widened<T>(stored_affine<T>(call.weight, call.bias, call.param_dtype, first_channel + c));
     }
     barrier_arrive(&arrivals.parameters);
 }

@@ -4,6 +4,7 @@
 
 #include "portable_backward.cuh"
 #include "sm90_cluster.cuh"
+#include "sm90_unit_sums.cuh"
 
 namespace kernelwright::group_norm::sm90 {
 
@@ -27,6 +28,7 @@ struct BackwardShare {
     int is_last_read;  // whether x and dy make room in L2 first
     double inverse;    // 1 / elements of a row
     Divisor<int> by_spatial{1}, by_groups{1}, by_pieces{1}, by_blocks{1};
+    Divisor<int> by_all_blocks{1};  // of a cluster
 };
 
 // One unit: its channel and its elements, counted from the row's first.
@@ -111,40 +113,6 @@ __device__ __forceinline__ Pack<T, 1> element_of(const void* tensor, int64_t at)
     return {static_cast<const T*>(tensor)[at]};
 }
 
-// The sums of the units of a group in all samples lie in the shared memory of a cluster's blocks: of channel c in block
-// c % blocks, channel after channel, each sample after sample and piece after piece.
-struct UnitSums {
-    Pair* here;
-    int blocks;    // of the cluster
-    int parts;     // of a channel
-
-    // A half of the sums of one part, to the block that adds them up.
-    __device__ __forceinline__ void give(int channel, int part, bool is_db, float sum) const {
-        const int before = channel / blocks;
-        Pair& place = here[before * parts + part];
-        store_in_block(is_db ? &place.a : &place.b, channel - before * blocks, sum);
-    }
-};
-
-// dweight and dbias of this block's channels of the group, a warp each; the halves of a warp add up one of the two.
-template <typename T>
-__device__ __forceinline__ void add_up(const Backward& b, const UnitSums& sums, int group_channel, int group_channels) {
-    constexpr int kHalf = kWarp / 2;
-    const int lane = threadIdx.x % kWarp;
-    const bool is_db = lane < kHalf;
-    for (int i = threadIdx.x / kWarp; i * sums.blocks + cluster_rank() < group_channels; i += blockDim.x / kWarp) {
-        double total = 0.0;
-        for (int part = lane % kHalf; part < sums.parts; part += kHalf) {
-            const Pair& place = sums.here[i * sums.parts + part];
-            total += is_db ? place.a : place.b;
-        }
-        total = half_warp_sum(total);
-        void* to = is_db ? b.dbias : b.dweight;
-        if (lane % kHalf != 0 || to == nullptr) continue;
-        set_parameter<T>(to, b.param_dtype, group_channel + i * sums.blocks + cluster_rank(), static_cast<float>(total));
-    }
-}
-
 template <typename T>
 __global__ void __launch_bounds__(kMaxClusterThreads)
     cluster_backward(const __grid_constant__ Backward b, const __grid_constant__ BackwardShare share, Sums* sums) {
@@ -152,6 +120,8 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
+    __shared__ Mailbox box;
+    __shared__ uint64_t units_came;
     const int sample = quotient(cluster_rank(), share.by_blocks);  // of the cluster's
     const int number = sample * share.groups + cluster_number();
     const int rank = cluster_rank() - sample * share.blocks;
@@ -173,9 +143,11 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     // The last pack may end in one more channel.
     const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
     const int group_channel = (number - quotient(number, share.by_groups) * share.groups) * share.group_channels;
-    const UnitSums of_units = {reinterpret_cast<Pair*>(affine + share.channels), share.samples * share.blocks,
-                               share.samples * share.pieces};
-    prepare(arrivals, held.count);
+    const UnitSums of_units = {reinterpret_cast<Sums*>(affine + share.channels), share.samples * share.blocks,
+                               share.samples * share.pieces, share.by_all_blocks, &units_came};
+    prepare(arrivals, box, held.count, share.blocks, [&] {
+        if (share.adds_up) of_units.prepare(share.group_channels);
+    });
     await_earlier();
     begin_loads<T, 2>({x, dy}, {xs, dys}, held, b, group_channel + first_held.channel, channels, affine, arrivals,
                       share.is_last_read);
@@ -187,15 +159,17 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
 
     const int threads = blockDim.x;
     const int team = share.team;
-    const int lane = threadIdx.x % team;
-    const int teams = threads / team;
+    const int log_team = __ffs(team) - 1;
+    const int lane = threadIdx.x & (team - 1);
+    const int teams = threads >> log_team;
     // dz in the place of dy, where that loses no digits and no pack is two threads'.
     const bool keeps = sizeof(T) == sizeof(float) && b.act != kNone && !cut;
     Pair total = {0.0, 0.0};
     int waited = 0;  // packs whose tiles have been waited for
     uint64_t* next = arrivals.tiles;
+    #pragma unroll 1
     for (int base = first_unit; base <= last_unit; base += teams) {
-        const int mine = base + threadIdx.x / team;
+        const int mine = base + (static_cast<int>(threadIdx.x) >> log_team);
         float db = 0.0f;
         float ds = 0.0f;
         Affine of_unit = {1.0f, 0.0f};
@@ -206,6 +180,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
             const int begin = (unit.begin - head + V - 1) / V;
             const int end = max((unit.end - head) / V, begin);
             const int touched = min((unit.end - head + V - 1) / V - held.begin, held.count);
+            #pragma unroll 1
             for (; waited < touched; waited += threads) barrier_wait(next++, 0);
             #pragma unroll 1
             for (int i = begin - held.begin + lane; i < end - held.begin; i += team) {
@@ -221,6 +196,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
             if (cut) {  // elements at the unit's ends, in packs that it has not alone
                 const int before = min(head + begin * V, unit.end) - unit.begin;
                 const int after = head + end * V;
+                #pragma unroll 1
                 for (int i = lane; i < before + max(unit.end - after, 0); i += team) {
                     const int element = i < before ? unit.begin + i : after + i - before;
                     const int place = element - held.element<V>(0);
@@ -247,7 +223,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         }
         (is_db ? total.a : total.b) += static_cast<double>(of_unit.weight) * sum;
     }
-    total = cluster_sum(total, {sample * share.blocks, share.blocks, rank});
+    total = cluster_sum(total, {sample * share.blocks, share.blocks, rank}, box);
     const double inverse = row.rstd * share.inverse;
     const GroupTerms g = {static_cast<float>(-total.b * inverse * row.rstd), static_cast<float>(-total.a * inverse)};
 
@@ -263,6 +239,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     int channel = quotient(element, share.by_spatial);
     int position = element - channel * share.spatial;
     channel -= first_held.channel;
+    #pragma unroll 1
     for (int i = skipped + threadIdx.x; i < held.count; i += threads) {
         const int first = held.element<V>(i);
         const Affine here = affine[channel];

@@ -53,12 +53,13 @@ __device__ __forceinline__ void store_end(const Forward& f, const Moments& m, in
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kMaxClusterThreads)
+__global__ void __launch_bounds__(kMaxClusterThreads, 4)
     cluster_forward(const __grid_constant__ Forward f, const __grid_constant__ ForwardShare share) {
     let_next_begin();
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
+    __shared__ Mailbox box;
     const int row = cluster_number();
     const int length = share.group_channels * share.spatial;
     const int64_t start = int64_t{row} * length;
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int group_channel = (row - quotient(row, share.by_groups) * share.groups) * share.group_channels;
     const int first_channel = quotient(held.element<V>(0), share.by_spatial);
     const int channels = min(share.channels, share.group_channels - first_channel);
-    prepare(arrivals, held.count);
+    prepare(arrivals, box, held.count, share.blocks, [] {});
     await_earlier();
     begin_loads<T, 1>({x}, {packs}, held, f, group_channel + first_channel, channels, affine, arrivals,
                       false);
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         const double value = to_float(x[end]);
         mine = mine + Pair{value, value * value};
     }
-    const Pair total = cluster_sum(mine, {0, share.blocks, cluster_rank()});
+    const Pair total = cluster_sum(mine, {0, share.blocks, cluster_rank()}, box);
     const Moments m = moments_of(total, share.inverse, f.eps);
     if (threadIdx.x == 0 && held.begin == 0) keep_moments(f, row, m);
     if (end >= 0) store_end<T>(f, m, start, end, group_channel + end / share.spatial);

@@ -19,6 +19,9 @@ constexpr int kLeastTeam = 8;               // of threads; fewer meet in the ban
 constexpr int64_t kShortPlane = 16;         // packs; of such planes half as many threads still gain
 constexpr double kPieceCost = 2.5;
 constexpr int kMostRounds = 4;
+constexpr int64_t kMostOfCluster = 16;      // blocks: a GPU may refuse more than kMaxCluster
+constexpr int64_t kWideCluster = 12;        // of blocks of which several share an SM
+constexpr int64_t kBlocksOfSm = 3;          // that are so wide
 constexpr int64_t kMorePacks = 64;
 
 // How many blocks of how many threads take a row, and whether a cluster takes a group's rows of all samples.
@@ -61,8 +64,10 @@ inline Cluster cluster_for(const Forward& f, int64_t bytes) { return cluster_for
 inline Cluster cluster_for(const Backward& b, int64_t bytes) {
     const int64_t rows = b.n * b.groups;
     Cluster cluster = cluster_for(rows, 2 * bytes);
-    if (cluster.blocks == 0 || b.n > kMaxBlocks) return cluster;
-    const int64_t blocks = std::min(kMaxBlocks / b.n, std::max<int64_t>(2 * bytes / kLeastPart, 1));
+    if (cluster.blocks == 0 || b.n > kWideCluster) return cluster;
+    const int64_t most = std::min<int64_t>(kMaxBlocks, std::max<int64_t>(2 * bytes / kLeastPart, 1));
+    int64_t blocks = std::min(most, kMostOfCluster / b.n);
+    if (rows * blocks > kSms) blocks = std::min({most, kWideCluster / b.n, std::max<int64_t>(kBlocksOfSm * kSms / rows, 1)});
     const int64_t held = ceil_div(2 * bytes, blocks);
     const bool alone = rows * blocks <= kSms;
     if (held <= kSmallBytes ? rows * blocks <= 4 * kSms : alone && held <= kHeldBytes) {
@@ -160,6 +165,7 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     share.by_groups = Divisor<int>(share.groups);
     share.by_pieces = Divisor<int>(share.pieces);
     share.by_blocks = Divisor<int>(share.blocks);
+    share.by_all_blocks = Divisor<int>(share.blocks * share.samples);
     return share;
 }
 
@@ -180,7 +186,7 @@ inline int64_t shared_bytes(const ForwardShare& share) {
 inline int64_t shared_bytes(const BackwardShare& share) {
     const int64_t parts = ceil_div(share.group_channels, share.blocks * share.samples) * share.samples * share.pieces;
     return share.packs * int64_t{2 * sizeof(Raw)} + share.channels * int64_t{sizeof(Affine)} +
-           (share.adds_up ? parts * int64_t{sizeof(Pair)} : 0);
+           (share.adds_up ? parts * int64_t{sizeof(Sums)} : 0);
 }
 
 // Whether every block of a cluster has something of the row, and room for it. Of x it has: rows are 512 packs and more.
@@ -220,6 +226,9 @@ cudaError_t launch_clusters(const Call& call, const Share& share, void (*kernel)
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
     if (error != cudaSuccess) return error;
+    if (blocks_of(share) > kMaxCluster) {
+        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    }
     const auto grid = static_cast<unsigned>(call.n * call.groups * share.blocks);
     return launched_as(kernel, blocks_of(share), grid, share.threads, bytes, call.stream, call, share, rest...);
 }

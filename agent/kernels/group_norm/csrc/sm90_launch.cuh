@@ -34,6 +34,11 @@ Share share_of(const Call& call, int64_t chunk) {
     share.bytes = elements * element_bytes(call.dtype);
     share.rows = static_cast<int>(rows);
     share.inverse = 1.0 / static_cast<double>(elements);
+    share.spatial = static_cast<int>(call.spatial);
+    share.groups = static_cast<int>(call.groups);
+    share.group_channels = static_cast<int>(call.channels / call.groups);
+    share.by_spatial = Divisor<int>(call.spatial);
+    share.by_groups = Divisor<int>(call.groups);
     const int64_t chunks = ceil_div(share.bytes, chunk);
     if (sms == 0 || rows > kMaxGrid || chunks > int64_t{kMaxMembers} * kSlots) return share;
     share.chunks = static_cast<int>(chunks);

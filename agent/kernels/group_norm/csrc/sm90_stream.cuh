@@ -37,6 +37,7 @@ constexpr int kSharedBytes = kSlots * (kSlotBytes + 2 * static_cast<int>(sizeof(
 
 // Every row leaves at least two chunks to each member, so this many rows are never under way at once.
 static_assert(kRows >= (kSlots + kWorkers) / 2 + 2, "a row's place would be taken while it is needed");
+static_assert(kRows >= kSlots, "slots would be left without barriers");
 
 // How the rows are shared out. Team t takes rows t, t + teams, ...; its members take the chunks of all of them in turn. L2
 // makes room by what is read for the last time.
@@ -47,6 +48,13 @@ struct Share {
     int64_t bytes;    // of a row
     double inverse;   // 1 / elements of a row
     bool is_last_read;
+    int spatial;
+    int groups, group_channels;
+    Divisor<int> by_spatial{1}, by_groups{1};
+
+    __device__ __forceinline__ int first_channel(int row) const {
+        return (row - quotient(row, by_groups) * groups) * group_channels;
+    }
 };
 
 // One chunk of a member's, and the slot that it passes through.
@@ -97,14 +105,16 @@ __device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer, SUMME
     ring.slots = shared;
     ring.full = reinterpret_cast<uint64_t*>(shared + kSlots * kSlotBytes);
     ring.free = ring.full + kSlots;
-    if (threadIdx.x == 0) {
-        for (int slot = 0; slot < kSlots; ++slot) {
-            barrier_init(ring.full + slot);
-            barrier_init(ring.free + slot, 2 * kWarp);
-        }
-        for (int row = 0; row < kRows; ++row) {
-            barrier_init(board.summed + row, SUMMERS * kWarp);
-            barrier_init(board.answered + row, kWarp);
+    // One lane of each warp: lanes of a warp make barriers one after the other.
+    if (threadIdx.x % kWarp == 0) {
+        #pragma unroll 1
+        for (int place = threadIdx.x / kWarp; place < kRows; place += kThreads / kWarp) {
+            if (place < kSlots) {
+                barrier_init(ring.full + place);
+                barrier_init(ring.free + place, 2 * kWarp);
+            }
+            barrier_init(board.summed + place, SUMMERS * kWarp);
+            barrier_init(board.answered + place, kWarp);
         }
         barriers_made();
     }

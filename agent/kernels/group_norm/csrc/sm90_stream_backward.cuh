@@ -25,17 +25,14 @@ struct Facts {
 template <typename T>
 __device__ __forceinline__ Facts facts_of(const Backward& b, const Share& share, const Cursor& at) {
     constexpr int kElements = kPairBytes / sizeof(T);
-    const int groups = static_cast<int>(b.groups);
-    const int spatial = static_cast<int>(b.spatial);
-    const int group_channel = at.row % groups * (static_cast<int>(b.channels) / groups);
+    const int group_channel = share.first_channel(at.row);
     const int first = at.chunk * kElements;
-    const int channel = first / spatial;
+    const int channel = quotient(first, share.by_spatial);
     const auto affine_at = [&](int place) {
-        return Affine{parameter<T>(b.weight, b.param_dtype, group_channel + place, 1.0f),
-                      parameter<T>(b.bias, b.param_dtype, group_channel + place, 0.0f)};
+        return widened<T>(stored_affine<T>(b.weight, b.bias, b.param_dtype, group_channel + place));
     };
     Facts facts = {b.mean[at.row], b.rstd[at.row], affine_at(channel)};
-    facts.left = (channel + 1) * spatial - first;
+    facts.left = (channel + 1) * share.spatial - first;
     facts.count = bytes_of(share, at.chunk, kPairBytes) / static_cast<int>(sizeof(T));
     facts.next = facts.left < facts.count ? affine_at(channel + 1) : facts.here;
     return facts;

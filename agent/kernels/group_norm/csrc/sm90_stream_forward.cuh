@@ -24,36 +24,50 @@ __device__ __forceinline__ Pair moments_sum(const Raw (&packs)[kForwardLoads], i
     return run.total();
 }
 
-// y of this lane's packs of the chunk that begins at byte `begin` of its row.
+// Where a chunk lies, and the parameters of the channel that it begins in. Asked for before the chunk is there.
+struct ChunkPlace {
+    int first_channel;  // of the group
+    int element;        // of the row
+    bool is_uncut;      // all of it is one channel's
+    Affine affine;
+};
+
 template <typename T>
+__device__ __forceinline__ ChunkPlace place_of(const Forward& f, const Share& share, const Cursor& at) {
+    constexpr int kElements = kSlotBytes / sizeof(T);
+    const int first_channel = share.first_channel(at.row);
+    const int element = at.chunk * kElements;
+    const int channel = quotient(element, share.by_spatial);
+    return {first_channel, element, (channel + 1) * share.spatial - element >= kElements,
+            affine_here<T>(f, first_channel + channel)};
+}
+
+// y of this lane's packs of the chunk. CUT: it is of several channels.
+template <typename T, bool CUT>
 __device__ __forceinline__ void store_chunk(const Forward& f, const Share& share, const Moments& m, const Cursor& at,
-                                            const Raw (&packs)[kForwardLoads], bool one_channel) {
+                                            const Raw (&packs)[kForwardLoads], const ChunkPlace& place) {
     constexpr int V = 16 / sizeof(T);
     const int bytes = bytes_of(share, at.chunk, kSlotBytes);
     const int64_t begin = at.row * share.bytes + int64_t{at.chunk} * kSlotBytes;
-    const uint32_t element = static_cast<uint32_t>(int64_t{at.chunk} * kSlotBytes / sizeof(T));
-    const uint32_t plane = static_cast<uint32_t>(f.spatial);
-    const int groups = static_cast<int>(f.groups);
-    const int first_channel = at.row % groups * (static_cast<int>(f.channels) / groups);
-    Line line = line_of(m, affine_here<T>(f, first_channel + element / plane));
+    Line line = line_of(m, place.affine);
     Line next = line;
-    uint32_t left = V;  // lanes from here on are the next channel's
+    int left = V;  // lanes from here on are the next channel's
     #pragma unroll
     for (int j = 0; j < kForwardLoads; ++j) {
         const int offset = static_cast<int>(j * kWarp + threadIdx.x % kWarp) * 16;
         if (offset >= bytes) break;
-        if (!one_channel) {
-            const uint32_t first = element + offset / static_cast<uint32_t>(sizeof(T));
-            const uint32_t channel = first / plane;
-            left = plane - (first - channel * plane);
-            line = next = line_of(m, affine_here<T>(f, first_channel + channel));
-            if (left < V) next = line_of(m, affine_here<T>(f, first_channel + channel + 1));
+        if (CUT) {
+            const int first = place.element + offset / static_cast<int>(sizeof(T));
+            const int channel = quotient(first, share.by_spatial);
+            left = (channel + 1) * share.spatial - first;
+            line = next = line_of(m, affine_here<T>(f, place.first_channel + channel));
+            if (left < V) next = line_of(m, affine_here<T>(f, place.first_channel + channel + 1));
         }
         Pack<T, V> pack = elements_of<T>(packs[j]);
         Pack<float, V> z;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            const bool here = k < left;
+            const bool here = !CUT || k < left;
             z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, here ? line.scale : next.scale, here ? line.level : next.level);
         }
         if (f.residual != nullptr) {
@@ -104,11 +118,16 @@ __global__ void __launch_bounds__(kThreads, 1)
             return moments_sum<T>(packs, bytes_of(share, at.chunk, kSlotBytes));
         });
     } else {
-        const bool one_channel = f.spatial * static_cast<int64_t>(sizeof(T)) % kSlotBytes == 0;
         for (Cursor at = first_chunk(share, warp - kFirstStorer); at.row < share.rows; advance(at, share, kWorkers - kForwardSummers)) {
+            const ChunkPlace place = place_of<T>(f, share, at);
             Raw packs[kForwardLoads];
             take_chunk(ring, at, packs);
-            store_chunk<T>(f, share, answer_for(board, at.turn), at, packs, one_channel);
+            const Moments m = answer_for(board, at.turn);
+            if (place.is_uncut) {
+                store_chunk<T, false>(f, share, m, at, packs, place);
+            } else {
+                store_chunk<T, true>(f, share, m, at, packs, place);
+            }
         }
     }
 }

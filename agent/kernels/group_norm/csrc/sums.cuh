@@ -78,7 +78,7 @@ __device__ __forceinline__ Pair warp_sum(Pair mine, int width) {
 
 // Over `width` lanes, a power of two of at least 2: db in the lower half of them, ds in the upper.
 __device__ __forceinline__ float halves_sum(float db, float ds, int width) {
-    const bool lower = threadIdx.x % width < width / 2;
+    const bool lower = (static_cast<int>(threadIdx.x) & width / 2) == 0;
     float mine = (lower ? db : ds) + __shfl_xor_sync(0xffffffffu, lower ? ds : db, width / 2);
     for (int offset = width / 4; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
     return mine;
@@ -100,27 +100,45 @@ __device__ __forceinline__ Pair team_sum(Pair mine, int team) {
     return total;
 }
 
-// The sums over the threads of a row, x of the block, in each of them; `of_warp` is for no other sum of the kernel.
-template <int N>
-__device__ __forceinline__ void row_sums(float (&mine)[N], float (*of_warp)[N]) {
-    #pragma unroll
-    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-        #pragma unroll
-        for (float& sum : mine) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-    }
+// The halves of a warp add up one of a pair's sums each, which takes half as many shuffles.
+constexpr int kHalf = kWarp / 2;
+
+__device__ __forceinline__ int half_of_lane() { return threadIdx.x % kWarp / kHalf; }
+
+__device__ __forceinline__ double half_warp_sum(double mine) {
+    for (int offset = kHalf / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
+    return mine;
+}
+
+// Over the warp: `a` in the lanes of the lower half, `b` in those of the upper.
+__device__ __forceinline__ double sum_by_halves(Pair mine) {
+    const bool is_lower = half_of_lane() == 0;
+    const double other = __shfl_xor_sync(0xffffffffu, is_lower ? mine.b : mine.a, kHalf);
+    return half_warp_sum((is_lower ? mine.a : mine.b) + other);
+}
+
+// What the halves have, in each lane.
+__device__ __forceinline__ Pair pair_of_halves(double of_half) {
+    return {__shfl_sync(0xffffffffu, of_half, 0), __shfl_sync(0xffffffffu, of_half, kHalf)};
+}
+
+// What the first `count` of each half's places add up to.
+__device__ __forceinline__ Pair sum_of_places(const double* of_half, int count) {
+    double total = 0.0;
+    #pragma unroll 2
+    for (int i = threadIdx.x % kHalf; i < count; i += kHalf) total += of_half[i];
+    return pair_of_halves(half_warp_sum(total));
+}
+
+// The sum over the threads of a row, x of the block, in each of them; `of_warp` is for no other sum of the kernel.
+template <int WARPS>
+__device__ __forceinline__ Pair row_sum(Pair mine, double (*of_warp)[WARPS]) {
+    const double sum = sum_by_halves(mine);
     const int warps = blockDim.x / kWarp;
-    if (warps == 1) return;
-    if (threadIdx.x % kWarp == 0) {
-        #pragma unroll
-        for (int i = 0; i < N; ++i) of_warp[threadIdx.x / kWarp][i] = mine[i];
-    }
+    if (warps == 1) return pair_of_halves(sum);
+    if (threadIdx.x % kHalf == 0) of_warp[half_of_lane()][threadIdx.x / kWarp] = sum;
     __syncthreads();
-    #pragma unroll
-    for (int i = 0; i < N; ++i) mine[i] = 0.0f;
-    for (int warp = 0; warp < warps; ++warp) {
-        #pragma unroll
-        for (int i = 0; i < N; ++i) mine[i] += of_warp[warp][i];
-    }
+    return sum_of_places(of_warp[half_of_lane()], warps);
 }
 
 }  // namespace kernelwright::group_norm

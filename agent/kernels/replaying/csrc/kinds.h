@@ -3,6 +3,7 @@
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Dtype.h>
 
@@ -78,12 +79,49 @@ public:
         return true;
     }
 
+    // Of a value of the dispatcher, as it is for Python's function behind it, so that both find the same kind.
+    bool put_setting(const c10::IValue& value) {
+        if (value.isNone()) return put(Py_TYPE(Py_None)), true;
+        if (value.isBool()) return put_flag(value.toBool()), true;
+        if (value.isDouble()) return put(&PyFloat_Type), put(value.toDouble()), true;
+        if (value.isInt()) return put_number(value.toInt()), true;
+        if (value.isString()) {
+            const std::string& text = value.toStringRef();
+            put(&PyUnicode_Type);
+            put(Py_ssize_t(text.size()));
+            bytes_ += text;
+            return true;
+        }
+        if (!value.isBoolList() && !value.isIntList()) return false;
+        put(&PyList_Type);
+        if (value.isBoolList()) {
+            const auto flags = value.toBoolList();
+            put(Py_ssize_t(flags.size()));
+            for (const bool flag : flags) put_flag(flag);
+        } else {
+            const auto numbers = value.toIntList();
+            put(Py_ssize_t(numbers.size()));
+            for (const int64_t number : numbers) put_number(number);
+        }
+        return true;
+    }
+
     static uintptr_t address(const at::Tensor& tensor) {
         return reinterpret_cast<uintptr_t>(tensor.data_ptr());
     }
 
 private:
     static constexpr uintptr_t ALIGNMENT = 16;
+
+    void put_flag(bool value) {
+        put(&PyBool_Type);
+        put(value ? Py_True : Py_False);
+    }
+
+    void put_number(int64_t value) {
+        put(&PyLong_Type);
+        put((long long)value);
+    }
 
     bool put_text(PyObject* value) {
         Py_ssize_t size = 0;

@@ -1,6 +1,7 @@
 // The recorded calls of a kind: what they allocate, what they launch, and with which addresses.
 #pragma once
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/Exceptions.h>

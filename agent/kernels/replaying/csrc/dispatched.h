@@ -1,0 +1,101 @@
+// Calls of operators by torch's dispatcher, as compiled code makes them.
+#pragma once
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <map>
+
+#include "gradients.h"
+
+namespace replaying {
+
+// What is known of the kinds of an operator's calls: what the function behind it has recorded, or nothing.
+class Table {
+public:
+    std::shared_ptr<const Kinds<Recording>> get() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return kinds_;
+    }
+    void put(std::shared_ptr<const Kinds<Recording>> kinds) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        kinds_ = std::move(kinds);
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::shared_ptr<const Kinds<Recording>> kinds_;
+};
+
+// An operator of torch.library, before its formula for a gradient. That is Python's, stands under the alias of all of
+// autograd's keys, and would see to the calls that want no gradient as well.
+class Shortened : public c10::OperatorKernel {
+public:
+    explicit Shortened(const Table& table) : table_(table) {}
+
+    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+        const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+        const auto wants = [](auto& one) { return one.isTensor() && one.toTensor().requires_grad(); };
+        if (at::GradMode::is_enabled() && std::any_of(arguments.begin(), arguments.end(), wants)) {
+            op.callBoxedForDispatchKey(c10::DispatchKey::Autograd, *stack);
+            return;
+        }
+        const at::AutoDispatchBelowAutograd below;
+        if (!replay(op, arguments, stack)) op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+    }
+
+private:
+    // False: Python has to compute this call.
+    bool replay(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments, torch::jit::Stack* stack) {
+        const auto table = table_.get();
+        if (table == nullptr || !is_plain() || Recordings::at_once > 0) return false;
+        Tensors tensors;
+        thread_local std::string bytes;
+        Kind kind(bytes);
+        for (const auto& one : arguments) {
+            if (one.isTensor() && one.toTensor().defined()) {
+                kind.put(&THPVariableClass);
+                tensors.push_back(one.toTensor());
+            } else if (!kind.put_setting(one.isTensor() ? c10::IValue() : one)) {
+                return false;
+            }
+        }
+        Known found;
+        if (!kind.put_all(tensors) || !table->find(bytes, found) || found == nullptr) return false;
+        const auto [launch, code] = found->run(tensors);
+        if (launch != nullptr) {
+            const py::gil_scoped_acquire gil;
+            refuse(*launch, code);
+        }
+        torch::jit::drop(*stack, arguments.size());
+        for (size_t i = 0; i < op.schema().returns().size(); ++i) {
+            // A schema has no None among its results: an empty tensor stands for it.
+            const int64_t number = found->results[i];
+            stack->emplace_back(number == NONE ? at::empty({0}, tensors[0].options()) : tensors[number]);
+        }
+        return true;
+    }
+
+    const Table& table_;
+};
+
+// Has calls of an operator, by its name, that want no gradient go past its formula, and be replayed where they are of
+// one of these kinds; nullptr: past the formula alone.
+inline void shortened(const char* name, std::shared_ptr<const Kinds<Recording>> kinds) {
+    // Both until the process ends.
+    static auto& tables = *new std::map<std::string, Table>();
+    static auto& kept = *new std::vector<c10::RegistrationHandleRAII>();
+    Table& table = tables[name];
+    table.put(std::move(kinds));
+    auto& dispatcher = c10::Dispatcher::singleton();
+    const auto op = dispatcher.findSchemaOrThrow(name, "");
+    for (const auto key : {c10::DispatchKey::AutogradCUDA, c10::DispatchKey::AutogradCPU}) {
+        if (op.hasKernelForDispatchKey(key)) continue;
+        auto kernel = c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Shortened>(table));
+        kept.push_back(
+            dispatcher.registerImpl(op.operator_name(), key, std::move(kernel), std::nullopt, nullptr, "replaying")
+        );
+    }
+}
+
+}  // namespace replaying

@@ -79,7 +79,8 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     int64_t count, int64_t length) {
     const int64_t index = Block::row_from_last();
     if (index >= count) return;
-    if (threadIdx.x == 0 && is_at_once()) bring_near(dy + index);
+    // Where blocks share a row each would ask for the same: slower (docs/log.md).
+    if (threadIdx.x == 0 && gridDim.y == 1 && is_at_once()) bring_near(dy + index);
     await_earlier();
     const int thread = int(blockIdx.y * blockDim.x + threadIdx.x), threads = int(gridDim.y * blockDim.x);
     const float scale = to_float(dy[index]);

@@ -209,7 +209,7 @@ void measure(const Shape& s) {
     std::printf("\n");
     const int stages = s.k / kDepth;
     const Product p = {packed_at(t.x_packed, s.m, stages), packed_at(t.weight_packed, s.n, stages), t.bias, s.m, s.n,
-                       stages, t.suspect, t.sizes, kernelwright::matmul::needed_for(2.0f * s.k)};
+                       s.k, stages, t.suspect, t.sizes, kernelwright::matmul::needed_for(2.0f * s.k)};
     print_times(s, "split weight", timed([&] { return split_into(s, t, p, false, true); }, t.flush), 0.0);
     std::printf("\n");
     print_times(s, "split x", timed([&] { return split_into(s, t, p, true, false); }, t.flush), 0.0);

@@ -31,6 +31,10 @@ __device__ __forceinline__ void cluster_meet() {
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
+// The same in two steps, where nothing is told but that this thread has come: what it stored is not waited for.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
 // At the same barrier of another block of the cluster, for what has been waited for: of a thread's own accesses nothing is told
 // beyond its block, which would take a fence of all memory.
 __device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, uint32_t rank) {

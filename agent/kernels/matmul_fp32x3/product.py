@@ -30,9 +30,9 @@ LEAST_DEPTH, ALL_DEPTH = 32, 512
 _TILE, _STAGE, _SMS = 128, 64, 132
 _STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 6.5
 """Of a stage of a tile with three products, with four, of a tile, of a product, of a kernel before it."""
-_AT_ONCE_US, _STAGE_AT_ONCE_US = 17.0, 0.7
-"""Of a product in one launch (csrc/at_once_sm90.cuh), and of each of its stages."""
-_DEEP_AT_ONCE = 32
+_FEW_US, _STAGE_OF_FEW_US = 12.0, 0.7
+"""Of a product of few tiles (csrc/few_tiles_sm90.cuh) beside what is split, and of each of its stages."""
+_DEEPEST_FEW = 32
 """Of stages: where few tiles are deeper, their depth is shared out instead."""
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 """What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
@@ -117,12 +117,11 @@ def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
 
 
 def _expected_us(batch: int, m: int, n: int, k: int) -> float:
-    """Of one launch where that is enough, else looking at b, splitting both, and what the tiles take."""
+    """Of both launches where tiles are few, else looking at b, splitting both, and what the tiles take."""
     rows, columns, depth = (-(-size // side) for size, side in ((m, _TILE), (n, _TILE), (k, _STAGE)))
     tiles = batch * rows * columns
-    of_both = batch * max(columns, rows / 2) * depth
-    if tiles <= _SMS // 2 and of_both <= _SMS and depth <= _DEEP_AT_ONCE:
-        return _AT_ONCE_US + depth * _STAGE_AT_ONCE_US
+    if tiles <= _SMS // 2 and depth <= _DEEPEST_FEW:
+        return _FEW_US + depth * _STAGE_OF_FEW_US + 8 * batch * (m + n) * k / _BYTES_OF_US
     stages = depth * (_OF_FOUR_US if k <= ALL_DEPTH else _STAGE_US)
     of_b = batch * n * k
     looking = max(_LAUNCH_US, 4 * of_b / _BYTES_OF_US)

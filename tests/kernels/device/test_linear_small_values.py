@@ -96,6 +96,30 @@ def test_dense_operands_whose_sums_cancel_are_not_computed_anew() -> None:
     assert rms_over_floats(y, x, weight) < 2
 
 
+@pytest.mark.parametrize("depth", [260, 700])
+def test_products_that_cancel_one_after_the_other_cost_no_more_than_floats(depth: int) -> None:
+    x, weight = matmul.cancelling(51, 150, 140, depth)
+    assert rms_over_floats(product(x, weight, None), x, weight) < 2
+
+
+@pytest.mark.parametrize("ready", [False, True], ids=["split here", "split before"])
+@pytest.mark.parametrize("depth", [260, 700])
+def test_sums_of_few_products_keep_to_the_errors_of_floats(depth: int, ready: bool) -> None:
+    x, weight = (ORDINARY["one of ten"](draw(seed, 140, depth)) for seed in (53, 54))
+    y = built().empty((len(x), len(weight)))
+    sizes = [len(x), *weight.shape, PRECISIONS["fp32x3"]]
+    packed = split(weight) if ready else None
+    run("product", FORWARD, [placed(x), placed(weight), None, packed, y], sizes)
+    assert rms_over_floats(y, x, weight) < 2
+
+
+def test_operands_whose_sums_cancel_in_the_end_are_not_computed_anew() -> None:
+    x, weight = matmul.centred(57, 40, 140, 1100)
+    y = product(x, weight, None, "never anew")
+    assert np.isfinite(y).all()
+    assert rms_over_floats(y, x, weight) < 2
+
+
 @pytest.mark.parametrize("turned", [False, True], ids=["in x", "in the weight"])
 @pytest.mark.parametrize("width", [4, 8, 16, 32, 64, 128])
 def test_the_smallest_value_after_the_norm_keeps_to_the_errors_of_floats(width: int, turned: bool) -> None:

@@ -20,7 +20,7 @@ STAND_IN = {
     "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
     "warpgroups_sm90.cuh": HERE / "warpgroups_stand_in.cuh",
-    "at_once_sm90.cuh": HERE / "at_once_stand_in.cuh",
+    "few_tiles_sm90.cuh": HERE / "few_tiles_stand_in.cuh",
     "read_plan_sm90.cuh": HERE / "read_plan_stand_in.cuh",
 }
 FACE = """
@@ -47,12 +47,12 @@ EDITED = {
     "whole": {"kReadFromL2 = 40 << 20;": "kReadFromL2 = 0;"},
     "apart": {"kLookedAtApart = 24 << 20;": "kLookedAtApart = 0;"},
     "never looked at": {
-        "if (!sparse) return;": "if (sparse) p.out.y[0] = NAN;\n    return;",
+        "    int found = -1;": "    p.out.y[0] = NAN;\n    return;\n    int found = -1;",
     },
     "never anew": {"if (!lost) return;": "if (lost) p.out.y[0] = NAN;\n    return;"},
 }
 """`whole`: b is split with one read, however small. `apart`: it is looked at by itself. `never looked at` and
-`never anew`: the first sum is NaN where operands are not dense, and where a tile would be computed anew."""
+`never anew`: the first sum is NaN where tiles are looked at, and where one would be computed anew."""
 SHARED_OUT = [(1, 1, 1, 600), (2, 130, 9, 700), (1, 260, 131, 600), (4, 260, 9, 140)]
 EVERY = pytest.mark.parametrize("precision", list(PRECISIONS))
 LAYOUTS = ("plain", "transposed", "strided", "shared")

@@ -91,6 +91,60 @@ def test_ordinary_operands_are_not_computed_anew(of_a: str, of_b: str) -> None:
     assert not np.isfinite(product(a, b, ("plain", "transposed"), "never anew")).all()
 
 
+def cancelling(seed: int, m: int, n: int, k: int) -> tuple[Array, Array]:
+    """[m, k] and [n, k], dense; of every two products that follow each other hardly anything is left."""
+    a, b = draw(seed, m, k), draw(seed + 1, n, k)
+    a[:, 1::2] = -a[:, : k // 2 * 2 : 2] * np.float32(1 + 5e-5)
+    b[:, 1::2] = b[:, : k // 2 * 2 : 2]
+    return a, b
+
+
+@pytest.mark.parametrize("layout", ["plain", "transposed"])
+@pytest.mark.parametrize("depth", [40, 700])
+def test_products_that_cancel_one_after_the_other_cost_no_more_than_floats(depth: int, layout: str) -> None:
+    a, b = cancelling(51, 150, 140, depth)
+    a, b = a[None], b.T.copy()[None]
+    assert rms_over_floats(product(a, b, (layout, layout)), a, b) < 2
+
+
+@pytest.mark.parametrize("depth", [40, 700])
+@pytest.mark.parametrize("precision", ["fp32x3", "fp32x4", "streamed"])
+def test_sums_of_few_products_keep_to_the_errors_of_floats(depth: int, precision: str) -> None:
+    a, b = (ORDINARY["one of ten"](draw(seed, 1, 140, depth)) for seed in (53, 54))
+    b = b.transpose(0, 2, 1).copy()
+    assert rms_over_floats(product(a, b, precision=precision), a, b) < 2
+
+
+def test_rows_are_picked_as_they_are() -> None:
+    """A sum of one product is that product, rounded."""
+    picked = np.random.default_rng(55).integers(700, size=150)
+    a, b = np.eye(700, dtype="float32")[picked][None], draw(56, 1, 700, 140)
+    np.testing.assert_array_equal(product(a, b)[0], b[0, picked])
+
+
+def centred(seed: int, m: int, n: int, k: int) -> tuple[Array, Array]:
+    """[m, k] and [n, k]: rows that differ little, and such whose values add up to nothing."""
+    a, b = 1 + np.float32(1e-3) * draw(seed, m, k), draw(seed + 1, n, k)
+    return a, b - b.mean(1, keepdims=True)
+
+
+def orthogonal(seed: int, m: int, n: int, k: int) -> tuple[Array, Array]:
+    """[m, k] and [n, k], all at right angles."""
+    both = np.linalg.qr(draw(seed, k, k))[0][: m + n]
+    return both[:m], both[m:]
+
+
+@pytest.mark.parametrize("drawn", [centred, orthogonal])
+def test_dense_operands_whose_sums_cancel_in_the_end_are_not_computed_anew(
+    drawn: Callable[[int, int, int, int], tuple[Array, Array]],
+) -> None:
+    a, b = drawn(57, 40, 140, 1100)
+    a, b = a[None], b.T.copy()[None]
+    y = product(a, b, precision="never anew")
+    assert np.isfinite(y).all()
+    assert rms_over_floats(y, a, b) < 2
+
+
 @pytest.mark.parametrize("layout", ["plain", "transposed"])
 @pytest.mark.parametrize(
     ("kind", "dense"),

@@ -1,13 +1,12 @@
 // What the split into two fp16 loses in a convolution, and tiles that are computed anew in float arithmetic where it shows.
 //
 // It shows where small values count because the large ones of a window meet zeros: the bound is that of
-// matmul_fp32x3/csrc/anew.cuh, with the pixels' windows as a and the weight as b. And it shows where a sum has few products, which
-// a float sum rounds as seldom: two fp16 hold 22 bits of a value, and the tensor cores cut off. In both cases sums are small beside
-// the product of the largest values, which each warp of the convolution compares as it stores them: it lists the tile then.
+// matmul_fp32x3/csrc/anew.cuh, with the pixels' windows as a and the weight as b. And it shows where sums are short (there as well). In
+// both cases sums are small beside the product of the largest values, which each warp of the convolution compares as it stores them: it
+// lists the tile then.
 //
-// The kernel behind goes through the windows of the listed tiles. Where every half of a stage is dense, and the weight is too, sums are
-// small because products of either sign cancel, which costs a float sum as much; and it counts the products that are not 0. The other
-// tiles it computes anew.
+// The kernel behind goes through the windows of the listed tiles. Where every half of a stage is dense, and the weight is too, small
+// values lose nothing that shows; and it follows a sample of the sums. The other tiles it computes anew.
 #pragma once
 
 #include "product_portable.cuh"
@@ -15,8 +14,7 @@
 
 namespace kernelwright::conv {
 
-constexpr int kFewest = 40, kFewestOfAll = 8;  // products of a sum, for less than twice a float sum's error; with lo * lo
-static_assert(kTile == kSide && kPlainThreads == kGatherers);
+static_assert(kTile == kSide && kPlainThreads == kGatherers && kPlainThreads == matmul::kAnewThreads);
 
 // Of so few halves that are not dense nothing is said, as in matmul_fp32x3.
 __device__ __forceinline__ bool is_weight_sparse(const Conv& p) {
@@ -24,63 +22,52 @@ __device__ __forceinline__ bool is_weight_sparse(const Conv& p) {
     return __ldcg(p.sparse) * int64_t{64 * matmul::kHalf} > static_cast<int64_t>(s.groups) * s.features * s.depth();
 }
 
-// Of a half of all stages of a pixel's window.
-struct Window {
-    int values;   // that are not 0, nor below 2^-20 of the largest of their half
-    bool sparse;  // where one is not dense; values of the padding do not count
-};
-
-__device__ __forceinline__ Window window_of(const Conv& p, const Tile& tile, int row, int half) {
+// Whether, in a half of all stages of a pixel's window, one is not dense; values of the padding do not count.
+__device__ __forceinline__ bool is_window_sparse(const Conv& p, const Tile& tile, int row, int half) {
     const Pixel pixel = pixel_at(p.shape, tile.first_pixel + row);
     const float* window = p.x + pixel.first + tile.group * p.shape.group_values();
-    Window found = {0, false};
+    bool sparse = false;
     for (int i = 0; i < p.cut.stages; ++i) {
         const Tap* taps = p.taps + i * kDepth + half * kOfThread;
         float v[kOfThread];
         gather(v, window, pixel.mask, taps);
-        const int exponent = matmul::exponent_for(matmul::largest_of<kOfThread>(v));
-        const float dense = matmul::scale_of(8 - exponent), least = matmul::scale_of(-6 - exponent);  // 2^-6 and 2^-20 of the largest
+        const float dense = matmul::scale_of(8 - matmul::exponent_for(matmul::largest_of<kOfThread>(v)));  // 2^-6 of the largest
         int there = 0, large = 0;
         #pragma unroll
         for (int j = 0; j < kOfThread; ++j) {
             const unsigned needed = taps[j].needed;
             there += (pixel.mask & needed) == needed ? 1 : 0;
             large += fabsf(v[j]) >= dense ? 1 : 0;
-            found.values += fabsf(v[j]) >= least ? 1 : 0;
         }
-        found.sparse |= 8 * large < 5 * there;
+        sparse |= 8 * large < 5 * there;
     }
-    return found;
+    return sparse;
 }
 
-// How many values of a feature's weight are not 0, in a half of its depth.
-__device__ __forceinline__ int count_weight(const Conv& p, const Tile& tile, int feature, int half) {
-    if (tile.first_feature + feature >= tile.past_feature) return 0;
-    const int depth = p.shape.depth(), middle = depth / 2;
-    const float* weight = p.plain + (static_cast<int64_t>(tile.group) * p.shape.features + tile.first_feature + feature) * depth;
-    int values = 0;
-    for (int i = half * middle; i < (half == 0 ? middle : depth); ++i) values += __ldg(weight + i) != 0.0f ? 1 : 0;
-    return values;
+// Whether a tile's sums are short, by all threads.
+__device__ __forceinline__ bool are_short(const Conv& p, const Tile& tile) {
+    __shared__ matmul::Sample sample;
+    __shared__ matmul::Followed followed[matmul::kAnewThreads / 32];
+    const int pixels = min(kTile, p.shape.pixels() - tile.first_pixel), features = tile.past_feature - tile.first_feature;
+    const int depth = p.shape.depth();
+    const float* group = p.x + tile.group * p.shape.group_values();
+    const float* weight = p.plain + (static_cast<int64_t>(tile.group) * p.shape.features + tile.first_feature) * depth;
+    const auto of_window = [&](int i, int64_t at) {
+        const Pixel pixel = pixel_at(p.shape, tile.first_pixel + matmul::followed_row(i, pixels));
+        const Tap tap = p.taps[at];
+        return (pixel.mask & tap.needed) == tap.needed ? __ldg(group + pixel.first + tap.offset) : 0.0f;
+    };
+    const auto of_weight = [&](int i, int64_t at) { return __ldg(weight + static_cast<int64_t>(matmul::followed_row(i, features)) * depth + at); };
+    return matmul::are_short(sample, followed, 0, depth, matmul::short_below(p.all, false), false, {false}, of_window, {false}, of_weight,
+                             [] { __syncthreads(); });
 }
 
-// Whether a listed tile has lost too much; by all threads, a pixel and a feature for every two.
+// Whether a listed tile has lost too much; by all threads, a pixel for every two.
 __device__ __forceinline__ bool has_lost(const Conv& p, const Tile& tile, int losses) {
-    __shared__ int windows[kTile];
-    __shared__ int weights;
+    if ((losses & kShort) != 0 && are_short(p, tile)) return true;
+    if ((losses & kSmall) == 0) return false;
     const int row = static_cast<int>(threadIdx.x) % kTile, half = static_cast<int>(threadIdx.x) / kTile;
-    const bool sparse = is_weight_sparse(p);
-    if (threadIdx.x < kTile) windows[row] = 0;
-    if (threadIdx.x == 0) weights = 0;
-    __syncthreads();
-    const Window window = window_of(p, tile, row, half);
-    atomicAdd(windows + row, window.values);
-    if (sparse) atomicAdd(&weights, count_weight(p, tile, row, half));
-    __syncthreads();
-    const int features = tile.past_feature - tile.first_feature, depth = p.shape.depth();
-    const float of_weight = sparse ? static_cast<float>(weights) / static_cast<float>(features * depth) : 1.0f;
-    const float products = static_cast<float>(windows[row]) * of_weight;  // of a sum, in the mean of all features
-    const bool few = products > 0.0f && products < static_cast<float>(p.all ? kFewestOfAll : kFewest);
-    return __syncthreads_or(((losses & kFew) != 0 && few) || ((losses & kSmall) != 0 && (sparse || window.sparse)));
+    return __syncthreads_or(is_weight_sparse(p) || is_window_sparse(p, tile, row, half));
 }
 
 __device__ __forceinline__ void compute_tile(const Conv& p, const Tile& tile, Slices& slices) {

@@ -230,9 +230,9 @@ __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATUR
     return found;
 }
 
-// Why a tile is looked at again: sums are so small that small values of a pixel's window may have lost too much, or that there may
-// be few products in them (anew_sm90.cuh).
-enum Loss { kSmall = 1, kFew = 2 };
+// Why a tile is looked at again: sums are so small that small values of a pixel's window may have lost too much, or that they may be
+// short (anew_sm90.cuh).
+enum Loss { kSmall = 1, kShort = 2 };
 
 constexpr float kLargest = static_cast<float>(int64_t{1} << 2 * matmul::kMargin);  // what the largest product is of it, at least
 
@@ -271,7 +271,7 @@ __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FE
     for (int lanes = 4; lanes < 32; lanes *= 2) {
         all += __shfl_xor_sync(kAll, all, lanes), largest += __shfl_xor_sync(kAll, largest, lanes);
     }
-    const int losses = (__any_sync(kAll, small) ? kSmall : 0) | (all < kLargest * largest ? kFew : 0);
+    const int losses = (__any_sync(kAll, small) ? kSmall : 0) | (all < kLargest * largest ? kShort : 0);
     if (losses == 0 || threadIdx.x % 32 > 0) return;
     if (atomicOr(p.losses + number, losses) == 0) p.list[atomicAdd(p.listed, 1)] = number;
 }

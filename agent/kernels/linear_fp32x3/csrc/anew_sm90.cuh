@@ -1,8 +1,9 @@
 // The check behind the product: tiles of which a row may have lost too much are computed anew in float arithmetic
 // (matmul_fp32x3/csrc/anew.cuh).
 //
-// The product leaves the largest value of each row of a tile, and whether one is too small in case all its products lost something;
-// the splits how many values of a row are small: what is lost grows as the root of that number.
+// The product leaves the largest value of each row of a tile, whether one is too small in case all its products lost something, and
+// whether sums of a tile may have few products; the splits how many values of a row are small: what is lost grows as the root of that
+// number.
 #pragma once
 
 #include "product_sm90.cuh"
@@ -11,8 +12,13 @@ namespace kernelwright::linear {
 
 static_assert(kTile == kSide);
 
-// Whether a row of a tile may have lost too much; asked by all lanes of a warp.
-__device__ __forceinline__ bool is_lost_in(const Product& p, const Tile& tile) {
+// As matmul::short_below; where an SGEMM shares the depth out, sums that are taken out every 64 of K are further above its own.
+__device__ __forceinline__ float short_below(bool shared_out) { return shared_out ? 6.5f : matmul::short_below(false, false); }
+
+enum Verdict { kKept, kDoubted, kLost };  // in doubt some sums have to be followed
+
+// Whether a row of a tile may have lost too much, or its sums may be short; asked by all lanes of a warp.
+__device__ __forceinline__ Verdict judge(const Product& p, const Tile& tile) {
     constexpr int kRows = kTile / 32;  // of a lane
     const int lane = threadIdx.x % 32, of_x = tile.of_x * kTile + lane, of_weight = tile.of_weight * kTile + lane;
     const float* of_rows = p.sizes + static_cast<int64_t>(tile.of_weight) * p.m_tiles() * kTile + of_x;
@@ -30,40 +36,52 @@ __device__ __forceinline__ bool is_lost_in(const Product& p, const Tile& tile) {
         most = max(most, __shfl_xor_sync(0xffffffffu, most, lanes));
     }
     const float share = share_in(p, tile.of_weight);
+    constexpr float kProduct = 1 << 26;  // of the largest values, at least: where sums do not cancel, their largest of a row is larger
     bool is_lost = false;
+    int rows = 0;  // that are small
     #pragma unroll
     for (int i = 0; i < kRows; ++i) {
         const float needed = matmul::needed_for(static_cast<float>(small[i] + most));
         is_lost = is_lost || sizes[i] * share < unscaled(needed, exponents[i] + least);
+        rows += __popc(__ballot_sync(0xffffffffu, sizes[i] < unscaled(kProduct, exponents[i] + least)));
     }
-    return __any_sync(0xffffffffu, is_lost);
+    if (__any_sync(0xffffffffu, is_lost)) return kLost;
+    return 2 * rows > min(kTile, p.m - tile.of_x * kTile) || may_have_few(p, tile) ? kDoubted : kKept;
 }
 
-// Ends at once where nothing is suspect. Else a warp judges each tile of the block, which computes anew what is lost.
+// Ends at once where nothing is suspect. Else a warp judges each tile of the block, which follows sums of those in doubt and computes
+// anew what is lost.
 template <class Finish>
 __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     linear_anew(const __grid_constant__ Product p, const matmul::Plain x, const matmul::Plain weight, const Finish finish) {
     constexpr int kWarps = matmul::kAnewThreads / 32;
     union Shared {
         matmul::Slices slices;
+        matmul::Sample sample;
         typename Finish::Shared finish;
     };
     __shared__ Shared shared;
-    __shared__ bool is_lost[kWarps];
+    __shared__ matmul::Followed followed[kWarps];
+    __shared__ Verdict verdicts[kWarps];
+    const auto meet = [] { __syncthreads(); };
+    const bool shared_out = is_shared_out(p);
     await_earlier();
     if (__ldcg(p.suspect) == 0) return;
     for (int first = blockIdx.x; first < p.tiles(); first += kWarps * gridDim.x) {
         const int own = first + static_cast<int>(threadIdx.x / 32 * gridDim.x);
         const bool has_one = own < p.tiles();
-        const bool found = is_lost_in(p, tile_at(p, has_one ? own : first));
-        if (threadIdx.x % 32 == 0) is_lost[threadIdx.x / 32] = has_one && found;
-        if (!__syncthreads_or(has_one && found)) continue;
+        const Verdict found = has_one ? judge(p, tile_at(p, own)) : kKept;
+        if (threadIdx.x % 32 == 0) verdicts[threadIdx.x / 32] = found;
+        if (!__syncthreads_or(found != kKept)) continue;
         for (int i = 0; i < kWarps; ++i) {
-            if (!is_lost[i]) continue;
+            if (verdicts[i] == kKept) continue;
             const Tile tile = tile_at(p, first + i * static_cast<int>(gridDim.x));
+            const int64_t row = int64_t{tile.of_x} * kTile, column = int64_t{tile.of_weight} * kTile;
+            if (verdicts[i] == kDoubted &&
+                !matmul::are_short(shared.sample, followed, x, weight, row, column, short_below(shared_out), shared_out, meet))
+                continue;
             float sums[8][8] = {};
-            matmul::sum_anew(sums, shared.slices, x, weight, int64_t{tile.of_x} * kTile, int64_t{tile.of_weight} * kTile,
-                             [] { __syncthreads(); });
+            matmul::sum_anew(sums, shared.slices, x, weight, row, column, meet);
             finish(p, sums, tile, shared.finish);
             __syncthreads();
         }

@@ -42,8 +42,8 @@ cudaError_t with_operands(const Forward& args, const Finish& finish) {
     if (error != cudaSuccess) return error;
     const int sms = attribute(cudaDevAttrMultiProcessorCount, args.device);
     const float needed = matmul::needed_for(2.0f * static_cast<float>(args.k));
-    const Product p = {x, weight, args.bias, static_cast<int>(args.m), static_cast<int>(args.n), static_cast<int>(stages), suspect,
-                       reinterpret_cast<float*>(noted + kSuspectBytes), needed};
+    const Product p = {x, weight, args.bias, static_cast<int>(args.m), static_cast<int>(args.n), static_cast<int>(args.k),
+                       static_cast<int>(stages), suspect, reinterpret_cast<float*>(noted + kSuspectBytes), needed};
     error = multiply<kPromote>(p, finish, sms, args.stream);
     return error == cudaSuccess ? compute_anew(p, args, finish.anew(), sms, args.stream) : error;
 }

@@ -5,7 +5,8 @@
 //
 // The tensor cores cut off what they add to their accumulator, which costs 8e-5 over K = 8192. So every
 // PROMOTE * 64 of K the partial sums are added to others in ordinary float arithmetic, which rounds; and of a stage's
-// products the small ones come first, while there is nothing large to cut them off against.
+// products the small ones come first, while there is nothing large to cut them off against. What is cut off of a stage's sum
+// makes it smaller, by 0.75 (values of both signs) to 1.5 times 2^-23 of it (of one sign), as measured: it is added again.
 //
 // A block on each SM takes tiles of 128 x 128 in turn: one thread of the last warpgroup keeps a ring of stages filled by
 // bulk copies, the others multiply, 64 rows each. [1024, 8192] * [8192, 8192]: 412 GFLOP of fp16, 0.42 ms at
@@ -32,7 +33,7 @@ constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 
 struct Product {
     Packed x, weight;
     const float* bias;  // [n], or null
-    int m, n;           // of y
+    int m, n, k;        // of y, of the depth
     int stages;         // of K; a multiple of PROMOTE
     // For the check behind the product (anew_sm90.cuh): whether it has anything to judge, 0 before; of each row of a tile the largest
     // value's size, [n_tiles, m_tiles * 128]; and what a row has to be if all its products lose something.
@@ -44,6 +45,9 @@ struct Product {
     __host__ __device__ int n_tiles() const { return (n + kTile - 1) / kTile; }
     __host__ __device__ int tiles() const { return m_tiles() * n_tiles(); }
 };
+
+// What a stage's sum is multiplied by.
+constexpr float kCutOff = 1.0f + 1.0f / (1 << 23);
 
 struct Tile {
     int of_x;
@@ -208,6 +212,33 @@ __device__ __forceinline__ void note_sizes(const Product& p, const float (&value
     }
 }
 
+// Whether an SGEMM would share the depth out, as tiles are few.
+__device__ __forceinline__ bool is_shared_out(const Product& p) { return p.tiles() <= 2 * static_cast<int>(gridDim.x); }
+
+// Whether a tile's sums have so few products in the mean that the check behind the product has to follow some of them, beside what
+// short_below and matmul::kSparse mean of values of either sign; asked by all lanes of a warp.
+__device__ __forceinline__ bool may_have_few(const Product& p, const Tile& tile) {
+    constexpr float kMany = 24.0f, kManyShared = 80.0f, kDense = 1.0f / 48;  // products that are not 0, and of all
+    int of_x = 0, of_weight = 0;
+    for (int i = threadIdx.x % 32; i < kTile; i += 32) {
+        of_x += __ldcg(p.x.values + tile.of_x * kTile + i), of_weight += __ldcg(p.weight.values + tile.of_weight * kTile + i);
+    }
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        of_x += __shfl_xor_sync(0xffffffffu, of_x, lanes), of_weight += __shfl_xor_sync(0xffffffffu, of_weight, lanes);
+    }
+    const int rows = min(kTile, p.m - tile.of_x * kTile), columns = min(kTile, p.n - tile.of_weight * kTile);
+    const auto depth = static_cast<float>(p.k), sums = static_cast<float>(rows * columns);
+    const float many = is_shared_out(p) ? fmaxf(kManyShared, kDense * depth) : kMany;
+    return static_cast<float>(of_x) * static_cast<float>(of_weight) < many * sums * depth;
+}
+
+// By a warp that has nothing else to do.
+__device__ __forceinline__ void note_few(const Product& p) {
+    for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x) {
+        if (may_have_few(p, tile_at(p, number))) *p.suspect = 1;
+    }
+}
+
 __device__ __forceinline__ void add_bias(const Product& p, float (&values)[64], int first_column) {
     if (p.bias == nullptr) return;
     #pragma unroll
@@ -284,7 +315,7 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
                 }
             }
             #pragma unroll
-            for (int j = 0; j < 64; ++j) sum[j] += partial[j];
+            for (int j = 0; j < 64; ++j) sum[j] = fmaf(partial[j], kCutOff, sum[j]);
         }
         const Tile tile = tile_at(p, number);
         const Exponents exponents = exponents_at(ring.exponents_of(taken), place_of(group * 64, 0));
@@ -316,6 +347,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
         if (threadIdx.x % 128 == 0) load_tiles(p, ring);
+        if (threadIdx.x % 128 / 32 == 1) note_few(p);
     } else {
         multiply_tiles<PROMOTE>(p, ring, group, finish);
     }

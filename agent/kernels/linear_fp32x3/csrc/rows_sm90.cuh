@@ -33,13 +33,15 @@ __device__ __forceinline__ float block_largest(float mine) {
 }
 
 // In thread 0.
-__device__ __forceinline__ int block_total(int mine) {
-    __shared__ int of_warp[kSplitWarps];
-    for (int offset = 16; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
+__device__ __forceinline__ Counts block_total(Counts mine) {
+    __shared__ Counts of_warp[kSplitWarps];
+    for (int offset = 16; offset > 0; offset /= 2) {
+        mine.add({__shfl_xor_sync(0xffffffffu, mine.small, offset), __shfl_xor_sync(0xffffffffu, mine.values, offset)});
+    }
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
     __syncthreads();
-    mine = 0;
-    for (int warp = 0; warp < kSplitWarps; ++warp) mine += of_warp[warp];
+    mine = {0, 0};
+    for (int warp = 0; warp < kSplitWarps; ++warp) mine.add(of_warp[warp]);
     return mine;
 }
 
@@ -57,7 +59,7 @@ __device__ __forceinline__ void split_row(const Rows& of, int64_t row, int64_t k
     const Scale scale = {ldexpf(1.0f, exponent / 2), ldexpf(1.0f, exponent - exponent / 2)};
     const float least = ldexpf(1.0f, -2 - exponent);
 
-    int small = 0;
+    Counts counts = {0, 0};
     unsigned char* tile = of.packed.tiles + row / kTile * stages * kOperandBytes;
     for (int64_t i = threadIdx.x * kSplitValues; i < int64_t{stages} * kDepth; i += kSplitThreads * kSplitValues) {
         const float4 first = four_of(of.values, of.rows, k, row, i, of.by_fours);
@@ -69,12 +71,13 @@ __device__ __forceinline__ void split_row(const Rows& of, int64_t row, int64_t k
                             swizzled(static_cast<int>(row % kTile), static_cast<int>(i % kDepth) / kSplitValues);
         *reinterpret_cast<Halves*>(to) = hi;
         *reinterpret_cast<Halves*>(to + kHalfBytes) = lo;
-        small += count_small(v, least);
+        counts.add_eight(v, least);
     }
-    small = block_total(small);
+    counts = block_total(counts);
     if (threadIdx.x != 0) return;
     of.packed.exponents[row] = largest > 0.0f ? exponent : kNothing;
-    of.packed.small[row] = small;
+    of.packed.small[row] = counts.small;
+    of.packed.values[row] = counts.values;
 }
 
 // x's rows, then the weight's; `zeroed`, if there is one, is 0 for the product.

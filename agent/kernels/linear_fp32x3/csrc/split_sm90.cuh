@@ -14,7 +14,7 @@
 //
 // Packed is as the products want it: [tile of 128 rows][64 of K][hi, lo] of 16 KB each, swizzled, 0 past the rows and
 // past K. One bulk copy of 32 KB then brings a tile, and no tensor map is needed. Behind the tiles stand each row's
-// exponent (packed values are 2^exponent times the row's) and how many of its values keep fewer than 22 bits.
+// exponent (packed values are 2^exponent times the row's), how many of its values keep fewer than 22 bits, and how many are not 0.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -37,6 +37,7 @@ struct Packed {
     unsigned char* tiles;
     int* exponents;
     int* small;
+    int* values;
 };
 
 inline int64_t padded_rows(int64_t rows) { return ceil_div(rows, kTile) * kTile; }
@@ -47,13 +48,13 @@ inline int64_t stages_of(int64_t k, int promote) { return ceil_div(k, kDepth * p
 inline int64_t tiles_bytes(int64_t rows, int64_t stages) { return padded_rows(rows) * stages * kDepth * 4; }
 
 inline int64_t packed_bytes(int64_t rows, int64_t stages) {
-    return on_256_bytes(tiles_bytes(rows, stages) + 2 * padded_rows(rows) * int64_t{sizeof(int)});
+    return on_256_bytes(tiles_bytes(rows, stages) + 3 * padded_rows(rows) * int64_t{sizeof(int)});
 }
 
 inline Packed packed_at(const void* memory, int64_t rows, int64_t stages) {
     auto* tiles = static_cast<unsigned char*>(const_cast<void*>(memory));
     auto* exponents = reinterpret_cast<int*>(tiles + tiles_bytes(rows, stages));
-    return {tiles, exponents, exponents + padded_rows(rows)};
+    return {tiles, exponents, exponents + padded_rows(rows), exponents + 2 * padded_rows(rows)};
 }
 
 __device__ __forceinline__ float finite_size(float v) { return isfinite(v) ? fabsf(v) : 0.0f; }
@@ -149,12 +150,19 @@ __device__ __forceinline__ void split_eight(const float* v, const Scaling& scale
     }
 }
 
-// How many of eight keep fewer than 22 bits: they stand below 2^-2 where they are split, `least` before, and are not 0.
-__device__ __forceinline__ int count_small(const float* v, float least) {
-    int small = 0;
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) small += fabsf(v[i]) < least && v[i] != 0.0f ? 1 : 0;
-    return small;
-}
+// Of values, how many keep fewer than 22 bits: they stand below 2^-2 where they are split, `least` before, and are not 0; and how
+// many are not 0.
+struct Counts {
+    int small, values;
+
+    __device__ __forceinline__ void add_eight(const float* v, float least) {
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const bool is_one = v[i] != 0.0f;
+            values += is_one ? 1 : 0, small += is_one && fabsf(v[i]) < least ? 1 : 0;
+        }
+    }
+    __device__ __forceinline__ void add(const Counts& other) { small += other.small, values += other.values; }
+};
 
 }  // namespace kernelwright::linear

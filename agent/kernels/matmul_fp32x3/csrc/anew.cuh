@@ -1,4 +1,7 @@
-// What small values lose beside large ones, and a tile that is computed anew in float arithmetic where it shows.
+// What two fp16 for a float lose, and a tile that is computed anew in float arithmetic where it shows: of small values beside
+// large ones, and where float sums would round next to nothing.
+//
+// Small values.
 //
 // Values that share a scale are split on a grid of 2^-24, where the largest of them is 2^13 to 2^14: one below 2^-2, 2^-16 of the
 // largest, keeps fewer than 22 bits. Beside what the larger ones give that is nothing, unless they meet zeros, or values that are
@@ -8,6 +11,11 @@
 // Where a row's sums, in the root of their squares' mean, are not 2^26.5 times what all their products may have lost, the tile is
 // computed anew. Elsewhere that is at most 2^-26.5 of the row in this tile, below half of the 2^-25.3 that rounding the results to
 // floats costs.
+//
+// Short sums. Of every product two fp16 and the tensor cores lose some 2^-23, a float sum 2^-25.3 of what it has come to when the
+// product is added. So its error is below half of this one where it has hardly come to more than single products: because there
+// are few, or because they cancel as they are added, one after the other. A sample of a tile's sums is followed in that order to
+// tell. It shows nowhere else, and of sums that are large beside the largest products nothing has to be followed.
 #pragma once
 
 #include "plain_tile.cuh"
@@ -35,6 +43,118 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Slices& slices, con
         #pragma unroll
         for (int i = 0; i < 64; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8];
     }
+}
+
+constexpr int kFollowers = 16;    // rows of a tile, and columns, whose sums are followed
+constexpr int kFollowedStep = 64;  // of the depth
+constexpr int kFollowed = 256;    // products of a sum in the mean, at the most, without those of 0
+static_assert(kFollowers * kFollowers == kAnewThreads);
+
+// What partial sums are in the mean, of single products: below, a float sum's error is less than half of this one. `all`: with
+// lo * lo; `shared_out`: where an SGEMM shares the depth out, so that its sums are shorter.
+__device__ __forceinline__ float short_below(bool all, bool shared_out) { return all ? 1.75f : shared_out ? 4.5f : 3.0f; }
+
+// Of so few of all products that are not 0 the tensor cores' sums are taken out one by one, as those of floats, which such an SGEMM adds
+// up in parts.
+constexpr float kSparse = 1.0f / 64;
+
+__device__ __forceinline__ float warp_sum(float mine) {
+    for (int lanes = 16; lanes > 0; lanes /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, lanes);
+    return mine;
+}
+
+struct Followed {
+    float sums, products;  // their sizes
+    float values;          // products that are not 0
+
+    __device__ __forceinline__ void add(const Followed& other) {
+        sums += other.sums, products += other.products, values += other.values;
+    }
+};
+
+// Which of a tile's `rows` is follower i's, in no even steps.
+__device__ __forceinline__ int followed_row(int i, int rows) { return (i * rows + i % 8 * (rows / 8)) / kFollowers; }
+
+// What the followers' rows and columns have at a step.
+struct Sample {
+    float of_a[kFollowers][kFollowedStep + 1], of_b[kFollowers][kFollowedStep + 1];
+};
+
+// A thread's share of one operand's: neighbours in rows, or in depth.
+struct SampleShare {
+    static constexpr int kCount = kFollowers * kFollowedStep / kAnewThreads;
+    bool by_rows;
+    float v[kCount];
+
+    __device__ __forceinline__ int follower(int i) const {
+        const int at = i * kAnewThreads + static_cast<int>(threadIdx.x);
+        return by_rows ? at % kFollowers : at / kFollowedStep;
+    }
+    __device__ __forceinline__ int depth(int i) const {
+        const int at = i * kAnewThreads + static_cast<int>(threadIdx.x);
+        return by_rows ? at / kFollowers : at % kFollowedStep;
+    }
+    template <class Of>
+    __device__ __forceinline__ void load(const Of& of, int64_t begin, int64_t end) {
+        #pragma unroll
+        for (int i = 0; i < kCount; ++i) v[i] = begin + depth(i) < end ? of(follower(i), begin + depth(i)) : 0.0f;
+    }
+    __device__ __forceinline__ void put(float (&to)[kFollowers][kFollowedStep + 1]) const {
+        #pragma unroll
+        for (int i = 0; i < kCount; ++i) to[follower(i)][depth(i)] = v[i];
+    }
+};
+
+// Whether a tile's sums over depths [begin, end) are short of what `below` says; by kAnewThreads that meet by `meet`, each of which follows
+// one until all together are not. `of_a(follower, depth)` and `of_b` are the values.
+template <class OfA, class OfB, class Meet>
+__device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], int64_t begin, int64_t end, float below,
+                                          bool shared_out, SampleShare a, const OfA& of_a, SampleShare b, const OfB& of_b,
+                                          const Meet& meet) {
+    constexpr float kMargin = 1.25f;  // for what is chance
+    const int thread = threadIdx.x;
+    const float *const own_a = sample.of_a[thread / kFollowers], *const own_b = sample.of_b[thread % kFollowers];
+    Followed mine = {0.0f, 0.0f, 0.0f}, all = mine;
+    float sum = 0.0f, steps = 0.0f;
+    a.load(of_a, begin, end), b.load(of_b, begin, end);
+    while (begin < end) {
+        a.put(sample.of_a), b.put(sample.of_b);
+        meet();
+        steps += static_cast<float>(min(end - begin, int64_t{kFollowedStep}));
+        begin += kFollowedStep;
+        a.load(of_a, begin, end), b.load(of_b, begin, end);
+        #pragma unroll 16
+        for (int i = 0; i < kFollowedStep; ++i) {
+            const float product = own_a[i] * own_b[i];
+            sum = fmaf(own_a[i], own_b[i], sum);
+            mine.add({product != 0.0f ? fabsf(sum) : 0.0f, fabsf(product), product != 0.0f ? 1.0f : 0.0f});  // without a branch
+        }
+        const Followed of_warp = {warp_sum(mine.sums), warp_sum(mine.products), warp_sum(mine.values)};
+        if (thread % 32 == 0) of_warps[thread / 32] = of_warp;
+        meet();
+        all = {0.0f, 0.0f, 0.0f};
+        for (const Followed& of : of_warps) all.add(of);
+        if (all.sums > kMargin * below * all.products || all.values > kFollowed * kAnewThreads) break;
+    }
+    if (all.sums < below * all.products) return true;
+    return shared_out && all.values > 0.0f && all.values < kSparse * kAnewThreads * steps;
+}
+
+__device__ __forceinline__ float value_at(const Plain& of, int64_t row, int64_t depth) {
+    return is_there(of.part, row, depth) ? __ldg(of.values + row * of.row_step + depth * of.depth_step) : 0.0f;
+}
+
+// The same of a tile of two operands.
+template <class Meet>
+__device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], const Plain& a, const Plain& b,
+                                          int64_t first_row, int64_t first_column, float below, bool shared_out, const Meet& meet) {
+    const int rows = static_cast<int>(min(int64_t{kSide}, a.rows - first_row));
+    const int columns = static_cast<int>(min(int64_t{kSide}, b.rows - first_column));
+    const auto share_of = [](const Plain& of) { return SampleShare{of.row_step == 1 && of.depth_step != 1}; };
+    return are_short(
+        sample, of_warps, max(a.begin_in(first_row), b.begin_in(first_column)), min(a.end_in(first_row), b.end_in(first_column)), below,
+        shared_out, share_of(a), [&](int i, int64_t depth) { return value_at(a, first_row + followed_row(i, rows), depth); }, share_of(b),
+        [&](int i, int64_t depth) { return value_at(b, first_column + followed_row(i, columns), depth); }, meet);
 }
 
 }  // namespace kernelwright::matmul

@@ -1,8 +1,9 @@
-// matmul_fp32x3's check behind the product: tiles that small values lost too much of are computed anew (anew.cuh).
+// matmul_fp32x3's check behind the product: tiles that two fp16 lost too much of are computed anew (anew.cuh).
 //
-// Where both operands are dense (split_sm90.cuh, which says of how much that has to hold) that cannot be: a quarter of the products
-// of each sum are 2^15 and more, and what rounding a float sum at each of them costs, 2^-25.3 of it, is more than what is lost. Else
-// all tiles are looked at.
+// Where both operands are dense (split_sm90.cuh, which says of how much that has to hold) small values cannot lose too much: a
+// quarter of the products of each sum are 2^15 and more, and what rounding a float sum at each of them costs, 2^-25.3 of it, is more
+// than what is lost. Their sums can be short where they cancel: that is asked of a few tiles of each block, and of all of its tiles
+// where one of these is small. Elsewhere all tiles are looked at.
 #pragma once
 
 #include "anew.cuh"
@@ -27,11 +28,25 @@ __device__ __forceinline__ Band band_of(const Product& p, int batch, const linea
 }
 
 struct AnewShared {
-    Slices slices;
+    union {
+        Slices slices;
+        Sample sample;
+    };
     float factors[2][kTile];  // the largest of a's rows, of either half of all stages
     float scales[kAnewWarps];
+    float sizes[kAnewWarps], largest[kAnewWarps];  // of those sums that are looked at, and of products
+    Followed followed[kAnewWarps];
     int lost;
 };
+
+// What the largest products are of factors times scales, at least; and how large sums are that may be short. Those of dense operands
+// are larger as soon as 32 products do not cancel.
+constexpr float kProduct = static_cast<float>(int64_t{1} << 2 * kMargin);
+constexpr float kSmall = 3.0f * kProduct, kSmallOfDense = 0.5f * kProduct;
+
+__device__ __forceinline__ float scale_at(const Product& p, int batch, int64_t column) {
+    return scale_of(-__ldcg(p.exponents + batch * p.b_rows + column));
+}
 
 // Of the rows of a band their factors' largest, in shared memory.
 __device__ __forceinline__ void find_factors(const Product& p, const Band& band, AnewShared& shared) {
@@ -52,7 +67,7 @@ __device__ __forceinline__ void find_factors(const Product& p, const Band& band,
 // Of its columns their scales'.
 __device__ __forceinline__ void find_scales(const Product& p, const Band& band, AnewShared& shared) {
     const int thread = threadIdx.x;
-    float scale = scale_of(-__ldcg(p.exponents + band.batch * p.b_rows + band.first_column + thread % kTile));
+    float scale = scale_at(p, band.batch, band.first_column + thread % kTile);
     for (int lanes = 16; lanes > 0; lanes /= 2) scale = fmaxf(scale, __shfl_xor_sync(0xffffffffu, scale, lanes));
     if (thread % 32 == 0) shared.scales[thread / 32] = scale;
     if (thread == 0) shared.lost = 0;
@@ -72,9 +87,16 @@ __device__ __forceinline__ float2 sizes_of(const Product& p, const Band& band, i
     return sizes;
 }
 
-// Whether a row may have lost too much. `is_first`: of the bands of these rows.
+// What is known of a band once its sums have been looked at.
+struct Seen {
+    bool is_lost;   // a row may have lost too much of its small values
+    bool is_small;  // its sums may be short
+};
+
+// `is_first`: of the bands of these rows.
 template <class Meet>
-__device__ __forceinline__ bool is_lost(const Product& p, const Band& band, bool is_first, AnewShared& shared, const Meet& meet) {
+__device__ __forceinline__ Seen look_at(const Product& p, const Band& band, bool is_first, float small, AnewShared& shared,
+                                        const Meet& meet) {
     constexpr int kRows = kTile / kAnewWarps;  // of a warp
     if (is_first) find_factors(p, band, shared);
     find_scales(p, band, shared);
@@ -83,10 +105,10 @@ __device__ __forceinline__ bool is_lost(const Product& p, const Band& band, bool
     for (int i = 0; i < kAnewWarps; ++i) scale = fmaxf(scale, shared.scales[i]);
     const float none = factor_of(kNoValue);
     const float products = needed_for(2.0f * static_cast<float>(p.plain.a.depth)) * (1 << kMargin) * fabsf(p.out.alpha) * scale;  // of a factor of 1
-    const int first = threadIdx.x / 32 * kRows, of_tile = static_cast<int>(band.first_row % kTile);
-    const auto needed = [&](int i) {
+    const int warp = threadIdx.x / 32, first = warp * kRows, of_tile = static_cast<int>(band.first_row % kTile);
+    const auto factor_at = [&](int i) {
         const float factor = i < band.rows ? fmaxf(shared.factors[0][of_tile + i], shared.factors[1][of_tile + i]) : 0.0f;
-        return factor > none ? factor * products : 0.0f;
+        return factor > none ? factor : 0.0f;
     };
     const auto columns = static_cast<float>(min(int64_t{kTile}, p.tiles.n - band.first_column));
     const float share = share_of(columns);
@@ -94,8 +116,16 @@ __device__ __forceinline__ bool is_lost(const Product& p, const Band& band, bool
     #pragma unroll
     for (int i = 0; i < kRows; ++i) largest[i] = sizes_of<32>(p, band, first + i).x;
     unsigned others = 0;
+    float size = 0.0f, factors = 0.0f;
     #pragma unroll
-    for (int i = 0; i < kRows; ++i) others |= !__any_sync(0xffffffffu, largest[i] * share >= needed(first + i)) << i;
+    for (int i = 0; i < kRows; ++i) {
+        const float factor = factor_at(first + i);
+        size += largest[i], factors += factor;
+        others |= !__any_sync(0xffffffffu, largest[i] * share >= factor * products) << i;
+    }
+    const float of_column = scale_at(p, band.batch, band.first_column + threadIdx.x % 32);
+    size = warp_sum(size), factors = warp_sum(factors * of_column);
+    if (threadIdx.x % 32 == 0) shared.sizes[warp] = size, shared.largest[warp] = factors;
     for (; others != 0; others &= others - 1) {
         const int i = __ffs(others) - 1;
         float2 sizes = sizes_of<kTile>(p, band, first + i);
@@ -103,43 +133,118 @@ __device__ __forceinline__ bool is_lost(const Product& p, const Band& band, bool
             sizes.x = fmaxf(sizes.x, __shfl_xor_sync(0xffffffffu, sizes.x, lanes));
             sizes.y += __shfl_xor_sync(0xffffffffu, sizes.y, lanes);
         }
-        if (fmaxf(sizes.x * share, sizes.y / columns) < needed(first + i)) shared.lost = 1;
+        if (fmaxf(sizes.x * share, sizes.y / columns) < factor_at(first + i) * products) shared.lost = 1;
     }
     meet();
-    return shared.lost != 0;
+    size = factors = 0.0f;
+    for (int i = 0; i < kAnewWarps; ++i) size += shared.sizes[i], factors += shared.largest[i];
+    return {shared.lost != 0, size < small * fabsf(p.out.alpha) * factors};
 }
 
-// Computes a band anew where it may have lost too much; by 256 threads that meet by `meet`.
+// Computes a band anew where it may have lost too much; by 256 threads that meet by `meet`. `sparse`: not both operands are dense.
 template <class Meet>
-__device__ __forceinline__ void hold(const Product& p, const Band& band, bool is_first, AnewShared& shared, const Meet& meet) {
-    const bool lost = is_lost(p, band, is_first, shared, meet);
+__device__ __forceinline__ void hold(const Product& p, const Band& band, bool is_first, bool sparse, AnewShared& shared, const Meet& meet) {
+    const Seen seen = look_at(p, band, is_first, sparse ? kSmall : kSmallOfDense, shared, meet);
     meet();  // all know: the memory is free
-    if (!lost) return;
+    bool lost = sparse && seen.is_lost;
+    if (!lost && !seen.is_small) return;
     const Operand &of_a = p.plain.a, &of_b = p.plain.b;
     const int64_t past = band.first_row + band.rows;
     const Plain a = {of_a.values + band.batch * of_a.batch_step, past, of_a.depth, of_a.row_step, of_a.depth_step, of_a.part};
     const Plain b = {of_b.values + band.batch * of_b.batch_step, of_b.rows, of_b.depth, of_b.row_step, of_b.depth_step, of_b.part};
+    const bool shared_out = p.cut.tiles <= 2 * static_cast<int>(gridDim.x);
+    lost = lost || are_short(shared.sample, shared.followed, a, b, band.first_row, band.first_column, short_below(p.all, shared_out),
+                             shared_out, meet);
+    if (!lost) return;
     float all[8][8] = {};
     sum_anew(all, shared.slices, a, b, band.first_row, band.first_column, meet);
     store_tile(p.out, all, p.tiles.m, p.tiles.n, p.y_part, band.batch, band.first_row, band.first_column, past);
 }
 
+// Tiles of a block that follow each other in a row of them: what is found of a is that row's.
+struct Tiles {
+    int first, past;
+
+    __device__ __forceinline__ explicit Tiles(const Product& p) {
+        const int share = (p.cut.tiles - 1) / static_cast<int>(gridDim.x) + 1;
+        first = static_cast<int>(min(int64_t{share} * blockIdx.x, int64_t{p.cut.tiles}));
+        past = min(share, p.cut.tiles - first) + first;
+    }
+    __device__ __forceinline__ static Band band_at(const Product& p, int i) {
+        const int row = i / p.tiles.n_tiles();  // of all matrices
+        const linear::Tile tile = {row % p.tiles.m_tiles(), i % p.tiles.n_tiles()};
+        return band_of(p, row / p.tiles.m_tiles(), tile, 0, kTile);
+    }
+};
+
+// Four rows of 32 columns of one of a block's tiles, by a warp: whether their sums are small of dense operands. What they are compared
+// with is known before the product ends: a scale of each row, of any half of its stages.
+struct Glance {
+    static constexpr int kRows = 4;
+    const float* at;
+    int64_t row_step;
+    bool has_column;
+    float needed;  // of all sums; 0 where there is nothing to see
+
+    __device__ __forceinline__ Glance(const Product& p, const Tiles& tiles) : at(p.out.y), row_step(0), has_column(false), needed(0.0f) {
+        const int lane = threadIdx.x % 32, number = tiles.first + (tiles.past - tiles.first) * (static_cast<int>(threadIdx.x) / 32) / kAnewWarps;
+        const Band band = Tiles::band_at(p, number);
+        const int64_t column = band.first_column + lane;
+        const int stage = p.plain.a.first_stage(band.tile.of_x), stages = p.plain.a.past_stage(band.tile.of_x) - stage;
+        if (number >= tiles.past || stages <= 0 || !is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) return;
+        const int row = band.rows / kRows;
+        const unsigned char* packed = p.a + band.batch * p.a_bytes + (static_cast<int64_t>(band.tile.of_x) * p.tiles.stages + stage + number % stages) * kPackedBytes;
+        const auto* factors = reinterpret_cast<const float*>(packed + kOperandBytes);
+        const float none = factor_of(kNoValue);
+        float all = 0.0f;
+        #pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            const float factor = __ldcg(factors + i * row);
+            all += factor > none ? factor : 0.0f;
+        }
+        const bool is_one = column < p.tiles.n;
+        needed = kSmallOfDense * fabsf(p.out.alpha) * all * warp_sum(is_one ? scale_at(p, band.batch, column) : 0.0f);
+        if (!is_one) return;
+        has_column = true;
+        row_step = int64_t{row} * p.tiles.n;
+        at = p.out.y + (static_cast<int64_t>(band.batch) * p.tiles.m + band.first_row) * p.tiles.n + column;
+    }
+
+    __device__ __forceinline__ bool is_small() const {
+        float size = 0.0f;
+        #pragma unroll
+        for (int i = 0; i < kRows; ++i) size += fabsf(__ldcg(at + i * row_step));
+        return warp_sum(has_column ? size : 0.0f) < needed;
+    }
+};
+
+// Whether sums of dense operands are small, as the tensor cores leave them, of the first 32 columns of a tile; by a warp. `factors`: of
+// a thread's two rows, of any half of a stage.
+__device__ __forceinline__ bool are_small(const float (&sum)[64], const float (&factors)[2]) {
+    constexpr int kOfRow = 8;
+    constexpr float kNeeded = kSmallOfDense / (1 << kMargin) * kOfRow;  // of a factor of 1: columns are not scaled back yet
+    const float none = factor_of(kNoValue);
+    float size = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 2 * kOfRow; ++i) size += fabsf(sum[i]);
+    return warp_sum(size) < kNeeded * warp_sum((factors[0] > none ? factors[0] : 0.0f) + (factors[1] > none ? factors[1] : 0.0f));
+}
+
 // Behind the product. Ends at once where both operands are dense but for a few halves of stages, which is known before the product
-// begins: that ends before a block here has room, and what has to wait is the rest.
+// ends, and their sums are not small.
 __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_constant__ Product p) {
     const bool sparse = are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse));
+    const Tiles tiles(p);
+    const Glance glance(p, tiles);
     await_earlier();
-    if (!sparse) return;
+    if (!sparse && !__syncthreads_or(glance.is_small())) return;
     __shared__ AnewShared shared;
-    // Each block has tiles that follow each other in a row of them: what is found of a is that row's.
-    const int64_t tiles = p.cut.tiles, columns = p.tiles.n_tiles(), end = tiles * (blockIdx.x + 1) / gridDim.x;
-    int64_t found = -1;
-    for (int64_t i = tiles * blockIdx.x / gridDim.x; i < end; ++i) {
-        const int64_t row = i / columns;  // of all matrices
-        const linear::Tile tile = {static_cast<int>(row % p.tiles.m_tiles()), static_cast<int>(i % columns)};
-        if (!is_there(p.y_part, tile.of_x, tile.of_weight)) continue;
-        const Band band = band_of(p, static_cast<int>(row / p.tiles.m_tiles()), tile, 0, kTile);
-        hold(p, band, row != found, shared, [] { __syncthreads(); });
+    int found = -1;
+    for (int i = tiles.first; i < tiles.past; ++i) {
+        const Band band = Tiles::band_at(p, i);
+        if (!is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) continue;
+        const int row = i / p.tiles.n_tiles();
+        hold(p, band, row != found, sparse, shared, [] { __syncthreads(); });
         found = row;
     }
 }

@@ -4,7 +4,7 @@
 
 #include "../../linear_fp32x3/csrc/device_sm90.cuh"
 #include "anew_sm90.cuh"
-#include "at_once_sm90.cuh"
+#include "few_tiles_sm90.cuh"
 #include "read_plan_sm90.cuh"
 #include "split_whole_sm90.cuh"
 
@@ -20,7 +20,7 @@ struct Plan {
     bool all;  // with lo * lo
     int64_t sms, tiles;
     Cut cut;
-    bool at_once;  // in one launch
+    bool few;  // a tile by two blocks, behind a split by one launch
     int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
 };
 
@@ -36,17 +36,18 @@ inline Plan plan_of(const Forward& args, int64_t sms) {
     const int64_t elements = args.batch * args.m * args.n;
     const bool whole = args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole;
     const bool fits = plan.both.a.bytes() + plan.both.b.bytes() <= kKeptInL2;
-    const Cut by_tiles = {1, 0, 0, static_cast<double>(plan.both.a.stages)};
+    const Cut by_tiles = {1, 0, 0, static_cast<double>(plan.both.a.stages) + kStart};
     plan.cut = whole ? cut_of(plan.tiles, plan.both.a.stages, elements, plan.sms, true, fits) : by_tiles;
-    plan.at_once = is_at_once(plan.both, plan.tiles, plan.sms, plan.cut.cost);
-    if (plan.at_once) {
+    plan.few = is_few(plan.both, plan.tiles, plan.sms, plan.cut.cost);
+    if (plan.few) {
         plan.cut = by_tiles;
-        plan.both.b.pieces = 1;
+        plan.both.b.pieces = 0;
     }
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
-    plan.both.zeros = plan.at_once ? kMeetings : plan.cut.counters();
-    plan.partial_at = plan.ended_at + on_256_bytes(plan.both.zeros * int64_t{sizeof(int)});
+    plan.both.zeros = plan.cut.counters();
+    const int64_t counts = plan.few ? split_blocks(plan.both) : plan.both.zeros;
+    plan.partial_at = plan.ended_at + on_256_bytes(counts * int64_t{sizeof(int)});
     const int64_t sums = plan.cut.parts > 1 ? plan.cut.parts * elements : plan.cut.sums();
     plan.bytes = plan.partial_at + sums * int64_t{sizeof(float)};
     return plan;
@@ -74,7 +75,7 @@ inline Product product_of(const Forward& args, Plan& plan) {
     place(a, workspace);
     place(b, workspace + plan.b_at);
     a.sparse = b.sparse;
-    plan.both.zeroed = reinterpret_cast<int*>(workspace + plan.ended_at);
+    plan.both.zeroed = plan.both.noted = reinterpret_cast<int*>(workspace + plan.ended_at);
     Product p = {};
     p.tiles.m = static_cast<int>(args.m), p.tiles.n = static_cast<int>(args.n), p.tiles.stages = static_cast<int>(a.stages);
     p.a = a.packed, p.b = b.packed;
@@ -98,7 +99,7 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     if (plan.tiles * plan.cut.parts > kMostBlocks) return cudaErrorInvalidValue;
     if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     const Product p = product_of(args, plan);
-    if (plan.at_once) return at_once(p, plan.sms, args.stream);
+    if (plan.few) return few_tiles(p, args.stream);
     cudaError_t error = splits_whole(plan.both.b) ? split_whole(plan.both, args.stream) : split(plan.both, args.stream);
     if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);

@@ -37,9 +37,21 @@ __device__ __forceinline__ Quarter quarter_of(const Plain& of) {
 }
 
 __device__ __forceinline__ void load_four(float (&four)[4], const Plain& of, int64_t row, int64_t depth, const Quarter& at) {
+    const int64_t first_row = row + at.row, first_depth = depth + at.depth, step = at.of_row * of.row_step + at.of_depth * of.depth_step;
+    if (of.part == kWhole && first_row + 3 * at.of_row < of.rows && first_depth + 3 * at.of_depth < of.depth) {
+        const float* from = of.values + first_row * of.row_step + first_depth * of.depth_step;
+        if (step == 1 && reinterpret_cast<uintptr_t>(from) % sizeof(float4) == 0) {
+            const float4 all = *reinterpret_cast<const float4*>(from);
+            four[0] = all.x, four[1] = all.y, four[2] = all.z, four[3] = all.w;
+            return;
+        }
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) four[i] = from[i * step];
+        return;
+    }
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const int64_t r = row + at.row + at.of_row * i, d = depth + at.depth + at.of_depth * i;
+        const int64_t r = first_row + at.of_row * i, d = first_depth + at.of_depth * i;
         const bool is_one = r < of.rows && d < of.depth && is_there(of.part, r, d);
         four[i] = is_one ? of.values[r * of.row_step + d * of.depth_step] : 0.0f;
     }

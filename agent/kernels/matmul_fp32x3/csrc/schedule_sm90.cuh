@@ -116,6 +116,8 @@ __device__ __forceinline__ bool joined(const Schedule& s, float (&sum)[N], const
     return true;
 }
 
+constexpr double kStart = 3.0;  // of a tile, beside its stages
+
 // How tiles are cut, and how long that takes, in stages of a tile (1 us on an H200).
 struct Cut {
     int64_t parts, streamed;
@@ -135,7 +137,7 @@ struct Cut {
 // Without `parts` where nothing joins equal parts. Blocks with an even share are at different depths at a time: they share
 // what they load where all of it stays in L2, `fits`.
 inline Cut cut_of(int64_t tiles, int64_t stages, int64_t elements, int64_t sms, bool has_parts, bool fits) {
-    constexpr double kStart = 3.0, kLaunch = 4.0, kBytesOfStage = 3.3e6, kStore = 1.5;
+    constexpr double kLaunch = 4.0, kBytesOfStage = 3.3e6, kStore = 1.5;
     const auto whole = [&](int64_t count) { return static_cast<double>(ceil_div(count, sms)); };
     const double depth = static_cast<double>(stages);
     Cut best = {1, 0, 0, whole(tiles) * (depth + kStart)};

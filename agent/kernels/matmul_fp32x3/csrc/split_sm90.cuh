@@ -125,6 +125,7 @@ struct Operands {
     Operand a, b;
     int* zeroed;  // for the kernel behind
     int64_t zeros;
+    int* noted;   // of each block of a split by one launch (split_once_sm90.cuh): how many halves of a stage of a row are not dense
 };
 
 // The power of two that brings values up to `largest`, of these bits, to where they are split; a float, whatever that is.

@@ -1,4 +1,4 @@
-"""matmul_fp32x3 in one launch, from its PTX: whatever block comes first, whatever operands lie how."""
+"""matmul_fp32x3 of few tiles, from the PTX of its launches: in any order of blocks, of any layout."""
 
 import ctypes
 import struct
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from device_library import Array, build_runtime
+from kernels.device.test_matmul_small_values import cancelling, rms_over_floats
 from ptx_library import NVCC, PtxDevice, from_cuda
 
 from agent.kernels.matmul_fp32x3.product import FORWARD, PARTS, PRECISIONS
@@ -20,30 +21,29 @@ pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc: PTX cannot be mad
 
 CSRC = Path(__file__).parents[3] / "agent" / "kernels" / "matmul_fp32x3" / "csrc"
 DEVICE = """
-#include "at_once_sm90.cuh"
+#include "few_tiles_sm90.cuh"
 using namespace kernelwright::matmul;
-template __global__ void kernelwright::matmul::matmul_at_once<false>(const __grid_constant__ Product);
-template __global__ void kernelwright::matmul::matmul_at_once<true>(const __grid_constant__ Product);
+template __global__ void kernelwright::matmul::matmul_split_once<false>(const __grid_constant__ Operands);
+template __global__ void kernelwright::matmul::matmul_split_once<true>(const __grid_constant__ Operands);
+template __global__ void kernelwright::matmul::matmul_few<false>(const __grid_constant__ Product);
+template __global__ void kernelwright::matmul::matmul_few<true>(const __grid_constant__ Product);
 """
 HOST = """
 #include "launch.cuh"
 using namespace kernelwright::matmul;
 extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
     const Plan plan = plan_of(*args, sms);
-    return plan.at_once ? plan.bytes : -1;
+    return plan.few ? plan.bytes : -1;
 }
-// The kernel's argument, its blocks, threads and bytes of shared memory, and which bytes of the workspace
-// are 0 before.
-extern "C" int told(const Forward* args, int64_t sms, Product* product, int64_t* launch) {
+struct Launch {
+    int64_t blocks, threads, shared, begin, bytes;  // of the kernel's argument in the product
+};
+extern "C" void told(const Forward* args, int64_t sms, Product* product, Launch* launches) {
     Plan plan = plan_of(*args, sms);
     *product = product_of(*args, plan);
-    launch[0] = blocks_at_once(plan.both, plan.tiles, sms);
-    launch[1] = kOnceThreads;
-    launch[2] = kOnceSharedBytes;
-    const auto* begin = reinterpret_cast<const char*>(product->plain.b.largest);
-    launch[3] = begin - static_cast<const char*>(args->workspace);
-    launch[4] = plan.ended_at + kMeetings * sizeof(int);
-    return sizeof(Product);
+    const int64_t begin = offsetof(Product, plain);
+    launches[0] = {split_blocks(product->plain), kBothThreads, kBothShared, begin, sizeof(Operands)};
+    launches[1] = {kTogether * product->cut.tiles, kThreads, kFewSharedBytes, 0, sizeof(Product)};
 }
 """
 SMS = 16
@@ -52,23 +52,24 @@ MOST_SHARED = 8
 """cudaFuncAttributeMaxDynamicSharedMemorySize."""
 SIZES = [
     (1, 1, 1, 40), (1, 130, 9, 700), (1, 256, 140, 100), (1, 3, 300, 129), (3, 20, 24, 70), (1, 300, 5, 64),
+    (8, 7, 20, 1100),
 ]  # fmt: skip
-"""Batch, rows, columns, depth: what sixteen SMs have room for."""
+"""Batch, rows, columns, depth: what sixteen SMs have room for; beyond 1024 a block keeps fewer columns."""
 SIDES: dict[str, Callable[[Array], Array]] = {"whole": np.array, "lower": np.tril, "upper": np.triu}
 ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED]
 
 
 @cache
 def device() -> PtxDevice:
-    source = PtxDevice.scratch("matmul_at_once.cu", DEVICE)
+    source = PtxDevice.scratch("matmul_few_tiles.cu", DEVICE)
     return PtxDevice(source, from_cuda(source, [CSRC], "sm_90a"), checked=True)
 
 
 @cache
 def host() -> ctypes.CDLL:
     assert NVCC is not None
-    source = PtxDevice.scratch("matmul_at_once_host.cu", HOST)
-    library = build_runtime().parent / "matmul_at_once_host.so"
+    source = PtxDevice.scratch("matmul_few_tiles_host.cu", HOST)
+    library = build_runtime().parent / "matmul_few_tiles_host.so"
     command = [
         NVCC, "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "-cudart", "static", "-arch=sm_90",
         f"-I{CSRC}", str(source), "-o", str(library),
@@ -105,17 +106,17 @@ def product(
         return ctypes.create_string_buffer(struct.pack(f"@{FORWARD}", *tensors, batch, m, n, k, *steps, 0, 0))
 
     needed = host().workspace_bytes(packed(None), sms)
-    assert needed > 0, "not in one launch"
+    assert needed > 0, "too many tiles"
     workspace = device().empty(needed + 256, "uint8")
     workspace = workspace[-workspace.ctypes.data % 256 :]
-    told, launch = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 5)()
-    size = host().told(packed(workspace), sms, told, launch)
-    blocks, threads, shared, begin, end = launch
-    workspace[begin:end] = 0
-    device().cluster = (2, 1, 1)
-    name = f"matmul_at_onceILb{int(precision == 'fp32x4' or k <= 512)}E"
-    device().runtime.kw_set_function_attribute(device().kernel(name).name.encode(), MOST_SHARED, shared)
-    device().launch_with(name, ((blocks, 1, 1), (threads, 1, 1), shared), told.raw[:size])
+    told, launches = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 10)()
+    host().told(packed(workspace), sms, told, launches)
+    every = precision == "fp32x4" or k <= 512
+    for number, name in enumerate((f"matmul_split_onceILb{int(not every)}E", f"matmul_fewILb{int(every)}E")):
+        blocks, threads, shared, begin, size = launches[5 * number : 5 * number + 5]
+        device().cluster = (number + 1, 1, 1)
+        device().runtime.kw_set_function_attribute(device().kernel(name).name.encode(), MOST_SHARED, shared)
+        device().launch_with(name, ((blocks, 1, 1), (threads, 1, 1), shared), told.raw[begin : begin + size])
     # The factors, read by ordinary loads, are used before the arrival that frees their stage (ADR 28).
     assert {finding["kind"] for finding in device().findings()} <= {"missing-proxy-fence"}
     return y.astype("float64")
@@ -164,6 +165,13 @@ def test_large_values_that_meet_zeros_cost_the_others_nothing(turned: bool, lies
         a, b = b.transpose(0, 2, 1).copy(), a.transpose(0, 2, 1).copy()
         off = off_by(product(a, b, lies), a, np.where(np.abs(b) < 2.0**20, b, 0))
     assert off < EXACT
+
+
+@pytest.mark.parametrize("lies", ["nn", "tt"])
+def test_products_that_cancel_one_after_the_other_cost_no_more_than_floats(lies: str) -> None:
+    a, b = cancelling(51, 140, 132, 290)
+    a, b = a[None], b.T.copy()[None]
+    assert rms_over_floats(product(a, b, lies), a, b) < 2
 
 
 @pytest.mark.parametrize("lies", ["nn", "tt"])

@@ -1,0 +1,223 @@
+// Products of at most one tile for two SMs on sm_90a, behind a split by one launch (split_once_sm90.cuh): a cluster of two blocks
+// multiplies a tile of 128 x 128, 64 rows each, loading half of b for both.
+//
+// Two warpgroups of a block take stages in turn, so that the sums are all there when both are done, with nothing to wait for from
+// other blocks. What the split noted of small values is added up while the first stages are loaded, and a block that has to be
+// looked at for them does that itself: a launch behind takes longer than that.
+#pragma once
+
+#include "anew_sm90.cuh"
+#include "split_once_sm90.cuh"
+
+namespace kernelwright::matmul {
+
+constexpr int kTogether = 2;    // blocks of a cluster
+constexpr int kBlockRows = kTile / kTogether;
+constexpr int kFewStages = 4;
+constexpr int kBlockOfA = kOperandBytes / kTogether;    // hi and lo of a block's rows
+constexpr int kFewFactors = kBlockOfA + kOperandBytes;  // where a's factors stand in a stage
+constexpr int kFewStageBytes = kFewFactors + matrix::kAtomBytes;
+constexpr int kFewSharedBytes = kFewStages * kFewStageBytes + matrix::kAtomBytes + (2 * kFewStages + 2) * 8;
+
+// Where in its tile a block is, and what its cluster does.
+struct Share {
+    Unit unit;
+    linear::Tile tile;
+    int batch, begin, end;
+    int half;
+
+    __device__ __forceinline__ explicit Share(const Product& p) {
+        unit = {static_cast<int>(blockIdx.x) / 2, 0, 0, p.tiles.stages};
+        half = blockIdx.x % 2;
+        batch = p.batch_of(unit.tile), tile = p.place_of(unit.tile);
+        begin = p.first_of(unit, tile), end = p.past_of(unit, tile);
+    }
+};
+
+// One thread keeps the ring filled.
+__device__ __forceinline__ void load_few(const Product& p, const Ring& ring) {
+    constexpr int kPiece = kOperandBytes / kTogether, kFactors = kBlockRows * static_cast<int>(sizeof(float));
+    const Share share(p);
+    const int64_t stages = p.tiles.stages;
+    const unsigned char* a = p.a + share.batch * p.a_bytes + (share.tile.of_x * stages + share.begin) * kPackedBytes;
+    const unsigned char* b = p.b + share.batch * p.b_bytes + (share.tile.of_weight * stages + share.begin) * kOperandBytes;
+    Turn turn = {0, 1};  // the first round finds every stage free
+    for (int i = share.begin; i < share.end; ++i, turn.next(kFewStages), a += kPackedBytes, b += kOperandBytes) {
+        unsigned char* to = ring.stages + turn.stage * kFewStageBytes;
+        uint64_t* full = ring.full + turn.stage;
+        matrix::barrier_wait(ring.free + turn.stage, turn.parity);
+        matrix::barrier_expect(full, kFewFactors + 2 * kFactors);
+        sm90::bulk_load_for_cluster(to + kBlockOfA + share.half * kPiece, b + share.half * kPiece, kPiece, full, (1 << kTogether) - 1);
+        #pragma unroll
+        for (int part = 0; part < 2; ++part) {  // hi and lo, the factors of either half
+            matrix::bulk_load(to + part * kBlockOfA / 2, a + part * kHalfBytes + share.half * (kBlockOfA / 2), kBlockOfA / 2, full);
+            matrix::bulk_load(to + kFewFactors + part * kFactors, a + kOperandBytes + (part * 2 + share.half) * kFactors, kFactors,
+                              full);
+        }
+    }
+}
+
+// The sums of every other stage, beginning with the one of this warpgroup's number: while one warpgroup adds up what is left,
+// the other one has the tensor cores.
+template <bool ALL>
+__device__ __forceinline__ void multiply_few(const Ring& ring, const Share& share, int group, float (&sum)[64]) {
+    float first[64], second[64];
+    #pragma unroll
+    for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
+    Turn turn = {0, 0};
+    if (group > 0) turn.next(kFewStages);
+    const int row = linear::place_of(0, 0).row;
+    for (int i = share.begin + group; i < share.end; i += kConsumers) {
+        const unsigned char* stage = ring.stages + turn.stage * kFewStageBytes;
+        const float* factors = reinterpret_cast<const float*>(stage + kFewFactors) + row;
+        matrix::barrier_wait(ring.full + turn.stage, turn.parity);
+        const float rows[2][2] = {{factors[0], factors[8]}, {factors[kBlockRows], factors[kBlockRows + 8]}};
+        matrix::matrix_begin();
+        multiply_half<ALL, kBlockOfA / 2>(first, stage, stage + kBlockOfA);
+        multiply_half<ALL, kBlockOfA / 2>(second, stage + 64, stage + kBlockOfA + 64);
+        sm90::products_done<1>(first);
+        add(sum, first, rows[0]);
+        sm90::products_done<0>(second);
+        __syncwarp();
+        for (int to = 0; to < kTogether; ++to) sm90::barrier_arrive_at(ring.free + turn.stage, to);
+        add(sum, second, rows[1]);
+        for (int step = 0; step < kConsumers; ++step) turn.next(kFewStages);
+    }
+}
+
+__device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
+
+// A block's rows of its tile.
+__device__ __noinline__ void hold_few(const Product& p, bool sparse) {
+    __shared__ AnewShared shared;
+    consumers_meet();  // they have been stored
+    const Share share(p);
+    const Band band = band_of(p, share.batch, share.tile, share.half * kBlockRows, kBlockRows);
+    if (band.rows > 0) hold(p, band, true, sparse, shared, [] { consumers_meet(); });
+}
+
+// Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
+__device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
+    auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
+    consumers_meet();  // nobody reads the stages any more
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        float four[4];
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const float first = sum[4 * i + j], second = sum[32 + 4 * i + j];
+            both[4 * i + j] = group == 0 ? first : second;
+            four[j] = group == 0 ? second : first;
+        }
+        of_group[(group * 8 + i) * 128] = {four[0], four[1], four[2], four[3]};
+    }
+    consumers_meet();
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const float4 four = of_group[((1 - group) * 8 + i) * 128];
+        both[4 * i] += four.x, both[4 * i + 1] += four.y, both[4 * i + 2] += four.z, both[4 * i + 3] += four.w;
+    }
+}
+
+// Behind the ring: what the split found, told by a warp that has nothing else to do, and whether a warp's sums are small.
+struct Told {
+    uint64_t* known;
+    int* sparse;
+    int* small;
+
+    __device__ __forceinline__ explicit Told(const Ring& ring)
+        : known(ring.free + kFewStages), sparse(reinterpret_cast<int*>(known + 1)), small(sparse + 1) {}
+};
+
+__device__ __forceinline__ void tell_sparse(const Product& p, const Told& told) {
+    int found = 0;
+    const int blocks = static_cast<int>(split_blocks(p.plain)), lane = threadIdx.x % 32;
+    #pragma unroll 8
+    for (int i = lane; i < blocks; i += 32) found += __ldcg(p.plain.noted + i);
+    for (int lanes = 16; lanes > 0; lanes /= 2) found += __shfl_xor_sync(0xffffffffu, found, lanes);
+    if (lane > 0) return;
+    *told.sparse = are_sparse(p.plain.a, p.plain.b, found) ? 1 : 0;
+    matrix::barrier_arrive(told.known);
+}
+
+template <bool ALL>
+__device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group) {
+    const Share share(p);
+    const Told told(ring);
+    float sum[64], both[32];
+    multiply_few<ALL>(ring, share, group, sum);
+    sm90::cluster_arrive();
+    if (share.begin + group < share.end && p.tiles.n - share.tile.of_weight * kTile >= 32) {
+        const auto* factors = reinterpret_cast<const float*>(ring.stages + group * kFewStageBytes + kFewFactors);
+        const int row = linear::place_of(0, 0).row;
+        if (are_small(sum, {factors[row], factors[row + 8]})) *told.small = 1;
+    }
+    exchange(ring.stages, sum, group, both);
+    const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
+                                              share.tile.of_weight * kTile + group * (kTile / 2));
+    unscale(p, both, share.batch, at.column);
+    finish_unit<ALL>(p, both, share.batch, at);
+    store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
+    matrix::barrier_wait(told.known, 0);
+    const bool sparse = *told.sparse != 0;
+    if (sparse || *told.small != 0) hold_few(p, sparse);
+}
+
+template <bool ALL>
+__global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant__ Product p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
+    extern __shared__ unsigned char shared[];
+    const Ring ring = ring_in(shared, kFewStages, kFewStageBytes);
+    const Told told(ring);
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < kFewStages; ++stage) {
+            matrix::barrier_init(ring.full + stage);
+            matrix::barrier_init(ring.free + stage, kTogether * 128);  // the threads of one warpgroup of each block
+        }
+        matrix::barrier_init(told.known);
+        *told.small = 0;
+        matrix::barriers_made();
+    }
+    sm90::cluster_meet();  // all barriers are there
+    await_earlier();
+    let_next_begin();
+    const int group = threadIdx.x / 128, warp = threadIdx.x / 32;
+    if (group == kConsumers) {
+        sm90::give_registers<kLoaderRegisters>();
+        if (threadIdx.x % 128 == 0) load_few(p, ring);
+        __syncwarp();
+        if (warp == 4 * kConsumers + 1) tell_sparse(p, told);
+        __syncwarp();
+        sm90::cluster_arrive();
+    } else {
+        sm90::take_registers<kConsumerRegisters>();
+        multiply_and_store<ALL>(p, ring, group);
+    }
+    sm90::cluster_wait();  // the other block's copies and arrivals come here until then
+#endif
+}
+
+// Whether all SMs have room for what there is and that is faster than `cost` of the product as it would be cut (Cut), behind two
+// launches that split and before one that looks. A stage of half a tile takes half of a tile's.
+inline bool is_few(const Operands& both, int64_t tiles, int64_t sms, double cost) {
+    constexpr double kStage = 0.5, kLaunches = 5.0;
+    return kTogether * tiles <= sms / kTogether * kTogether && splits_once(both.b) &&
+           kStage * static_cast<double>(both.a.stages) + kStart < cost + kLaunches;
+}
+
+template <bool ALL>
+cudaError_t launch_few(const Product& p, cudaStream_t stream) {
+    const auto kernel = matmul_few<ALL>;
+    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   kFewSharedBytes);
+    if (error != cudaSuccess) return error;
+    return launched_as(kernel, kTogether, static_cast<unsigned>(kTogether * p.cut.tiles), kThreads, kFewSharedBytes, stream, p);
+}
+
+inline cudaError_t few_tiles(const Product& p, cudaStream_t stream) {
+    const cudaError_t error = split_once(p.plain, stream);
+    if (error != cudaSuccess) return error;
+    return p.all ? launch_few<true>(p, stream) : launch_few<false>(p, stream);
+}
+
+}  // namespace kernelwright::matmul

@@ -56,7 +56,7 @@ MOST_SHARED = 8
 """cudaFuncAttributeMaxDynamicSharedMemorySize."""
 SIZES = [
     (1, 1, 1), (1, 132, 40), (130, 140, 100), (16, 300, 620), (300, 20, 257), (64, 129, 64), (129, 40, 1100),
-    (20, 30, 2100),
+    (20, 30, 2100), (66, 68, 30724),
 ]  # fmt: skip
 """Rows, columns, depth."""
 ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED]

@@ -43,13 +43,18 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     plan.fits = args.batch == 1 && args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole &&
                 std::max({args.m, args.n, args.k}) <= kMostBlocks - kLeftRows && is_strip(args.a, args.a_row, args.a_depth) &&
                 is_strip(args.b, args.b_column, args.b_depth);
-    // b's columns are neighbours in y, and rows of the left operand are what neighbouring lanes store.
-    plan.turned = args.m <= args.n || args.n > 64;
+    // b's columns are neighbours in y, and rows of the left operand are what neighbouring lanes store: 4 us less. But where depths are
+    // neighbours, a chunk's left rows are read in 0.12 us less.
+    constexpr int64_t kDeep = 40;  // chunks of a block
+    const int64_t chunks = ceil_div(args.k, kChunk);
+    const bool is_deep = chunks * ceil_div(args.m, kLeftRows) * ceil_div(args.n, kLeftRows) >= kDeep * sms;
+    const bool a_is_faster = std::min(args.m, args.n) > 64 && is_deep && args.a_depth == 1 && args.b_depth != 1;
+    plan.turned = !a_is_faster && (args.m <= args.n || args.n > 64);
     const int64_t left = plan.turned ? args.n : args.m, right = plan.turned ? args.m : args.n;
     plan.columns = right <= 32 ? 32 : right <= 64 ? 64 : 128;
     plan.tiles = ceil_div(left, kLeftRows) * ceil_div(right, plan.columns);
     plan.fits = plan.fits && plan.tiles <= kMostBlocks / kMostReadParts;
-    cut_depth(plan, ceil_div(args.k, kChunk), args.m * args.n, sms);
+    cut_depth(plan, chunks, args.m * args.n, sms);
     plan.adds = plan.parts > 1 || args.c != nullptr;
     plan.bytes = plan.adds ? plan.parts * args.m * args.n * int64_t{sizeof(float)} : 0;
     return plan;

@@ -6,7 +6,6 @@
 #include "anew_sm90.cuh"
 #include "few_tiles_sm90.cuh"
 #include "read_plan_sm90.cuh"
-#include "split_whole_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -100,7 +99,7 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     const Product p = product_of(args, plan);
     if (plan.few) return few_tiles(p, args.stream);
-    cudaError_t error = splits_whole(plan.both.b) ? split_whole(plan.both, args.stream) : split(plan.both, args.stream);
+    cudaError_t error = is_read_once(plan.both.b) ? split_and_add_up(plan.both, args.stream) : split(plan.both, args.stream);
     if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);

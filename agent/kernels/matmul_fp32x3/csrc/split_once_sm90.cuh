@@ -231,7 +231,12 @@ __global__ void __launch_bounds__(kBothThreads, 2) matmul_split_once(const __gri
         if (threadIdx.x % 32 == 0) atomicAdd(&all, sparse);
     }
     __syncthreads();
-    if (threadIdx.x == 0) both.noted[block] = all;
+    if (threadIdx.x > 0) return;
+    if (both.noted != nullptr) {
+        both.noted[block] = all;
+    } else if (all != 0) {
+        atomicAdd(both.b.sparse, all);
+    }
 }
 
 inline bool splits_once(const Operand& b) { return b.stages <= kMostKept; }
@@ -247,9 +252,23 @@ cudaError_t launch_split_once(const Operands& both, cudaStream_t stream) {
     return launched_with(kernel, static_cast<unsigned>(blocks), kBothThreads, kBothShared, stream, both);
 }
 
-// What each block finds that is not dense is left in `noted`.
+// What each block finds that is not dense is left in `noted`, or added up where there is none.
 inline cudaError_t split_once(const Operands& both, cudaStream_t stream) {
     return both.b.drawn ? launch_split_once<true>(both, stream) : launch_split_once<false>(both, stream);
+}
+
+// Where the second read of two would not come from L2.
+inline bool is_read_once(const Operand& b) {
+    constexpr int64_t kReadFromL2 = 40 << 20;
+    return b.stages <= kSplitWarps && b.batch * b.rows * b.depth * int64_t{sizeof(float)} > kReadFromL2;
+}
+
+// The same for the kernels of many tiles, with zeros for the one behind.
+inline cudaError_t split_and_add_up(Operands both, cudaStream_t stream) {
+    both.noted = nullptr;
+    const auto bytes = reinterpret_cast<const char*>(both.zeroed + both.zeros) - reinterpret_cast<const char*>(both.b.sparse);
+    const cudaError_t error = cudaMemsetAsync(both.b.sparse, 0, static_cast<size_t>(bytes), stream);
+    return error == cudaSuccess ? split_once(both, stream) : error;
 }
 
 }  // namespace kernelwright::matmul

@@ -300,7 +300,8 @@ __device__ __forceinline__ float product(const Pack<T, V>& a, const Pack<T, V>& 
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(GivenBackward args) {
+__global__ void __launch_bounds__(kLanesThreads, kWhole && P * V == kBackwardHeld && sizeof(T) < sizeof(float) ? 6 : 0) backward_short_rows(
+    GivenBackward args) {
     await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length), block_from_last());
     const auto seen = share.up_to(share.is_there ? visible_keys(args, share.row) : 0);

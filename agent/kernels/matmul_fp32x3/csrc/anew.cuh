@@ -39,7 +39,7 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Slices& slices, con
     const int64_t end = min(a.end_in(first_row), b.end_in(first_column));
     for (int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column)); begin < end; begin += kAnewDepth) {
         float sum[8][8] = {};
-        multiply_range(sum, slices, a, b, first_row, first_column, begin, min(begin + kAnewDepth, end), meet);
+        multiply_range<true>(sum, slices, a, b, first_row, first_column, begin, min(begin + kAnewDepth, end), meet);
         #pragma unroll
         for (int i = 0; i < 64; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8];
     }

@@ -23,7 +23,8 @@ INTRODUCTION = """# Products and convolutions: errors and times
 
 Rendered from `docs/products/` by `python -m benchmarks.kernels.page`; how the documents are made stands in
 `benchmarks/kernels/README.md`. What is timed is the tensor cores' path, also where the library, by its
-present rules, leaves a call to torch."""
+present rules, leaves a call to torch. Of kernels that have changed since the commit named below, errors
+and times are in their READMEs and in `docs/limits.md` until both are measured anew."""
 SHAPES = {shape.name: shape for shape in (*FUSED, *HELD_BACK, *KERNELBENCH, *NETWORKS)}
 
 

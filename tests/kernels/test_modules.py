@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from kernels.test_operators import Recorder
+from kernels.dispatched import Recorder
 from torch import nn
 
 from agent.kernels import (

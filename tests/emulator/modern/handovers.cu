@@ -2,7 +2,12 @@
 // it has. For the emulator's check of races, and to see which of them compute-sanitizer's racecheck follows
 // (python -m tests.gpu.racecheck).
 #include "../../../agent/kernels/csrc/cluster_sm90.cuh"
+// The other header names two steps of a cluster's meeting as this one does.
+#define cluster_arrive cluster_arrive_relaxed
+#define cluster_wait cluster_wait_acquire
 #include "../../../agent/kernels/csrc/warpgroups_sm90.cuh"
+#undef cluster_arrive
+#undef cluster_wait
 
 using namespace kernelwright::sm90;
 

@@ -2,15 +2,14 @@
 
 import ctypes
 import struct
-import subprocess
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from device_library import Array, build_runtime
+from device_library import Array
+from kernels.device.matmul_launches import CSRC, MOST_SHARED, ORDERS, draw, host_library, off_by
 from kernels.device.test_matmul_small_values import cancelling, rms_over_floats
 from ptx_library import NVCC, PtxDevice, from_cuda
 
@@ -19,7 +18,6 @@ from agent.torch_shim import c_abi
 
 pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc: PTX cannot be made from CUDA here")
 
-CSRC = Path(__file__).parents[3] / "agent" / "kernels" / "matmul_fp32x3" / "csrc"
 DEVICE = """
 #include "few_tiles_sm90.cuh"
 using namespace kernelwright::matmul;
@@ -48,15 +46,12 @@ extern "C" void told(const Forward* args, int64_t sms, Product* product, Launch*
 """
 SMS = 16
 EXACT = 2.0**-20
-MOST_SHARED = 8
-"""cudaFuncAttributeMaxDynamicSharedMemorySize."""
 SIZES = [
     (1, 1, 1, 40), (1, 130, 9, 700), (1, 256, 140, 100), (1, 3, 300, 129), (3, 20, 24, 70), (1, 300, 5, 64),
     (8, 7, 20, 1100),
 ]  # fmt: skip
 """Batch, rows, columns, depth: what sixteen SMs have room for; beyond 1024 a block keeps fewer columns."""
 SIDES: dict[str, Callable[[Array], Array]] = {"whole": np.array, "lower": np.tril, "upper": np.triu}
-ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED]
 
 
 @cache
@@ -67,17 +62,7 @@ def device() -> PtxDevice:
 
 @cache
 def host() -> ctypes.CDLL:
-    assert NVCC is not None
-    source = PtxDevice.scratch("matmul_few_tiles_host.cu", HOST)
-    library = build_runtime().parent / "matmul_few_tiles_host.so"
-    command = [
-        NVCC, "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "-cudart", "static", "-arch=sm_90",
-        f"-I{CSRC}", str(source), "-o", str(library),
-    ]  # fmt: skip
-    subprocess.run(command, check=True, timeout=240)
-    loaded = ctypes.CDLL(str(library))
-    loaded.workspace_bytes.restype = ctypes.c_int64
-    return loaded
+    return host_library("matmul_few_tiles", HOST)
 
 
 def laid(values: Array, transposed: bool) -> tuple[Array, tuple[int, int, int]]:
@@ -120,16 +105,6 @@ def product(
     # The factors, read by ordinary loads, are used before the arrival that frees their stage (ADR 28).
     assert {finding["kind"] for finding in device().findings()} <= {"missing-proxy-fence"}
     return y.astype("float64")
-
-
-def draw(seed: int, *shape: int) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
-
-
-def off_by(y: Array, a: Array, b: Array) -> float:
-    """The largest error, over the sum of the products' absolute values."""
-    a, b = a.astype("float64"), b.astype("float64")
-    return float((np.abs(y - a @ b) / np.maximum(np.abs(a) @ np.abs(b), 1e-30)).max())
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

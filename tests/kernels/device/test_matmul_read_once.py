@@ -2,14 +2,13 @@
 
 import ctypes
 import struct
-import subprocess
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from device_library import Array, build_runtime
+from device_library import Array
+from kernels.device.matmul_launches import CSRC, MOST_SHARED, ORDERS, draw, host_library, off_by
 from ptx_library import NVCC, PtxDevice, from_cuda
 
 from agent.kernels.matmul_fp32x3.product import FORWARD, PRECISIONS
@@ -17,7 +16,6 @@ from agent.torch_shim import c_abi
 
 pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc: PTX cannot be made from CUDA here")
 
-CSRC = Path(__file__).parents[3] / "agent" / "kernels" / "matmul_fp32x3" / "csrc"
 DEVICE = """
 #include "read_once_sm90.cuh"
 using namespace kernelwright::matmul;
@@ -52,14 +50,11 @@ extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t
 SMS = 24
 EXACT = 2.0**-22
 """Without one of the six products 2^-17 or more is off; rounding the sums costs the rest."""
-MOST_SHARED = 8
-"""cudaFuncAttributeMaxDynamicSharedMemorySize."""
 SIZES = [
     (1, 1, 1), (1, 132, 40), (130, 140, 100), (16, 300, 620), (300, 20, 257), (64, 129, 64), (129, 40, 1100),
     (20, 30, 2100), (66, 68, 30724),
 ]  # fmt: skip
 """Rows, columns, depth."""
-ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED]
 
 
 @cache
@@ -70,17 +65,7 @@ def device() -> PtxDevice:
 
 @cache
 def host() -> ctypes.CDLL:
-    assert NVCC is not None
-    source = PtxDevice.scratch("matmul_read_once_host.cu", HOST)
-    library = build_runtime().parent / "matmul_read_once_host.so"
-    command = [
-        NVCC, "-std=c++17", "-shared", "-Xcompiler", "-fPIC", "-cudart", "static", "-arch=sm_90",
-        f"-I{CSRC}", str(source), "-o", str(library),
-    ]  # fmt: skip
-    subprocess.run(command, check=True, timeout=240)
-    loaded = ctypes.CDLL(str(library))
-    loaded.workspace_bytes.restype = ctypes.c_int64
-    return loaded
+    return host_library("matmul_read_once", HOST)
 
 
 def laid(values: Array, transposed: bool) -> tuple[Array, tuple[int, int, int]]:
@@ -123,16 +108,6 @@ def product(
         device().launch_with("matmul_add_parts", adding, told.raw[:size])
     assert device().findings() == []
     return y.astype("float64")
-
-
-def draw(seed: int, *shape: int) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
-
-
-def off_by(y: Array, a: Array, b: Array) -> float:
-    """The largest error, over the sum of the products' absolute values."""
-    a, b = a.astype("float64"), b.astype("float64")
-    return float((np.abs(y - a @ b) / np.maximum(np.abs(a) @ np.abs(b), 1e-300)).max())
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

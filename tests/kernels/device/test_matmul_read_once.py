@@ -11,7 +11,7 @@ from device_library import Array
 from kernels.device.matmul_launches import CSRC, MOST_SHARED, ORDERS, draw, host_library, off_by
 from ptx_library import NVCC, PtxDevice, from_cuda
 
-from agent.kernels.matmul_fp32x3.product import FORWARD, PRECISIONS
+from agent.kernels.matmul_fp32x3.product import FORWARD, PRECISIONS, is_read_once_at
 from agent.torch_shim import c_abi
 
 pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc: PTX cannot be made from CUDA here")
@@ -30,6 +30,7 @@ extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
     const ReadPlan plan = read_plan(*args, sms);
     return plan.fits ? plan.bytes : -1;
 }
+extern "C" int takes(const Forward* args, int64_t sms) { return reads_once(*args, read_plan(*args, sms)); }
 // The kernels' argument, and their blocks, threads, bytes of shared memory, columns of a tile, and whether
 // what is stored is added up.
 extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t* launch) {
@@ -108,6 +109,18 @@ def product(
         device().launch_with("matmul_add_parts", adding, told.raw[:size])
     assert device().findings() == []
     return y.astype("float64")
+
+
+@pytest.mark.parametrize("k", [1024, 4096, 524288])
+def test_what_is_sent_to_be_read_once_is(k: int) -> None:
+    """The rule that leaves calls to torch and the launcher's have to name the same products."""
+    sizes = [8, 16, 128, 256, 384, 688, 696, 700, 704, 4096, 11008, 128256]
+    sent = [(m, n) for m in sizes for n in sizes if is_read_once_at(m, n, k)]
+    assert len(sent) > 20
+    for m, n in sent:
+        steps = (m * k, k, 1, k * n, n, 1, 0, 0, 0, PRECISIONS["fp32x3"], 0, 0, 0, 1.0, 1.0)
+        args = struct.pack(f"@{FORWARD}", *(1 << 8 for _ in range(4)), 0, 1, m, n, k, *steps, 0, 0)
+        assert host().takes(ctypes.create_string_buffer(args), ctypes.c_int64(132)), (m, n)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -1,6 +1,6 @@
 """Calls of the device code: alpha * a @ b + beta * c for matrices of any steps, one or many."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, lru_cache
 from math import prod
 from typing import NamedTuple
@@ -154,15 +154,54 @@ def shape_of(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
     return (*batch, a.shape[-2], b.shape[-1])
 
 
-def is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
-    """Whether there is a product and c broadcasts to it; the rest, errors too, is torch's to answer."""
-    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not a.numel() or not b.numel():
+def fit(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether operands of these shapes have a product with anything in it; the rest, errors too, is torch's
+    to answer."""
+    if min(len(a), len(b)) < 2 or a[-1] != b[-2] or 0 in (*a, *b):
         return False
     try:
-        shape = shape_of(a, b)
+        joined(a[:-2], b[:-2])
+    except RuntimeError:
+        return False
+    return True
+
+
+def is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
+    """Whether a and b fit and c broadcasts to their product."""
+    if not fit(a.shape, b.shape):
+        return False
+    shape = shape_of(a, b)
+    try:
         return c is None or joined(c.shape, shape) == shape
     except RuntimeError:
         return False
+
+
+def are_plain(dtypes: Collection[torch.dtype], a: torch.Tensor, *others: torch.Tensor | None) -> bool:
+    """Whether a call in eager mode has them on one CUDA device and of one of the dtypes, also to autocast."""
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cuda"):
+        return False
+    if not a.is_cuda or a.dtype not in dtypes:
+        return False
+    for x in others:  # noqa: SIM110  # a generator takes longer than what it asks
+        if x is not None and (x.dtype != a.dtype or x.device != a.device):
+            return False
+    return True
+
+
+def wants_gradients(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether autograd may ask for products beside a @ b."""
+    return torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+
+
+def products_of(a: Sequence[int], b: Sequence[int], is_step: bool) -> tuple[tuple[int, int, int, int], ...]:
+    """Batch, m, n and k of a @ b, of shapes that fit, and in a step of its gradients' products."""
+    (m, k), n = a[-2:], b[-1]
+    batch = prod(joined(a[:-2], b[:-2]))
+    if not is_step:
+        return ((batch, m, n, k),)
+    of_b = (1, k, n, batch * m) if len(b) == 2 else (batch, k, n, m)
+    return (batch, m, n, k), (batch, m, k, n), of_b
 
 
 def multiplied(

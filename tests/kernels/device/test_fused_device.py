@@ -188,6 +188,23 @@ def test_turns_in_place_and_back(dim: int, interleaved: bool, offset: int, dtype
     np.testing.assert_allclose(dx.astype("float64"), truth.grad.numpy(), rtol=allowed, atol=allowed)
 
 
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_turns_by_way_of_shared_memory(interleaved: bool) -> None:
+    """In place, of as many rows as half the SMs of a GPU take at once. A part of each row stays."""
+    kit, positions, pairs = Kit("float32", 0), 113, 48
+    x = kit.draw(20, positions, 128)
+    cos, sin = (kit.floats(positions * pairs).reshape(positions, pairs) for _ in range(2))
+    cos[...], sin[...] = (kit.random.standard_normal((positions, pairs)) for _ in range(2))
+    c, s = (torch.tensor(table.astype("float64")) for table in (cos, sin))
+    wanted = rotary.in_torch(exact(x), c, s, -2, interleaved)
+    sizes = (20 * positions, 1, positions, 128, pairs)
+    run(
+        kit.device, "rotary_forward", rotary.FORWARD,
+        x, cos, sin, x, *sizes, 0, interleaved, 0, NUMBERS["float32"], 0, 0, 0, *rotary.DENSE,
+    )  # fmt: skip
+    kit.close(x, wanted)
+
+
 @EVERY
 @OFFSET
 @pytest.mark.parametrize("interleaved", [False, True])

@@ -51,8 +51,9 @@ struct Given : Arguments {
 using GivenForward = Given<Forward>;
 using GivenBackward = Given<Backward>;
 
-constexpr int64_t kFewElements = 16;  // of a row that two lanes take one by one
-using FewShape = ShortShape<2, int(kFewElements) / 2>;
+constexpr int kFewElements = 16;    // of a row of which lanes take them one by one
+using FewForward = ShortShape<2, kFewElements / 2>;
+using FewBackward = ShortShape<4, kFewElements / 4>;  // what lanes store lies closer together
 constexpr int kShortPacks = 4;      // of a short row in a lane's registers, forward
 constexpr int kBackwardShort = 16;  // elements of one in them, backward
 constexpr int kPacks = 4;           // of a row, under way in one thread
@@ -309,8 +310,8 @@ cudaError_t launch_rows(const Forward& args) {
     };
     if constexpr (V == 1) {
         if (args.length <= kFewElements) {
-            const auto kernel = short_losses<true, kWhole, FewShape::kLanes, FewShape::kPacks, T, V>;
-            return launched_by_lanes(FewShape{}, kernel, args.rows, args.stream, given);
+            const auto kernel = short_losses<true, kWhole, FewForward::kLanes, FewForward::kPacks, T, V>;
+            return launched_by_lanes(FewForward{}, kernel, args.rows, args.stream, given);
         }
     }
     return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp>(
@@ -346,8 +347,8 @@ cudaError_t launch_rows(const Backward& args) {
     const int64_t packs = args.length / V;
     if constexpr (V == 1) {
         if (args.length <= kFewElements) {
-            const auto kernel = short_slopes<kWhole, FewShape::kLanes, FewShape::kPacks, T, V>;
-            return launched_by_lanes(FewShape{}, kernel, args.rows, args.stream, GivenBackward(args));
+            const auto kernel = short_slopes<kWhole, FewBackward::kLanes, FewBackward::kPacks, T, V>;
+            return launched_by_lanes(FewBackward{}, kernel, args.rows, args.stream, GivenBackward(args));
         }
     }
     return by_lanes<kWhole, V, kBackwardShort / V>(

@@ -41,9 +41,14 @@ __global__ void __launch_bounds__(kReduceThreads) short_rows(
     }
 }
 
+// Lanes for so many packs: one for each where they are a power of two, otherwise two a lane, which leaves fewer of them idle.
+inline int short_width(int64_t packs) {
+    return power_for(power_for(packs) == packs ? packs : (packs + 1) / 2);
+}
+
 template <typename T, int V>
 cudaError_t launch_short(const Pack<T, V>* x, Pack<T, V>* y, int64_t rows, int64_t packs, bool reverse, cudaStream_t stream) {
-    const int width = int(std::min<int64_t>(power_for(packs), kWarp));
+    const int width = short_width(packs);
     const int64_t blocks = divided_up(rows, kReduceThreads / width);
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     return launched(

@@ -137,32 +137,28 @@ __global__ void __launch_bounds__(kThreads) turned(
 constexpr int kStagedThreads = 256;
 constexpr int kStagedBlocks = 8;  // on an SM
 constexpr int kStagedPacks = 4;   // of a thread, in shared memory
+constexpr int64_t kSms = 132;     // of a large GPU
 
-// The same by tables for elements in float32, of which a thread takes several packs by way of shared memory. So what a GPU has
-// room for is read before it is written, which memory does faster than both in turn; the angles leave registers for one.
+// Forward, by tables, elements in float32, of which a thread takes several packs by way of shared memory: so all is read before
+// any of it is written, which memory does faster than both in turn, and registers are left for the angles.
 template <bool kApart, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) turned_staged(
-    const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, float way, Rows<Index> rows) {
+    const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows) {
     constexpr int kHeld = kPacks<kApart, V>, kItems = kStagedPacks / kHeld;
     __shared__ Pack<T, V> staged[kItems][kHeld][kStagedThreads];
     let_next_begin_at_last();
     const int thread = int(threadIdx.x);
     Index begin = Index(blockIdx.x) * (kItems * kStagedThreads) + thread;
+    // f(i, item) for each of the thread's. Where one lies is found again each time: the compiler would keep it, in registers
+    // that the angles need.
     const auto each = [&](auto f) {
         #pragma unroll
         for (int i = 0; i < kItems; ++i) {
             const Index at = begin + i * kStagedThreads;
             if (at < rows.total) f(i, rows.template item<kApart, true, kHeld>(at));
         }
-        // Where an item lies is found again each time: the compiler would keep it, in registers that the angles need.
         asm volatile("" : "+r"(begin)::"memory");
     };
-    if (way < 0.0f && blockIdx.x < kBlocksAtOnce) {
-        each([&](int, const auto& item) {
-            bring_near(x + item.from);
-            if constexpr (kHeld == 2) bring_near(x + item.from + item.between);
-        });
-    }
     await_earlier();
     each([&](int i, const auto& item) {
         copy_async(&staged[i][0][thread], x + item.from);
@@ -180,41 +176,42 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) turned_staged(
         #pragma unroll
         for (int h = 0; h < kHeld; ++h) held[h] = staged[i][h][thread];
         if (!item.stays) {
-            turn<kApart, N>(held, [&](int k) -> float2 {
-                return {to_float(cosines[i].v[k]), way * to_float(sines[i].v[k])};
-            });
+            turn<kApart, N>(held, [&](int k) -> float2 { return {to_float(cosines[i].v[k]), to_float(sines[i].v[k])}; });
         }
         y[item.to] = held[0];
         if constexpr (kHeld == 2) y[item.to + item.between] = held[1];
     });
 }
 
+// Whether the blocks of turned_staged all stand on the SMs at once, and on half of them at least: of more blocks some write while
+// others read, and with fewer threads of their own SMs are idle.
+inline bool is_staged(int64_t blocks) { return 2 * blocks > kSms && blocks <= kStagedBlocks * kSms; }
+
 template <bool kApart, bool kTables, typename T, typename P, int V, typename Index>
 cudaError_t launch(const Forward& args) {
     constexpr int kHeld = kPacks<kApart, V>, N = kHeld * V / 2;
-    constexpr bool kStaged = kTables && V > 1 && sizeof(T) == sizeof(float);
-    constexpr int kEach = kStaged ? kStagedPacks / kHeld * kStagedThreads : kThreads;
-    const int64_t packs = args.size / V, items = packs / kHeld;
-    const int64_t total = args.rows * items, blocks = (total + kEach - 1) / kEach;
-    if (blocks > kMaxGrid) return cudaErrorInvalidValue;
+    const int64_t packs = args.size / V, items = packs / kHeld, total = args.rows * items;
+    const auto blocks_of = [&](int64_t each) { return (total + each - 1) / each; };
+    if (blocks_of(kThreads) > kMaxGrid) return cudaErrorInvalidValue;
     const Rows<Index> rows = {
         Index(total), Index(packs), Index(args.half / N),
         Divisor<Index>(items), Divisor<Index>(args.inner), Divisor<Index>(args.positions),
         Divisor<Index>(std::max(args.second, int64_t{1})), Index(args.by_first / V), Index(args.by_second / V),
         Index(args.by_position / V), Index(args.by_inner / V), args.second == 0};
-    if constexpr (kStaged) {
-        return launched(
-            turned_staged<kApart, T, P, V, N, Index>, unsigned(blocks), kStagedThreads, args.stream,
-            static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, N>*>(args.table),
-            static_cast<const Angles<P, N>*>(args.sin), static_cast<Pack<T, V>*>(args.y),
-            args.backwards ? -1.0f : 1.0f, rows);
-    } else {
-        return launched(
-            turned<kApart, kTables, T, P, V, N, Index>, unsigned(blocks), kThreads, args.stream,
-            static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, N>*>(args.table),
-            static_cast<const Angles<P, N>*>(args.sin), static_cast<Pack<T, V>*>(args.y),
-            args.backwards ? -1.0f : 1.0f, rows, args.start);
+    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    const auto* table = static_cast<const Angles<P, N>*>(args.table);
+    const auto* sin = static_cast<const Angles<P, N>*>(args.sin);
+    auto* y = static_cast<Pack<T, V>*>(args.y);
+    if constexpr (kTables && V > 1 && sizeof(T) == sizeof(float)) {
+        const int64_t blocks = blocks_of(kStagedPacks / kHeld * kStagedThreads);
+        if (!args.backwards && is_staged(blocks)) {
+            return launched(
+                turned_staged<kApart, T, P, V, N, Index>, unsigned(blocks), kStagedThreads, args.stream, x, table, sin, y, rows);
+        }
     }
+    return launched(
+        turned<kApart, kTables, T, P, V, N, Index>, unsigned(blocks_of(kThreads)), kThreads, args.stream, x, table, sin, y,
+        args.backwards ? -1.0f : 1.0f, rows, args.start);
 }
 
 // How many elements x and y span, whichever has more.

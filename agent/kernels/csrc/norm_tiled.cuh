@@ -1,28 +1,29 @@
-// LayerNorm and RMSNorm, forward, of rows in float32 that leave lanes idle, or that SMs hold all at once: a block copies the
-// rows that it takes into shared memory as they lie, end to end, and writes them so.
+// LayerNorm and RMSNorm, forward, of many short rows that end within a sector of memory: a block copies several into shared memory
+// as they lie, end to end, and writes them so. Row by row both rows' threads would ask for the sector, and lanes would be idle.
 #pragma once
 
+#include "async_copy.cuh"
 #include "divisor.cuh"
-#include "norm_held.cuh"
-#include "row_teams.cuh"
+#include "row_norm_forward.cuh"
 
 namespace kernelwright {
 
 constexpr int kTiledThreads = 128;
 constexpr int kTiledBlocks = 16;  // on an SM
+constexpr int kTiledTeam = 8;     // neighbouring lanes, which add up a row
+constexpr int kTiledRows = kTiledThreads / kTiledTeam;
 
-// kTeam neighbouring lanes of a warp add up a row. RMSNorm has no bias.
-template <int kTeam, bool kCentred, typename T, int V>
+// RMSNorm has no bias.
+template <bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
     const Pack<T, V>* x, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, float* __restrict__ means,
     float* __restrict__ rstds, unsigned rows, Divisor<unsigned> packs, float share, float eps) {
-    constexpr int kRows = kTiledThreads / kTeam;
     extern __shared__ __align__(kVectorBytes) unsigned char shared[];
-    __shared__ float2 of_row[kRows];  // mean and reciprocal deviation
+    __shared__ float2 of_row[kTiledRows];  // mean and reciprocal deviation
     auto* tile = reinterpret_cast<Pack<T, V>*>(shared);
     await_earlier();
-    const int thread = int(threadIdx.x), lane = thread % kTeam, own = thread / kTeam;
-    const unsigned first = blockIdx.x * kRows, here = min(unsigned(kRows), rows - first), count = here * packs.by;
+    const int thread = int(threadIdx.x), lane = thread % kTiledTeam, own = thread / kTiledTeam;
+    const unsigned first = blockIdx.x * kTiledRows, here = min(unsigned(kTiledRows), rows - first), count = here * packs.by;
     x += int64_t{first} * packs.by;
     y += int64_t{first} * packs.by;
     for (unsigned i = thread; i < count; i += kTiledThreads) copy_async(tile + i, x + i);
@@ -31,7 +32,7 @@ __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
     __syncthreads();
     // f(element) for each of a lane's; of a row that is not there none.
     const auto each = [&](auto f) {
-        for (unsigned i = lane; i < packs.by && own < int(here); i += kTeam) {
+        for (unsigned i = lane; i < packs.by && own < int(here); i += kTiledTeam) {
             const Pack<float, V> wide = widened(Pack<T, V>(tile[own * packs.by + i]));
             #pragma unroll
             for (const float one : wide.v) f(one);
@@ -40,10 +41,10 @@ __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
     float sum = 0.0f, squares = 0.0f, mean = 0.0f;
     if (kCentred) {
         each([&](float one) { sum += one; });
-        mean = sum_over_lanes<kTeam>(sum) * share;
+        mean = sum_over_lanes<kTiledTeam>(sum) * share;
     }
     each([&](float one) { squares = fmaf(one - mean, one - mean, squares); });
-    const float rstd = rsqrtf(sum_over_lanes<kTeam>(squares) * share + eps);
+    const float rstd = rsqrtf(sum_over_lanes<kTiledTeam>(squares) * share + eps);
     if (lane == 0) of_row[own] = {mean, rstd};
     __syncthreads();
     if (!kCentred) bias.values = nullptr;
@@ -58,12 +59,21 @@ __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
     rstds[first + own] = rstd;
 }
 
-template <int kTeam, bool kCentred, typename T, int V>
-cudaError_t launch_tiled(const AddRowForward& args) {
-    constexpr int64_t kRows = kTiledThreads / kTeam;
+// Whether it takes them: rows of 17 to 31 packs, an odd number of them, of which there are enough for most blocks that SMs have
+// room for. Fewer rows are read sooner one by one.
+inline bool is_tiled(const RowForward& args) {
+    constexpr int V = kVector<float>;
+    const int64_t packs = args.length / V;
+    return args.dtype == kFloat32 && args.param_dtype == kFloat32 && packs % 2 == 1 && packs > kWarp / 2 && packs < kWarp &&
+           in_vectors<float>(args.length, args.x, args.y, args.weight, args.bias) &&
+           4 * args.rows > 3 * kSms * kTiledBlocks * kTiledRows && args.rows <= kMaxGrid;
+}
+
+template <bool kCentred, typename T = float, int V = kVector<T>>
+cudaError_t launch_tiled(const RowForward& args) {
     return launched_with(
-        norm_tiled<kTeam, kCentred, T, V>, unsigned((args.rows + kRows - 1) / kRows), kTiledThreads,
-        kRows * args.length * int64_t{sizeof(T)}, args.stream, static_cast<const Pack<T, V>*>(args.x), weight_of(args),
+        norm_tiled<kCentred, T, V>, unsigned((args.rows + kTiledRows - 1) / kTiledRows), kTiledThreads,
+        kTiledRows * args.length * int64_t{sizeof(T)}, args.stream, static_cast<const Pack<T, V>*>(args.x), weight_of(args),
         bias_of(args), static_cast<Pack<T, V>*>(args.y), args.mean, args.rstd, unsigned(args.rows),
         Divisor<unsigned>(args.length / V), 1.0f / float(args.length), float(args.eps));
 }

@@ -11,6 +11,7 @@ namespace kernelwright::matmul {
 struct ReadPlan {
     bool fits;      // operands lie as they can be copied
     bool turned;    // the left operand is b
+    bool halves;    // two fp16 of each value, where that is enough
     bool adds;      // parts, or c, by a kernel of its own
     int64_t columns, tiles, parts;
     double us;      // that it takes, as far as that is known
@@ -24,6 +25,7 @@ inline bool is_strip(const float* values, int64_t row_step, int64_t depth_step) 
 }
 
 constexpr int64_t kMostReadParts = 256;
+constexpr int64_t kLeastOfHalves = 512;  // of depth: what two fp16 leave out of single products shows in shorter sums
 
 // On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 6 us to begin and to end, and adding parts up a launch.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
@@ -55,6 +57,7 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     plan.tiles = ceil_div(left, kLeftRows) * ceil_div(right, plan.columns);
     plan.fits = plan.fits && plan.tiles <= kMostBlocks / kMostReadParts;
     cut_depth(plan, chunks, args.m * args.n, sms);
+    plan.halves = args.precision == linear::kFp32x3 && args.k >= kLeastOfHalves;
     plan.adds = plan.parts > 1 || args.c != nullptr;
     plan.bytes = plan.adds ? plan.parts * args.m * args.n * int64_t{sizeof(float)} : 0;
     return plan;
@@ -86,10 +89,14 @@ inline ReadOnce read_once_of(const Forward& args, const ReadPlan& plan) {
     return p;
 }
 
+template <bool HALVES>
+cudaError_t read_once_by(const ReadOnce& p, int64_t columns, cudaStream_t stream) {
+    return columns == 128 ? read_once_by<128, HALVES>(p, stream) : columns == 64 ? read_once_by<64, HALVES>(p, stream) : read_once_by<32, HALVES>(p, stream);
+}
+
 inline cudaError_t read_once(const Forward& args, const ReadPlan& plan) {
     const ReadOnce p = read_once_of(args, plan);
-    const auto launch = plan.columns == 128 ? read_once_by<128> : plan.columns == 64 ? read_once_by<64> : read_once_by<32>;
-    const cudaError_t error = launch(p, args.stream);
+    const cudaError_t error = plan.halves ? read_once_by<true>(p, plan.columns, args.stream) : read_once_by<false>(p, plan.columns, args.stream);
     if (error != cudaSuccess || !plan.adds) return error;
     const int64_t blocks = ceil_div(args.m * args.n, added_by_block(plan.parts));
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;

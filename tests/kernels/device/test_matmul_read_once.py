@@ -41,9 +41,9 @@ extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t
     *product = read_once_of(*args, plan);
     launch[0] = plan.tiles * plan.parts;
     launch[1] = kReadThreads;
-    launch[2] = plan.columns == 128  ? ReadShape<128>::kBytes
-                : plan.columns == 64 ? ReadShape<64>::kBytes
-                                     : ReadShape<32>::kBytes;
+    launch[2] = plan.columns == 128  ? kReadBytes<128>
+                : plan.columns == 64 ? kReadBytes<64>
+                                     : kReadBytes<32>;
     launch[3] = plan.columns;
     launch[4] = plan.adds;
     launch[5] = kAddThreads;

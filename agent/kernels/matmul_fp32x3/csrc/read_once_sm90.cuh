@@ -12,6 +12,8 @@
 // The left operand's rows are y's columns (`turned`), or its rows where it has few columns.
 #pragma once
 
+#include <algorithm>
+
 #include "product_sm90.cuh"
 #include "strip_halves_sm90.cuh"
 #include "strip_thirds_sm90.cuh"
@@ -55,7 +57,7 @@ __device__ __forceinline__ void multiply_chunk(float (&partial)[N / 2], const Le
     for (int i = 0; i < 2 * Left::kProducts; ++i) {
         const int2 parts = Left::product(i / 2);
         const int half = i % 2;
-        left.multiply(partial, parts.x, half, columns_descriptor(right, parts.y * ReadShape<N>::kPartBytes + half * 2 * N * 16), i > 0);
+        left.multiply(partial, parts.x, half, columns_descriptor(right, parts.y * kPartBytes<N> + half * 2 * N * 16), i > 0);
     }
     sm90::products_issued();
 }
@@ -70,22 +72,29 @@ struct ReadTile {
     }
 };
 
-template <int N>
+// `again`: of the second pass, whose barriers begin anew.
+template <int N, class Split>
 struct ReadRing {
-    using Shape = ReadShape<N>;
+    using Shape = ReadShape<N, Split::kParts>;
     unsigned char *left, *right, *split;
     float* factors;  // of each slot's groups of columns
     uint64_t *full, *free;
 
-    // `again`: of the second pass, whose barriers begin anew.
     __device__ __forceinline__ explicit ReadRing(unsigned char* shared, bool again = false) {
         const uint32_t past = matrix::shared_address(shared) % matrix::kAtomBytes;
-        left = shared + (past == 0 ? 0 : matrix::kAtomBytes - past);
-        right = left + Shape::kRaw * Shape::kLeftBytes;
-        split = right + Shape::kRaw * Shape::kRightBytes;
-        factors = reinterpret_cast<float*>(split + Shape::kSplit * Shape::kSplitBytes);
-        full = reinterpret_cast<uint64_t*>(factors + Shape::kSplit * kGroups) + (again ? 2 * Shape::kSplit : 0);
+        unsigned char* begin = shared + (past == 0 ? 0 : matrix::kAtomBytes - past);
+        full = reinterpret_cast<uint64_t*>(begin) + (again ? 2 * Shape::kSplit : 0);
         free = full + Shape::kSplit;
+        factors = reinterpret_cast<float*>(begin) + 8 * Shape::kSplit;
+        left = begin + matrix::kAtomBytes;
+        right = left + Shape::kRaw * Shape::kLeftBytes;
+        split = right + Shape::kRawColumns * kColumnBytes<N>;
+    }
+    __device__ __forceinline__ void begin() const {
+        for (int i = 0; i < Shape::kSplit; ++i) {
+            matrix::barrier_init(full + i, kRightThreads);
+            matrix::barrier_init(free + i, kLeftThreads);
+        }
     }
 };
 
@@ -95,11 +104,11 @@ __device__ __forceinline__ void splitters_meet(int splitter) {
 
 // By each of two warpgroups: the columns of every other chunk of the tile, split.
 template <int N, class Split>
-__device__ __forceinline__ void split_columns(const ReadOnce& p, const ReadTile& tile, const ReadRing<N>& ring) {
-    using Shape = ReadShape<N>;
-    constexpr int kRaw = Shape::kRaw / kSplitters;
+__device__ __forceinline__ void split_columns(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring) {
+    using Shape = ReadShape<N, Split::kParts>;
+    constexpr int kRaw = Shape::kRawColumns / kSplitters;
     const int splitter = (static_cast<int>(threadIdx.x) - kLeftThreads) / kRightThreads, begin = tile.begin + splitter;
-    unsigned char* own = ring.right + splitter * kRaw * Shape::kRightBytes;
+    unsigned char* own = ring.right + splitter * kRaw * kColumnBytes<N>;
     RightColumns<N> columns(p.right, tile.first_right, p.depth, begin, own);
     typename Split::template Right<N> split(tile.first_right);
     #pragma unroll 1
@@ -112,7 +121,7 @@ __device__ __forceinline__ void split_columns(const ReadOnce& p, const ReadTile&
         copies_made<kRaw - 1>();
         splitters_meet(splitter);
         matrix::barrier_wait(ring.free + to.stage, to.parity);
-        split.split(columns, ring.split + to.stage * Shape::kSplitBytes, ring.factors + to.stage * kGroups, own + raw.stage * Shape::kRightBytes, chunk);
+        split.split(columns, ring.split + to.stage * Shape::kSplitBytes, ring.factors + to.stage * kGroups, own + raw.stage * kColumnBytes<N>, chunk);
         sm90::stores_made();
         matrix::barrier_arrive(ring.full + to.stage);
         splitters_meet(splitter);  // all have read theirs
@@ -125,35 +134,34 @@ __device__ __forceinline__ void split_columns(const ReadOnce& p, const ReadTile&
 }
 
 // A warp's next chunk, from its ring, which it keeps filled.
-template <int N, class Left>
+template <int RAW, class Left>
 __device__ __forceinline__ void next_rows(Left& next, LeftRows& rows, Turn& raw, int chunk, int end) {
-    constexpr int kRaw = ReadShape<N>::kRaw;
     float2 v[2][4];
-    copies_made<kRaw - 1>();
+    copies_made<RAW - 1>();
     __syncwarp();
     rows.read(v, raw.stage);
     __syncwarp();
-    if (chunk + kRaw < end) rows.copy(chunk + kRaw, raw.stage);
+    if (chunk + RAW < end) rows.copy(chunk + RAW, raw.stage);
     copies_begun();
-    raw.next(kRaw);
+    raw.next(RAW);
     next.split(v);
 }
 
 template <int N, class Split>
 __device__ __forceinline__ void add_chunk(float (&sum)[N / 2], float (&partial)[N / 2], Split& split, const typename Split::Left& left,
-                                          const ReadRing<N>& ring, Turn& from) {
+                                          const ReadRing<N, Split>& ring, Turn& from) {
     const typename Split::Factors factors(split, left, ring.factors + from.stage * kGroups);
     sm90::products_done<0>(partial);
     matrix::barrier_arrive(ring.free + from.stage);
-    from.next(ReadShape<N>::kSplit);
+    from.next(ReadShape<N, Split::kParts>::kSplit);
     #pragma unroll
     for (int i = 0; i < N / 2; ++i) sum[i] = factors.template added<N>(sum[i], partial[i], i);
 }
 
 // While the products of a chunk run, the next one is split.
 template <int N, class Split>
-__device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile& tile, const ReadRing<N>& ring, Split& split, float (&sum)[N / 2]) {
-    using Shape = ReadShape<N>;
+__device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring, Split& split, float (&sum)[N / 2]) {
+    using Shape = ReadShape<N, Split::kParts>;
     const int warp = threadIdx.x / 32;
     LeftRows rows(p.left, tile.first_left + warp * kWarpRows, p.depth, tile.begin, ring.left + warp * Shape::kRaw * kWarpBytes);
     #pragma unroll 1
@@ -172,12 +180,12 @@ __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile&
         multiply_chunk<N>(partial, left, first_columns + from.stage * (Shape::kSplitBytes / 16));
     };
     const auto next_is_split = [&](typename Split::Left& left, int chunk) {
-        next_rows<N>(left, rows, raw, chunk, tile.end);
+        next_rows<Shape::kRaw>(left, rows, raw, chunk, tile.end);
         Turn next = from;
         next.next(Shape::kSplit);
         matrix::barrier_wait(ring.full + next.stage, next.parity);
     };
-    next_rows<N>(one, rows, raw, tile.begin, tile.end);
+    next_rows<Shape::kRaw>(one, rows, raw, tile.begin, tile.end);
     other = one;
     matrix::barrier_wait(ring.full, 0);
     // The compiler does not know that the ends are the same, and so does not move what is split behind the products.
@@ -220,14 +228,11 @@ template <int N, bool HALVES>
 __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid_constant__ ReadOnce p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
-    const ReadRing<N> ring(shared), ring_again(shared, true);
+    const ReadRing<N, Halves> ring(shared);
+    const ReadRing<N, Thirds> ring_again(shared, true);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < ReadShape<N>::kSplit; ++i) {
-            matrix::barrier_init(ring.full + i, kRightThreads);
-            matrix::barrier_init(ring.free + i, kLeftThreads);
-            matrix::barrier_init(ring_again.full + i, kRightThreads);
-            matrix::barrier_init(ring_again.free + i, kLeftThreads);
-        }
+        if (HALVES) ring.begin();
+        ring_again.begin();
         matrix::barriers_made();
     }
     __syncthreads();
@@ -237,10 +242,10 @@ __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid
     if (threadIdx.x >= kLeftThreads) {
         sm90::give_registers<kRightRegisters<HALVES>>();
         if (HALVES) {
-            split_columns<N, Halves>(p, tile, ring);
+            split_columns<N>(p, tile, ring);
             if (!__syncthreads_or(false)) return;
         }
-        split_columns<N, Thirds>(p, tile, ring_again);
+        split_columns<N>(p, tile, ring_again);
     } else {
         sm90::take_registers<kLeftRegisters<HALVES>>();
         if (HALVES) {
@@ -287,9 +292,12 @@ __global__ void __launch_bounds__(kAddThreads) matmul_add_parts(const __grid_con
     if (at < count) p.out.y[at] = finished(p.out, sum, 0, at / p.n, at % p.n);
 }
 
+template <int N>
+constexpr int kReadBytes = std::max(ReadShape<N, Halves::kParts>::kBytes, ReadShape<N, Thirds::kParts>::kBytes);
+
 template <int N, bool HALVES>
 cudaError_t read_once_by(const ReadOnce& p, cudaStream_t stream) {
-    constexpr int kBytes = ReadShape<N>::kBytes;
+    constexpr int kBytes = kReadBytes<N>;
     const auto kernel = matmul_read_once<N, HALVES>;
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    kBytes);

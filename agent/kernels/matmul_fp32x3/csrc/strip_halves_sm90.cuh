@@ -92,6 +92,7 @@ __device__ __noinline__ float largest_of_group(const RightColumns<N>& columns, c
 // all of them. Of so many products of these sizes and of either sign sums come to `usual`.
 struct Halves {
     using Left = LeftHalves;
+    static constexpr int kParts = 2;
     float most[2] = {}, all[2] = {};
 
     struct Factors {
@@ -114,7 +115,7 @@ struct Halves {
     };
 
     // Whether a row's sums are so small that what was lost may show: below 2^-9 of what as many products of the largest size come to, of
-    // which normal values have 2^-6. Also where any is NaN.
+    // which normal values have 2^-6. Also where any is infinite or NaN.
     template <int N>
     __device__ __forceinline__ bool is_in_doubt(const float (&sum)[N / 2]) const {
         bool doubt = false;
@@ -127,7 +128,7 @@ struct Halves {
             sizes += __shfl_xor_sync(0xffffffffu, sizes, 2);
             constexpr float kLeast = 2097152.0f * N;  // 2^(30 - 9)
             const float usual = sqrtf(most[row]) * sqrtf(kChunk * all[row]);
-            doubt = doubt || !(sizes >= kLeast * usual);
+            doubt = doubt || !(sizes >= kLeast * usual && isfinite(sizes));
         }
         return doubt;
     }
@@ -142,8 +143,9 @@ struct Halves {
             for (bool again = false;; again = true) {
                 const __half2 largest = split_by(of.scale, columns, to, from);
                 const float mine = __half2float(__hmax(__low2half(largest), __high2half(largest)));
-                const bool grown = __any_sync(0xffffffffu, mine >= 32768.0f), far_below = !__any_sync(0xffffffffu, mine >= 2048.0f);
-                if (again || !(grown || (far_below && __any_sync(0xffffffffu, mine > 0.0f)) || of.factor == 0.0f)) break;
+                const float most = __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(mine)));
+                const bool fits = of.factor > 0.0f && most < 32768.0f && (most >= 2048.0f || most == 0.0f);
+                if (again || fits) break;
                 of = PowerScale::of(2.0f * largest_of_group<N>(columns, from));
             }
             if (threadIdx.x % 32 == 0) factors[threadIdx.x % kRightThreads / 32] = of.factor;
@@ -163,7 +165,7 @@ struct Halves {
                     largest = __hmax2(largest, __habs2(*reinterpret_cast<const __half2*>(hi + j)));
                 }
                 *reinterpret_cast<uint4*>(to + columns.place(i)) = uint4{hi[0], hi[1], hi[2], hi[3]};
-                *reinterpret_cast<uint4*>(to + ReadShape<N>::kPartBytes + columns.place(i)) = uint4{lo[0], lo[1], lo[2], lo[3]};
+                *reinterpret_cast<uint4*>(to + kPartBytes<N> + columns.place(i)) = uint4{lo[0], lo[1], lo[2], lo[3]};
             }
             return largest;
         }

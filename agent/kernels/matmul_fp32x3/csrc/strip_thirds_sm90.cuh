@@ -42,6 +42,7 @@ struct LeftThirds {
 
 struct Thirds {
     using Left = LeftThirds;
+    static constexpr int kParts = kThirds;
 
     // What a chunk's sums are multiplied by: nothing.
     struct Factors {
@@ -74,7 +75,7 @@ struct Thirds {
                 }
                 #pragma unroll
                 for (int part = 0; part < kThirds; ++part) {
-                    *reinterpret_cast<uint4*>(to + part * ReadShape<N>::kPartBytes + columns.place(i)) =
+                    *reinterpret_cast<uint4*>(to + part * kPartBytes<N> + columns.place(i)) =
                         uint4{pairs[0].of[part], pairs[1].of[part], pairs[2].of[part], pairs[3].of[part]};
                 }
             }

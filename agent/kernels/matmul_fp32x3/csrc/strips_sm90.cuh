@@ -13,7 +13,6 @@ constexpr int kLeftThreads = 256;
 constexpr int kRightThreads = 128;  // of a warpgroup that splits columns; there are two, which take chunks in turn
 constexpr int kSplitters = 2;
 constexpr int kGroups = kRightThreads / 32;  // of columns, one for each of its warps
-constexpr int kMostOfValue = 3;  // parts, at the most
 constexpr int kReadThreads = kLeftThreads + kSplitters * kRightThreads;
 constexpr int kWarpBytes = kWarpRows * kChunk * static_cast<int>(sizeof(float));
 
@@ -25,21 +24,26 @@ struct Strip {
     bool across;   // or, where rows are neighbours in memory, from depth to depth
 };
 
-// What a block of N columns has in shared memory: chunks that are on their way or not split yet, and columns that are split.
 template <int N>
+constexpr int kColumnBytes = N * kChunk * static_cast<int>(sizeof(float));  // N columns of a chunk as they lie
+template <int N>
+constexpr int kPartBytes = N * kChunk * 2;  // and one part of each value
+
+// What a block of N columns has in shared memory: chunks that are on their way or not split yet, and columns that are split, by PARTS.
+template <int N, int PARTS>
 struct ReadShape {
-    static constexpr int kRaw = N == 128 ? 4 : N == 64 ? 6 : 8;
+    static constexpr int kRaw = N == 128 ? 4 : N == 64 ? 6 : 8;  // of rows
+    static constexpr int kRawColumns = N == 128 && PARTS == 2 ? 6 : kRaw;
     static constexpr int kSplit = 4;
     static constexpr int kLeftBytes = kLeftRows / kWarpRows * kWarpBytes;
-    static constexpr int kRightBytes = N * kChunk * static_cast<int>(sizeof(float));
-    static constexpr int kPartBytes = N * kChunk * 2;
-    static constexpr int kSplitBytes = kMostOfValue * kPartBytes;
-    // With four barriers and the scales of four groups of columns.
-    static constexpr int kBytes = kRaw * (kLeftBytes + kRightBytes) + kSplit * (kSplitBytes + 4 * 8 + kGroups * 4) + matrix::kAtomBytes;
+    static constexpr int kSplitBytes = PARTS * kPartBytes<N>;
+    static constexpr int kRings = kRaw * kLeftBytes + kRawColumns * kColumnBytes<N> + kSplit * kSplitBytes;
+    // A round of barriers for each of two passes, the scales of the columns' groups, and what the rings' place takes.
+    static constexpr int kBytes = kRings + kSplit * (4 * 8 + kGroups * static_cast<int>(sizeof(float))) + 2 * matrix::kAtomBytes;
 };
 
 // 16 bytes on their way to shared memory, of which the first are there and the others 0.
-__device__ __forceinline__ void copy_four(uint32_t to, const float* from, int bytes) {
+__device__ __forceinline__ void copy_four(uint32_t to, const void* from, int bytes) {
     asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 __device__ __forceinline__ void copies_begun() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -60,8 +64,8 @@ template <int ROWS, int THREADS>
 struct Copies {
     static constexpr int kCount = ROWS * kChunk / 4 / THREADS, kAcross = ROWS / 4;
     const Strip& of;
-    const float* next;      // the first piece of the next chunk
-    int64_t step, further;  // from piece to piece, from chunk to chunk
+    const char* next;       // the first piece of the next chunk
+    int64_t step, further;  // bytes from piece to piece, from chunk to chunk
     int pieces;             // that are there
     int bytes;              // of each, but in a last chunk that is not whole
     int whole;              // chunks
@@ -71,31 +75,35 @@ struct Copies {
     __device__ __forceinline__ Copies(const Strip& of, int first, int depth, int begin, int stride, const unsigned char* slots, int place)
         : of(of), whole(depth / kChunk), to(matrix::shared_address(slots) + place) {
         const int thread = threadIdx.x % THREADS, row = first + (of.across ? thread % kAcross * 4 : thread / 8), left = of.rows - row;
-        const int64_t chunk = of.across ? kChunk * of.step : kChunk;
+        const int64_t chunk = of.across ? kChunk * of.step : kChunk, bytes_of_float = sizeof(float);
         bytes = of.across ? min(max(left, 0), 4) * 4 : 16;
         pieces = of.across ? kCount : left > 0 ? (left + THREADS / 8 - 1) / (THREADS / 8) : 1;
-        step = (of.across ? THREADS / kAcross : THREADS / 8) * of.step;
-        further = stride * chunk;
-        next = of.values + (left > 0 ? row : 0) * (of.across ? 1 : of.step) + (of.across ? thread / kAcross * of.step : thread % 8 * 4) +
-               begin * chunk;
+        step = (of.across ? THREADS / kAcross : THREADS / 8) * of.step * bytes_of_float;
+        further = stride * chunk * bytes_of_float;
+        next = reinterpret_cast<const char*>(of.values + (left > 0 ? row : 0) * (of.across ? 1 : of.step) +
+                                             (of.across ? thread / kAcross * of.step : thread % 8 * 4) + begin * chunk);
         keep(step), keep(further), keep(pieces), keep(bytes), keep(whole), keep(to);
     }
 
     __device__ __forceinline__ void copy(int slot_at, int chunk, int depth) {
-        const float* piece = next;
+        const char* piece = next;
         const uint32_t slot = to + slot_at;
         next += further;
         if (chunk < whole) {
             #pragma unroll
-            for (int i = 0; i < kCount; ++i, piece += i < pieces ? step : 0) copy_four(slot + i * 16 * THREADS, piece, bytes);
+            for (int i = 0; i < kCount; ++i) {
+                copy_four(slot + i * 16 * THREADS, piece, bytes);
+                if (i + 1 < pieces) piece += step;
+            }
             return;
         }
         const int thread = threadIdx.x % THREADS;
         #pragma unroll 1
-        for (int i = 0; i < kCount; ++i, piece += i < pieces ? step : 0) {
+        for (int i = 0; i < kCount; ++i) {
             const int left = depth - chunk * kChunk - (of.across ? thread / kAcross + i * (THREADS / kAcross) : thread % 8 * 4);
             const int there = of.across ? (left > 0 ? bytes : 0) : min(max(left, 0), 4) * 4;
-            copy_four(slot + i * 16 * THREADS, there > 0 ? piece : of.values, there);
+            copy_four(slot + i * 16 * THREADS, there > 0 ? piece : reinterpret_cast<const char*>(of.values), there);
+            if (i + 1 < pieces) piece += step;
         }
     }
 };
@@ -153,7 +161,6 @@ struct LeftRows {
 // a fourth of them, a thread kEights times eight neighbours in depth of one.
 template <int N>
 struct RightColumns {
-    using Shape = ReadShape<N>;
     static constexpr int kOfWarp = N / kGroups, kEights = N / 32, kStep = 4 / kEights;
     Copies<N, kRightThreads> copies;
     int depth, column, eighth;  // its column of the tile, and the first of its eights
@@ -169,7 +176,7 @@ struct RightColumns {
         column = static_cast<int>(threadIdx.x) % kRightThreads / 32 * kOfWarp + lane % kOfWarp, eighth = lane / kOfWarp;
     }
 
-    __device__ __forceinline__ void copy(int chunk, int slot) { copies.copy(slot * Shape::kRightBytes, chunk, depth); }
+    __device__ __forceinline__ void copy(int chunk, int slot) { copies.copy(slot * kColumnBytes<N>, chunk, depth); }
 
     // The i-th eight.
     __device__ __forceinline__ void read(float (&v)[8], const unsigned char* from, int i) const {

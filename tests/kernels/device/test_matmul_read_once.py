@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -19,9 +20,8 @@ pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc: PTX cannot be mad
 DEVICE = """
 #include "read_once_sm90.cuh"
 using namespace kernelwright::matmul;
-#define BOTH(N) \\
-    template __global__ void kernelwright::matmul::matmul_read_once<N, true>(const __grid_constant__ ReadOnce); \\
-    template __global__ void kernelwright::matmul::matmul_read_once<N, false>(const __grid_constant__ ReadOnce);
+#define ONE(...) template __global__ void kernelwright::matmul::__VA_ARGS__(const __grid_constant__ ReadOnce);
+#define BOTH(N) ONE(matmul_read_once<N, true>) ONE(matmul_read_once<N, false>)
 BOTH(32)
 BOTH(64)
 BOTH(128)
@@ -34,6 +34,7 @@ extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
     return plan.fits ? plan.bytes : -1;
 }
 extern "C" int takes(const Forward* args, int64_t sms) { return reads_once(*args, read_plan(*args, sms)); }
+extern "C" int by_halves(const Forward* args, int64_t sms) { return read_plan(*args, sms).halves; }
 // The kernels' argument, and their blocks, threads, bytes of shared memory, columns of a tile, and whether
 // what is stored is added up.
 extern "C" int told(const Forward* args, int64_t sms, ReadOnce* product, int64_t* launch) {
@@ -84,9 +85,10 @@ def laid(values: Array, transposed: bool) -> tuple[Array, tuple[int, int, int]]:
 
 
 def product(
-    a: Array, b: Array, lies: str = "nn", halves: bool = False, c: Array | None = None, scales: tuple[float, float] = (1.0, 1.0)
-) -> Array:
-    """scales[0] * a @ b + scales[1] * c, by three bf16 of each value or, as far as that is enough, two fp16."""
+    a: Array, b: Array, lies: str = "nn", halves: bool = False, c: Array | None = None,
+    scales: tuple[float, float] = (1.0, 1.0),
+) -> Array:  # fmt: skip
+    """scales[0] * a @ b + scales[1] * c, by three bf16 of each value or, where that is enough, two fp16."""
     (m, k), n = a.shape, b.shape[1]
     y = device().empty((m, n))
     y[...] = np.nan
@@ -163,6 +165,60 @@ def test_values_of_any_size_stand_beside_each_other(lies: str, halves: bool) -> 
     a[:, ::8] = np.float32(3.4028235e38)
     b[8, 3], b[16, 129] = 0.25, -0.25
     assert off_by(product(a, b, lies, halves), a, b) < EXACT
+
+
+def masked(a: Array, b: Array) -> None:
+    """Every eighth value of a is large and meets 0."""
+    a[:, ::8] *= np.float32(2.0**20)
+    b[::8] = 0
+
+
+def cancelling(a: Array, b: Array) -> None:
+    """Products cancel pair by pair."""
+    a[:, 1::2], b[1::2] = -a[:, ::2], b[::2]
+
+
+def without_rows(a: Array, b: Array) -> None:
+    """Rows of zeros, and zeros for half of the depth."""
+    a[3:20] = b[512:] = 0
+
+
+def of_any_size(a: Array, b: Array) -> None:
+    """Columns of any size, rows of other sizes too, and values that grow over the depth."""
+    b *= np.float32(2.0) ** (np.arange(b.shape[1]) % 50 - 25).astype("float32")
+    a *= np.float32(2.0) ** (np.arange(a.shape[0]) % 8).astype("float32")[:, None]
+    b[256:] *= 8
+
+
+def outlying(a: Array, b: Array) -> None:
+    """One row and one place of the depth far above the others."""
+    a[50] *= 100
+    b[300] *= 100
+
+
+def of_far_sizes(a: Array, b: Array) -> None:
+    """Rows beside others that are 2^30 times as large."""
+    a[::7] *= np.float32(2.0**-30)
+
+
+@pytest.mark.parametrize("lies", ["nn", "tt"])
+@pytest.mark.parametrize("change", [without_rows, of_any_size, outlying, masked, cancelling, of_far_sizes])
+def test_what_two_fp16_may_show_is_computed_anew(change: Callable[[Array, Array], None], lies: str) -> None:
+    """And nothing else: three bf16 give other bits."""
+    a, b = draw(11, 100, 1024), draw(12, 1024, 132)
+    change(a, b)
+    y, by_thirds = product(a, b, lies, True), product(a, b, lies)
+    assert np.array_equal(y, by_thirds) == (change in (masked, cancelling, of_far_sizes))
+    assert off_by(y, a, b) < EXACT
+
+
+@pytest.mark.parametrize(
+    ("precision", "k", "halves"), [("fp32x3", 512, 1), ("fp32x3", 508, 0), ("bf16x6", 512, 0)]
+)
+def test_two_fp16_are_taken_for_deep_products_alone(precision: str, k: int, halves: int) -> None:
+    steps = (0, k, 1, 0, 128, 1, 0, 0, 0, PRECISIONS[precision], 0, 0, 0, 1.0, 1.0)
+    args = struct.pack(f"@{FORWARD}", *(1 << 8 for _ in range(4)), 0, 1, 64, 128, k, *steps, 0, 0)
+    assert host().by_halves(ctypes.create_string_buffer(args), ctypes.c_int64(132)) == halves
 
 
 @pytest.mark.parametrize("halves", [False, True])

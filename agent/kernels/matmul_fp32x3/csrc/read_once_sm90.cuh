@@ -102,9 +102,9 @@ __device__ __forceinline__ void splitters_meet(int splitter) {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + splitter), "n"(kRightThreads) : "memory");
 }
 
-// By each of two warpgroups: the columns of every other chunk of the tile, split.
+// By each of two warpgroups: the columns of every other chunk of the tile, split. Whether that leaves a doubt.
 template <int N, class Split>
-__device__ __forceinline__ void split_columns(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring) {
+__device__ __forceinline__ bool split_columns(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring) {
     using Shape = ReadShape<N, Split::kParts>;
     constexpr int kRaw = Shape::kRawColumns / kSplitters;
     const int splitter = (static_cast<int>(threadIdx.x) - kLeftThreads) / kRightThreads, begin = tile.begin + splitter;
@@ -131,6 +131,7 @@ __device__ __forceinline__ void split_columns(const ReadOnce& p, const ReadTile&
         for (int i = 0; i < kSplitters; ++i) to.next(Shape::kSplit);
     }
     copies_made<0>();
+    return split.in_doubt;
 }
 
 // A warp's next chunk, from its ring, which it keeps filled.
@@ -223,6 +224,12 @@ __device__ __forceinline__ void store_part(const ReadOnce& p, const ReadTile& ti
     }
 }
 
+// By all threads: whether any has lost something, or half of the rows are short, each of which is four threads'.
+__device__ __forceinline__ bool all_doubt(const Halves::Doubt& mine) {
+    const bool lost = __syncthreads_or(mine.lost);
+    return __syncthreads_count(mine.is_short) >= kLeftThreads / 2 || lost;
+}
+
 // HALVES: two fp16 of each value, and three bf16 where that is not enough.
 template <int N, bool HALVES>
 __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid_constant__ ReadOnce p) {
@@ -242,8 +249,7 @@ __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid
     if (threadIdx.x >= kLeftThreads) {
         sm90::give_registers<kRightRegisters<HALVES>>();
         if (HALVES) {
-            split_columns<N>(p, tile, ring);
-            if (!__syncthreads_or(false)) return;
+            if (!all_doubt({split_columns<N>(p, tile, ring), false})) return;
         }
         split_columns<N>(p, tile, ring_again);
     } else {
@@ -252,7 +258,7 @@ __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid
             float sum[N / 2];
             Halves split;
             multiply_rows<N>(p, tile, ring, split, sum);
-            if (!__syncthreads_or(split.is_in_doubt<N>(sum))) {
+            if (!all_doubt(split.doubt_of<N>(sum))) {
                 store_part<N>(p, tile, sum);
                 return;
             }

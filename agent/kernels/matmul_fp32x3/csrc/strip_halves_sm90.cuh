@@ -8,8 +8,8 @@
 // What lies halfway between two fp16 goes either way, so that what is left out has no sign (linear_fp32x3/csrc/split_sm90.cuh).
 //
 // What is lost is small beside the largest products of each 32 of depth, and so beside a row's sums, unless these are small in turn: because
-// large values meet zeros, a float is infinite or NaN, or products cancel. Each block looks at that in the end (Reach), and takes three
-// bf16 where it finds it.
+// large values meet zeros, products cancel, or the values of a column are all far smaller than those that share its scale. Each block looks
+// for that, for infinities and for NaN, and where it finds any computes its part anew by three bf16.
 #pragma once
 
 #include "registers_sm90.cuh"
@@ -75,9 +75,9 @@ struct LeftHalves {
     }
 };
 
-// The largest value of a warp's columns.
+// The largest of a thread's values.
 template <int N>
-__device__ __noinline__ float largest_of_group(const RightColumns<N>& columns, const unsigned char* from) {
+__device__ __noinline__ float largest_of_column(const RightColumns<N>& columns, const unsigned char* from) {
     float largest = 0.0f;
     for (int i = 0; i < RightColumns<N>::kEights; ++i) {
         float v[8];
@@ -85,11 +85,13 @@ __device__ __noinline__ float largest_of_group(const RightColumns<N>& columns, c
         #pragma unroll
         for (int j = 0; j < 8; ++j) largest = fmaxf(largest, fabsf(v[j]));
     }
-    return __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(largest)));
+    return largest;
 }
 
-// Sums are added up of products of at most 2^30, times the factors of a row and a group of columns, which it keeps in mind: the largest, and
-// all of them. Of so many products of these sizes and of either sign sums come to `usual`.
+__device__ __forceinline__ float warp_largest(float size) { return __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(size))); }
+
+// Sums are of products of at most 2^30, times the factors of a row and a group of columns, which are kept in mind: the largest, and all of
+// them. Of so many products of these sizes and of either sign sums come to `usual`.
 struct Halves {
     using Left = LeftHalves;
     static constexpr int kParts = 2;
@@ -114,28 +116,42 @@ struct Halves {
         }
     };
 
-    // Whether a row's sums are so small that what was lost may show: below 2^-9 of what as many products of the largest size come to, of
-    // which normal values have 2^-6. Also where any is infinite or NaN.
+    // Of the sums of a block's rows: in any, what small values lost may show, or there is an infinity or NaN; and a row's are short: below 2^-8
+    // of the usual, where those of normal values have 2^-5, so that the error of single products may show where half of them are.
+    struct Doubt {
+        bool lost, is_short;
+    };
+
     template <int N>
-    __device__ __forceinline__ bool is_in_doubt(const float (&sum)[N / 2]) const {
-        bool doubt = false;
+    __device__ __forceinline__ Doubt doubt_of(const float (&sum)[N / 2]) const {
+        constexpr float kProduct = 1073741824.0f, kLost = kProduct / 32768, kShort = kProduct / 256;
+        Doubt found = {false, true};
         #pragma unroll
         for (int row = 0; row < 2; ++row) {
-            float sizes = 0.0f;
+            float sizes = 0.0f, largest = 0.0f;
             #pragma unroll
-            for (int i = 2 * row; i < N / 2; i += 4) sizes += fabsf(sum[i]) + fabsf(sum[i + 1]);
-            sizes += __shfl_xor_sync(0xffffffffu, sizes, 1);
-            sizes += __shfl_xor_sync(0xffffffffu, sizes, 2);
-            constexpr float kLeast = 2097152.0f * N;  // 2^(30 - 9)
+            for (int i = 2 * row; i < N / 2; i += 4) {
+                sizes += fabsf(sum[i]) + fabsf(sum[i + 1]);
+                largest = fmaxf(largest, fmaxf(fabsf(sum[i]), fabsf(sum[i + 1])));
+            }
+            #pragma unroll
+            for (int lanes = 1; lanes < 4; lanes *= 2) {
+                sizes += __shfl_xor_sync(0xffffffffu, sizes, lanes);
+                largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, lanes));
+            }
             const float usual = sqrtf(most[row]) * sqrtf(kChunk * all[row]);
-            doubt = doubt || !(sizes >= kLeast * usual && isfinite(sizes));
+            found.lost = found.lost || !(sizes >= kLost * N * usual && isfinite(sizes));
+            found.is_short = found.is_short && largest < kShort * usual;
         }
-        return doubt;
+        return found;
     }
+
+    static constexpr float kFarBelow = 1.0f / 262144;
 
     template <int N>
     struct Right {
         PowerScale of = {1.0f, 0.0f};
+        bool in_doubt = false;  // where a scale was chosen, a column was so far below the largest that it keeps fewer than 22 bits
 
         __device__ __forceinline__ explicit Right(int) {}
         __device__ __forceinline__ void split(const RightColumns<N>& columns, unsigned char* to, float* factors, const unsigned char* from, int) {
@@ -143,10 +159,12 @@ struct Halves {
             for (bool again = false;; again = true) {
                 const __half2 largest = split_by(of.scale, columns, to, from);
                 const float mine = __half2float(__hmax(__low2half(largest), __high2half(largest)));
-                const float most = __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(mine)));
+                const float most = warp_largest(mine);
                 const bool fits = of.factor > 0.0f && most < 32768.0f && (most >= 2048.0f || most == 0.0f);
                 if (again || fits) break;
-                of = PowerScale::of(2.0f * largest_of_group<N>(columns, from));
+                const float size = largest_of_column<N>(columns, from), of_group = warp_largest(size);
+                of = PowerScale::of(2.0f * of_group);
+                in_doubt = in_doubt || (size > 0.0f && size < kFarBelow * of_group);
             }
             if (threadIdx.x % 32 == 0) factors[threadIdx.x % kRightThreads / 32] = of.factor;
         }

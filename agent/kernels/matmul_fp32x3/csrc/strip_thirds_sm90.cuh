@@ -53,6 +53,7 @@ struct Thirds {
 
     template <int N>
     struct Right {
+        static constexpr bool in_doubt = false;
         int first;
 
         __device__ __forceinline__ explicit Right(int first) : first(first) {}

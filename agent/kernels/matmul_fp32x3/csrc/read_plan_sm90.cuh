@@ -29,8 +29,8 @@ constexpr int64_t kLeastOfHalves = 512;  // of depth: what two fp16 leave out of
 
 // On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 6 us to begin and to end, and adding parts up a launch.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
-    constexpr double kChunkUs[3] = {1.0, 1.07, 1.53}, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
-    const double chunk = kChunkUs[plan.columns == 128 ? 2 : plan.columns == 64 ? 1 : 0];
+    constexpr double kChunkUs[3] = {1.0, 1.05, 1.15}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
+    const double chunk = plan.columns == 128 && !plan.halves ? kWideThirdsUs : kChunkUs[plan.columns == 128 ? 2 : plan.columns == 64 ? 1 : 0];
     plan.parts = 0;
     for (int64_t parts = 1; parts <= std::min(kMostReadParts, chunks); ++parts) {
         const double rounds = static_cast<double>(ceil_div(plan.tiles * parts, sms));
@@ -56,16 +56,17 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     plan.columns = right <= 32 ? 32 : right <= 64 ? 64 : 128;
     plan.tiles = ceil_div(left, kLeftRows) * ceil_div(right, plan.columns);
     plan.fits = plan.fits && plan.tiles <= kMostBlocks / kMostReadParts;
-    cut_depth(plan, chunks, args.m * args.n, sms);
     plan.halves = args.precision == linear::kFp32x3 && args.k >= kLeastOfHalves;
+    cut_depth(plan, chunks, args.m * args.n, sms);
     plan.adds = plan.parts > 1 || args.c != nullptr;
     plan.bytes = plan.adds ? plan.parts * args.m * args.n * int64_t{sizeof(float)} : 0;
     return plan;
 }
 
-// Whether that is faster than splitting the operands first.
+// Whether that is faster than splitting the operands first, which takes two launches up to a depth of 2048 (few_tiles_sm90.cuh).
 inline bool is_worth(const Forward& args, const ReadPlan&) {
-    return args.precision == linear::kFp32x3 && args.m * args.n < 350 * (args.m + args.n);
+    const int64_t most = args.k > 2048 ? 450 : 350;
+    return args.precision == linear::kFp32x3 && args.m * args.n < most * (args.m + args.n);
 }
 
 inline Strip strip_of(const float* values, int64_t rows, int64_t row_step, int64_t depth_step) {

@@ -18,7 +18,7 @@ from agent.torch_shim import c_abi
 pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc: PTX cannot be made from CUDA here")
 
 DEVICE = """
-#include "read_once_sm90.cuh"
+#include "add_parts_sm90.cuh"
 using namespace kernelwright::matmul;
 #define ONE(...) template __global__ void kernelwright::matmul::__VA_ARGS__(const __grid_constant__ ReadOnce);
 #define BOTH(N) ONE(matmul_read_once<N, true>) ONE(matmul_read_once<N, false>)

@@ -121,7 +121,8 @@ __device__ __forceinline__ bool split_columns(const ReadOnce& p, const ReadTile&
         copies_made<kRaw - 1>();
         splitters_meet(splitter);
         matrix::barrier_wait(ring.free + to.stage, to.parity);
-        split.split(columns, ring.split + to.stage * Shape::kSplitBytes, ring.factors + to.stage * kGroups, own + raw.stage * kColumnBytes<N>, chunk);
+        split.split(columns, ring.split + to.stage * Shape::kSplitBytes, ring.factors + to.stage * kGroups,
+                    own + raw.stage * kColumnBytes<N>, chunk);
         sm90::stores_made();
         matrix::barrier_arrive(ring.full + to.stage);
         splitters_meet(splitter);  // all have read theirs
@@ -161,7 +162,8 @@ __device__ __forceinline__ void add_chunk(float (&sum)[N / 2], float (&partial)[
 
 // While the products of a chunk run, the next one is split.
 template <int N, class Split>
-__device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring, Split& split, float (&sum)[N / 2]) {
+__device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring, Split& split,
+                                              float (&sum)[N / 2]) {
     using Shape = ReadShape<N, Split::kParts>;
     const int warp = threadIdx.x / 32;
     LeftRows rows(p.left, tile.first_left + warp * kWarpRows, p.depth, tile.begin, ring.left + warp * Shape::kRaw * kWarpBytes);
@@ -269,33 +271,6 @@ __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid
         store_part<N>(p, tile, sum);
     }
 #endif
-}
-
-constexpr int kAddThreads = 256;
-constexpr int kManyParts = 16;  // more than that are shared out
-constexpr int kAddShares = 8;
-
-// Elements that a block adds up.
-inline int added_by_block(int64_t parts) { return kAddThreads / (parts > kManyParts ? kAddShares : 1); }
-
-// Adds the parts up, in an order that is the same in every run: where they are many, in shares, one of a warp.
-__global__ void __launch_bounds__(kAddThreads) matmul_add_parts(const __grid_constant__ ReadOnce p) {
-    __shared__ float of_shares[kAddThreads];
-    await_earlier();
-    const int shares = p.parts > kManyParts ? kAddShares : 1, elements = kAddThreads / shares;
-    const int share = static_cast<int>(threadIdx.x) / elements;
-    const int64_t count = int64_t{p.m} * p.n, at = static_cast<int64_t>(blockIdx.x) * elements + threadIdx.x % elements;
-    const int begin = p.parts * share / shares, end = p.parts * (share + 1) / shares;
-    float sum = at < count ? __ldcg(p.to + begin * count + at) : 0.0f;
-    #pragma unroll 8
-    for (int part = begin + 1; part < end; ++part) sum += at < count ? __ldcg(p.to + part * count + at) : 0.0f;
-    if (shares > 1) {
-        of_shares[threadIdx.x] = sum;
-        __syncthreads();
-        if (share > 0) return;
-        for (int other = 1; other < kAddShares; ++other) sum += of_shares[other * elements + threadIdx.x];
-    }
-    if (at < count) p.out.y[at] = finished(p.out, sum, 0, at / p.n, at % p.n);
 }
 
 template <int N>

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "../../linear_fp32x3/csrc/device_sm90.cuh"
-#include "read_once_sm90.cuh"
+#include "add_parts_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -30,7 +30,8 @@ constexpr int64_t kLeastOfHalves = 512;  // of depth: what two fp16 leave out of
 // On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 6 us to begin and to end, and adding parts up a launch.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
     constexpr double kChunkUs[3] = {1.0, 1.05, 1.15}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
-    const double chunk = plan.columns == 128 && !plan.halves ? kWideThirdsUs : kChunkUs[plan.columns == 128 ? 2 : plan.columns == 64 ? 1 : 0];
+    const bool is_wide = plan.columns == 128;
+    const double chunk = is_wide && !plan.halves ? kWideThirdsUs : kChunkUs[is_wide ? 2 : plan.columns == 64 ? 1 : 0];
     plan.parts = 0;
     for (int64_t parts = 1; parts <= std::min(kMostReadParts, chunks); ++parts) {
         const double rounds = static_cast<double>(ceil_div(plan.tiles * parts, sms));
@@ -92,12 +93,14 @@ inline ReadOnce read_once_of(const Forward& args, const ReadPlan& plan) {
 
 template <bool HALVES>
 cudaError_t read_once_by(const ReadOnce& p, int64_t columns, cudaStream_t stream) {
-    return columns == 128 ? read_once_by<128, HALVES>(p, stream) : columns == 64 ? read_once_by<64, HALVES>(p, stream) : read_once_by<32, HALVES>(p, stream);
+    if (columns == 128) return read_once_by<128, HALVES>(p, stream);
+    return columns == 64 ? read_once_by<64, HALVES>(p, stream) : read_once_by<32, HALVES>(p, stream);
 }
 
 inline cudaError_t read_once(const Forward& args, const ReadPlan& plan) {
     const ReadOnce p = read_once_of(args, plan);
-    const cudaError_t error = plan.halves ? read_once_by<true>(p, plan.columns, args.stream) : read_once_by<false>(p, plan.columns, args.stream);
+    const auto launch = plan.halves ? read_once_by<true> : read_once_by<false>;
+    const cudaError_t error = launch(p, plan.columns, args.stream);
     if (error != cudaSuccess || !plan.adds) return error;
     const int64_t blocks = ceil_div(args.m * args.n, added_by_block(plan.parts));
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;

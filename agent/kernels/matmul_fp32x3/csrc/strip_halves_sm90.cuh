@@ -7,9 +7,9 @@
 //
 // What lies halfway between two fp16 goes either way, so that what is left out has no sign (linear_fp32x3/csrc/split_sm90.cuh).
 //
-// What is lost is small beside the largest products of each 32 of depth, and so beside a row's sums, unless these are small in turn: because
-// large values meet zeros, products cancel, or the values of a column are all far smaller than those that share its scale. Each block looks
-// for that, for infinities and for NaN, and where it finds any computes its part anew by three bf16.
+// What is lost is small beside the largest products of each 32 of depth, and so beside a row's sums, unless these are small in turn:
+// because large values meet zeros, products cancel, or the values of a column are all far smaller than those that share its scale. Each
+// block looks for that, for infinities and for NaN, and where it finds any computes its part anew by three bf16.
 #pragma once
 
 #include "registers_sm90.cuh"
@@ -106,7 +106,8 @@ struct Halves {
             #pragma unroll
             for (int row = 0; row < 2; ++row) {
                 const float factor = left.factors[row];
-                of[row][0] = factor * groups.x, of[row][1] = factor * groups.y, of[row][2] = factor * groups.z, of[row][3] = factor * groups.w;
+                of[row][0] = factor * groups.x, of[row][1] = factor * groups.y;
+                of[row][2] = factor * groups.z, of[row][3] = factor * groups.w;
                 reach.most[row] = fmaxf(reach.most[row], factor * largest), reach.all[row] += factor * largest;
             }
         }
@@ -116,8 +117,8 @@ struct Halves {
         }
     };
 
-    // Of the sums of a block's rows: in any, what small values lost may show, or there is an infinity or NaN; and a row's are short: below 2^-8
-    // of the usual, where those of normal values have 2^-5, so that the error of single products may show where half of them are.
+    // Of the sums of a block's rows: in any, what small values lost may show, or there is an infinity or NaN; and a row's are short, below
+    // 2^-8 of the usual, where those of normal values have 2^-5, so that the error of single products may show where half of them are.
     struct Doubt {
         bool lost, is_short;
     };
@@ -154,7 +155,8 @@ struct Halves {
         bool in_doubt = false;  // where a scale was chosen, a column was so far below the largest that it keeps fewer than 22 bits
 
         __device__ __forceinline__ explicit Right(int) {}
-        __device__ __forceinline__ void split(const RightColumns<N>& columns, unsigned char* to, float* factors, const unsigned char* from, int) {
+        __device__ __forceinline__ void split(const RightColumns<N>& columns, unsigned char* to, float* factors, const unsigned char* from,
+                                              int) {
             #pragma unroll 1
             for (bool again = false;; again = true) {
                 const __half2 largest = split_by(of.scale, columns, to, from);
@@ -170,7 +172,8 @@ struct Halves {
         }
 
         // The largest of what becomes of a thread's values.
-        __device__ __forceinline__ static __half2 split_by(float scale, const RightColumns<N>& columns, unsigned char* to, const unsigned char* from) {
+        __device__ __forceinline__ static __half2 split_by(float scale, const RightColumns<N>& columns, unsigned char* to,
+                                                           const unsigned char* from) {
             __half2 largest = __float2half2_rn(0.0f);
             #pragma unroll 1
             for (int i = 0; i < RightColumns<N>::kEights; ++i) {

@@ -57,7 +57,8 @@ struct Thirds {
         int first;
 
         __device__ __forceinline__ explicit Right(int first) : first(first) {}
-        __device__ __forceinline__ void split(const RightColumns<N>& columns, unsigned char* to, float*, const unsigned char* from, int chunk) {
+        __device__ __forceinline__ void split(const RightColumns<N>& columns, unsigned char* to, float*, const unsigned char* from,
+                                              int chunk) {
             #pragma unroll 1
             for (int i = 0; i < RightColumns<N>::kEights; ++i) {
                 float v[8];

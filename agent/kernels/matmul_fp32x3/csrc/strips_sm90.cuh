@@ -58,8 +58,8 @@ __device__ __forceinline__ void keep(uint32_t& v) { asm volatile("" : "+r"(v)); 
 __device__ __forceinline__ void keep(int& v) { asm volatile("" : "+r"(v)); }
 __device__ __forceinline__ void keep(int64_t& v) { asm volatile("" : "+l"(v)); }
 
-// What THREADS copy of the chunks of ROWS rows, one after the other, 16 bytes at a time: of each a thread COUNT pieces. Along the depth eight
-// threads have a row; across, ROWS / 4 a depth. Of rows past the end nothing counts: others stand in their place.
+// What THREADS copy of the chunks of ROWS rows, one after the other, 16 bytes at a time: of each a thread kCount pieces. Along the depth
+// eight threads have a row; across, ROWS / 4 a depth. Of rows past the end nothing counts: others stand in their place.
 template <int ROWS, int THREADS>
 struct Copies {
     static constexpr int kCount = ROWS * kChunk / 4 / THREADS, kAcross = ROWS / 4;
@@ -157,8 +157,8 @@ struct LeftRows {
     }
 };
 
-// N columns. In memory as they lie, [column][32 of depth] with its pieces in places by the column's number, or [depth][column]. A warp splits
-// a fourth of them, a thread kEights times eight neighbours in depth of one.
+// N columns. In memory as they lie, [column][32 of depth] with its pieces in places by the column's number, or [depth][column]. A warp
+// splits a fourth of them, a thread kEights times eight neighbours in depth of one.
 template <int N>
 struct RightColumns {
     static constexpr int kOfWarp = N / kGroups, kEights = N / 32, kStep = 4 / kEights;

@@ -34,7 +34,9 @@ inline cudaError_t forward(const Forward& args) {
 #ifndef KW_PORTABLE_ONLY
     if (takes_tensor_cores(args)) return on_tensor_cores(args);
 #endif
-    return multiply_portable(args);
+    Forward plain = args;
+    if (args.precision == kSparseA) plain.c = nullptr;
+    return multiply_portable(plain);
 }
 
 }  // namespace kernelwright::matmul

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_con
     }
     const int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column));
     const int64_t end = is_there(args.y_part, first_row, first_column) ? min(a.end_in(first_row), b.end_in(first_column)) : 0;
-    multiply_range<false>(sum, slices, a, b, first_row, first_column, begin, end, [] { __syncthreads(); });
+    multiply_range(sum, slices, a, b, first_row, first_column, begin, end, [] { __syncthreads(); });
     const Outcome out = {args.c, args.y, args.c_batch, args.c_row, args.c_column, float(args.alpha), float(args.beta)};
     store_tile(out, sum, args.m, args.n, args.y_part, batch, first_row, first_column, args.m);
 }

@@ -21,12 +21,30 @@ constexpr int kGroups = kSpan / kGroup;
 constexpr int kMostGroups = 4096;  // that are remembered
 static_assert(kSpan == 32 && kAnewDepth % kSpan == 0);
 
-using SpanOfA = float[kSide][kSpan + 4];
-using SpanOfB = float[kSpan][kSide + 4];
+// 32 depths of a tile's rows, as they lie in memory: rows beside each other, or depths, whose fours are exchanged so that lanes that read
+// other rows find other banks.
+struct Span {
+    static constexpr int kPitch = kSide + 4;
+    __align__(16) float v[kSpan * kPitch];
+
+    __device__ __forceinline__ static int place(bool by_rows, int row, int depth) {
+        return by_rows ? depth * kPitch + row : row * kSpan + (depth ^ (row & 28));
+    }
+    __device__ __forceinline__ float at(bool by_rows, int row, int depth) const { return v[place(by_rows, row, depth)]; }
+    // Of four neighbours in rows by four in depth.
+    __device__ __forceinline__ void load(float (&to)[4][4], bool by_rows, int row, int depth) const {
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float4 four = *reinterpret_cast<const float4*>(v + (by_rows ? place(true, row, depth + i) : place(false, row + i, depth)));
+            const float of[4] = {four.x, four.y, four.z, four.w};
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) (by_rows ? to[j][i] : to[i][j]) = of[j];
+        }
+    }
+};
 
 struct Spans {
-    __align__(16) SpanOfA a[kSpansOfA];
-    __align__(16) SpanOfB b[kSpansOfB];
+    Span a[kSpansOfA], b[kSpansOfB];
     __align__(16) unsigned values[kSpansOfA][kSide];                 // a bit for each depth of a row whose value is not 0
     __align__(16) unsigned of_warps[kSpansOfA][kPlainThreads / 32];  // of all rows of a warp
     uint16_t groups[kMostGroups];                                     // that are multiplied
@@ -77,71 +95,51 @@ struct Reader {
     }
 };
 
-// Of the tile's first 16 * ROWS rows. Eight lanes read neighbours, and the others' go to other banks.
+// Copies ROWS rows of a span, but depths of which `needed` has no bit: those are zeros.
 template <int ROWS>
-__device__ __forceinline__ void copy_of_a(SpanOfA& to, const Reader& of, const Groups& groups, int span) {
-    const int thread = threadIdx.x, lane = thread % 32;
-    if (of.by_rows) {
-        constexpr int kEights = ROWS / 4;  // of a warp's rows
-        #pragma unroll
-        for (int i = 0; i < kEights * kGroup; ++i) {
-            const int row = thread / 32 * kEights * 8 + i % kEights * 8 + lane % 8, depth = i / kEights * 4 + lane / 8;
-            of.one(&to[row][depth], row, groups.at(span * kGroups + i / kEights * 4 / kGroup) + depth % kGroup);
-        }
-        return;
-    }
-    const int depth = thread % 8 * 4, from = groups.at(span * kGroups + depth / kGroup) + depth % kGroup;
+__device__ __forceinline__ void copy_span(Span& to, const Reader& of, const Groups& groups, int span, unsigned needed) {
+    constexpr int kOfDepth = ROWS / 4;  // threads
+    const int thread = threadIdx.x;
     #pragma unroll
-    for (int i = 0; i < ROWS / 2; ++i) {
-        const int row = i * 32 + thread / 8;
+    for (int i = 0; i < ROWS / 32; ++i) {
+        const int row = of.by_rows ? thread % kOfDepth * 4 : i * 32 + thread / 8;
+        const int depth = of.by_rows ? i * (kPlainThreads / kOfDepth) + thread / kOfDepth : thread % 8 * 4;
+        const bool wanted = (needed >> depth & (of.by_rows ? 1 : 15)) != 0;
+        const int from = wanted ? groups.at(span * kGroups + depth / kGroup) + depth % kGroup : of.end;
+        float* four = to.v + Span::place(of.by_rows, row, depth);
         if (of.by_fours) {
-            of.four(&to[row][depth], row, from);
+            of.four(four, row, from);
         } else {
             #pragma unroll
-            for (int j = 0; j < 4; ++j) of.one(&to[row][depth + j], row, from + j);
-        }
-    }
-}
-
-// Depths that no row of a has a value at are zeros.
-__device__ __forceinline__ void copy_of_b(SpanOfB& to, const Reader& of, const Groups& groups, int span, unsigned needed) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    if (of.by_rows) {
-        #pragma unroll
-        for (int i = 0; i < kGroups; ++i) {
-            const int depth = i * kGroup + warp;
-            const int from = (needed >> depth & 1) != 0 ? groups.at(span * kGroups + i) + warp : of.end;
-            if (of.by_fours) {
-                of.four(&to[depth][lane * 4], lane * 4, from);
-            } else {
-                #pragma unroll
-                for (int j = 0; j < 4; ++j) of.one(&to[depth][j * 32 + lane], j * 32 + lane, from);
-            }
-        }
-        return;
-    }
-    #pragma unroll
-    for (int i = 0; i < kGroups; ++i) {
-        const int from = (needed >> i * kGroup & 0xff) != 0 ? groups.at(span * kGroups + i) + lane % 8 : of.end;
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const int row = warp * 16 + j * 4 + lane / 8;
-            of.one(&to[i * kGroup + lane % 8][row], row, from);
+            for (int j = 0; j < 4; ++j) of.one(four + j, of.by_rows ? row + j : row, of.by_rows ? from : from + j);
         }
     }
 }
 
 // Notes where the rows of a span have values; everywhere where zeros count too.
 template <int ROWS>
-__device__ __forceinline__ void note_values(Spans& spans, int slot, bool zeros_count) {
-    constexpr int kOfWarp = 16 * ROWS / (kPlainThreads / 32);
+__device__ __forceinline__ void note_values(Spans& spans, int slot, bool by_rows, bool zeros_count) {
+    constexpr int kOfWarp = ROWS / (kPlainThreads / 32);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const Span& a = spans.a[slot];
     unsigned own = 0, all = 0;
-    #pragma unroll
-    for (int i = 0; i < kOfWarp; ++i) {
-        const unsigned values = __ballot_sync(0xffffffffu, zeros_count || spans.a[slot][warp * kOfWarp + i][lane] != 0.0f);
-        own = lane == i ? values : own;
-        all |= values;
+    if (by_rows) {
+        const int begin = lane / kOfWarp * kOfWarp;  // lanes share the depths of a row out
+        #pragma unroll
+        for (int i = 0; i < kOfWarp; ++i) {
+            const bool has_value = zeros_count || a.at(true, warp * kOfWarp + lane % kOfWarp, begin + i) != 0.0f;
+            own |= static_cast<unsigned>(has_value) << (begin + i);
+        }
+        for (int lanes = 16; lanes >= kOfWarp; lanes /= 2) own |= __shfl_xor_sync(0xffffffffu, own, lanes);
+        all = own;
+        for (int lanes = kOfWarp / 2; lanes > 0; lanes /= 2) all |= __shfl_xor_sync(0xffffffffu, all, lanes);
+    } else {
+        #pragma unroll
+        for (int i = 0; i < kOfWarp; ++i) {
+            const unsigned values = __ballot_sync(0xffffffffu, zeros_count || a.at(false, warp * kOfWarp + i, lane) != 0.0f);
+            own = lane == i ? values : own;
+            all |= values;
+        }
     }
     if (lane < kOfWarp) spans.values[slot][warp * kOfWarp + lane] = own;
     if (lane == 0) spans.of_warps[slot][warp] = all;
@@ -155,36 +153,46 @@ __device__ __forceinline__ unsigned values_of(const Spans& spans, int slot) {
     return all;
 }
 
+// What is multiplied: spans of both operands.
+struct Both {
+    const Span &a, &b;
+    bool a_by_rows, b_by_rows;
+    Corner at;
+};
+
 template <int ROWS>
-__device__ __forceinline__ void multiply_all(float (&sum)[8][8], const SpanOfA& a, const SpanOfB& b, const Corner& at) {
-    #pragma unroll 2
+__device__ __forceinline__ void multiply_all(float (&sum)[8][8], const Both& of) {
+    #pragma unroll 1
     for (int depth = 0; depth < kSpan; depth += 4) {
-        float of_a[ROWS][4];
+        float b[2][4][4];
         #pragma unroll
-        for (int i = 0; i < ROWS; ++i) {
-            const float4 four = *reinterpret_cast<const float4*>(&a[at.row + Corner::step(i)][depth]);
-            of_a[i][0] = four.x, of_a[i][1] = four.y, of_a[i][2] = four.z, of_a[i][3] = four.w;
-        }
+        for (int j = 0; j < 2; ++j) of.b.load(b[j], of.b_by_rows, of.at.column + Corner::step(4 * j), depth);
         #pragma unroll
-        for (int d = 0; d < 4; ++d) {
-            float of_b[8];
-            linear::eight_of(of_b, b[depth + d], at.column);
+        for (int i = 0; i < ROWS; i += 4) {
+            float a[4][4];
+            of.a.load(a, of.a_by_rows, of.at.row + Corner::step(i), depth);
             #pragma unroll
-            for (int i = 0; i < ROWS; ++i) {
+            for (int d = 0; d < 4; ++d) {
                 #pragma unroll
-                for (int j = 0; j < 8; ++j) sum[i][j] = fmaf(of_a[i][d], of_b[j], sum[i][j]);
+                for (int u = 0; u < 32; ++u) sum[i + u / 8][u % 8] = fmaf(a[u / 8][d], b[u % 8 / 4][u % 4][d], sum[i + u / 8][u % 8]);
             }
         }
     }
 }
 
+// Of a thread's columns, at one depth.
+__device__ __forceinline__ void eight_of(float (&eight)[8], const Both& of, int depth) {
+    if (of.b_by_rows) return linear::eight_of(eight, of.b.v + Span::place(true, 0, depth), of.at.column);
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) eight[j] = of.b.at(false, of.at.column + Corner::step(j), depth);
+}
+
 // Row by row the values that there are, whose bits are set.
 template <int ROWS>
-__device__ __forceinline__ void multiply_values(float (&sum)[8][8], const SpanOfA& a, const SpanOfB& b, const unsigned (&values)[ROWS],
-                                                const Corner& at) {
+__device__ __forceinline__ void multiply_values(float (&sum)[8][8], const Both& of, const unsigned (&values)[ROWS]) {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-        const float* row = a[at.row + Corner::step(i)];
+        const int row = of.at.row + Corner::step(i);
         unsigned left = values[i];
         while (left != 0) {  // two at a time, so that one is not waited for alone
             const int first = __ffs(static_cast<int>(left)) - 1;
@@ -192,10 +200,10 @@ __device__ __forceinline__ void multiply_values(float (&sum)[8][8], const SpanOf
             const bool has_two = left != 0;
             const int second = has_two ? __ffs(static_cast<int>(left)) - 1 : first;
             left &= left - 1;
-            const float of_first = row[first], of_second = has_two ? row[second] : 0.0f;
+            const float of_first = of.a.at(of.a_by_rows, row, first), of_second = has_two ? of.a.at(of.a_by_rows, row, second) : 0.0f;
             float one[8], two[8];
-            linear::eight_of(one, b[first], at.column);
-            linear::eight_of(two, b[second], at.column);
+            eight_of(one, of, first);
+            eight_of(two, of, second);
             #pragma unroll
             for (int j = 0; j < 8; ++j) sum[i][j] = fmaf(of_second, two[j], fmaf(of_first, one[j], sum[i][j]));
         }
@@ -204,17 +212,17 @@ __device__ __forceinline__ void multiply_values(float (&sum)[8][8], const SpanOf
 
 // Half a warp has the same rows.
 template <int ROWS>
-__device__ __forceinline__ void multiply_span(float (&sum)[8][8], const Spans& spans, int of_a, int of_b, const Corner& at) {
-    constexpr int kFew = ROWS * kSpan / 4;  // values: of more all products are faster
+__device__ __forceinline__ void multiply_span(float (&sum)[8][8], const Both& of, const unsigned* of_rows) {
+    constexpr int kMost = ROWS * kSpan;
     unsigned values[ROWS];
     int count = 0;
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) count += __popc(values[i] = spans.values[of_a][at.row + Corner::step(i)]);
+    for (int i = 0; i < ROWS; ++i) count += __popc(values[i] = of_rows[of.at.row + Corner::step(i)]);
     count = max(count, __shfl_xor_sync(0xffffffffu, count, 16));
-    if (count <= kFew) {
-        multiply_values<ROWS>(sum, spans.a[of_a], spans.b[of_b], values, at);
+    if (count <= (of.b_by_rows ? kMost / 4 : kMost / 10)) {  // of more values all products are faster
+        multiply_values<ROWS>(sum, of, values);
     } else {
-        multiply_all<ROWS>(sum, spans.a[of_a], spans.b[of_b], at);
+        multiply_all<ROWS>(sum, of);
     }
 }
 
@@ -235,7 +243,7 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Spans& spans, const
     float sum[8][8] = {};
     #pragma unroll 1
     for (int i = 0; i < kLooksAhead; ++i) {
-        if (i < count) copy_of_a<ROWS>(spans.a[i], of_a, groups, i);
+        if (i < count) copy_span<16 * ROWS>(spans.a[i], of_a, groups, i, ~0u);
         __pipeline_commit();
     }
     int now_a = kSpansOfA - kLooksAhead, now_b = 0, listed = 0;  // where the i-th span lies
@@ -245,10 +253,10 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Spans& spans, const
         __pipeline_wait_prior(1);
         meet();  // nobody reads the span before any more
         const int last_of_a = i + kSpansOfA - 1, last_of_b = i + kSpansOfB - 1;
-        if (last_of_a < count) copy_of_a<ROWS>(spans.a[(now_a + kSpansOfA - 1) % kSpansOfA], of_a, groups, last_of_a);
+        if (last_of_a < count) copy_span<16 * ROWS>(spans.a[(now_a + kSpansOfA - 1) % kSpansOfA], of_a, groups, last_of_a, ~0u);
         if (last_of_b >= 0 && last_of_b < count) {
             const unsigned needed = values_of(spans, (now_a + kSpansOfB - 1) % kSpansOfA);
-            if (needed != 0) copy_of_b(spans.b[(now_b + kSpansOfB - 1) % kSpansOfB], of_b, groups, last_of_b, needed);
+            if (needed != 0) copy_span<kSide>(spans.b[(now_b + kSpansOfB - 1) % kSpansOfB], of_b, groups, last_of_b, needed);
             for (int j = 0; lists && j < kGroups; ++j) {
                 if ((needed >> j * kGroup & 0xff) == 0) continue;
                 if (threadIdx.x == 0) spans.groups[listed] = static_cast<uint16_t>(begin / kGroup + last_of_b * kGroups + j);
@@ -256,9 +264,9 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Spans& spans, const
             }
         }
         __pipeline_commit();
-        if (i + kLooksAhead < count) note_values<ROWS>(spans, (now_a + kLooksAhead) % kSpansOfA, zeros_count);
+        if (i + kLooksAhead < count) note_values<16 * ROWS>(spans, (now_a + kLooksAhead) % kSpansOfA, of_a.by_rows, zeros_count);
         if (i >= 0 && values_of(spans, now_a) != 0) {
-            multiply_span<ROWS>(sum, spans, now_a, now_b, at);
+            multiply_span<ROWS>(sum, {spans.a[now_a], spans.b[now_b], of_a.by_rows, of_b.by_rows, at}, spans.values[now_a]);
             has_sums = true;
         }
         if (has_sums && ((i + 1) % (kAnewDepth / kSpan) == 0 || i + 1 == count)) {

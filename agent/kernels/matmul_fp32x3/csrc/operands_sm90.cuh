@@ -6,7 +6,6 @@
 #include "anew_sm90.cuh"
 #include "few_tiles_sm90.cuh"
 #include "read_plan_sm90.cuh"
-#include "sparse_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -113,7 +112,6 @@ inline int64_t sms_of(const Forward& args) { return linear::attribute(cudaDevAtt
 inline bool reads_once(const Forward& args, const ReadPlan& plan) { return plan.fits && (args.precision == kBf16x6 || is_worth(args, plan)); }
 
 inline int64_t tensor_cores_workspace(const Forward& args) {
-    if (args.precision == kSparseA) return 0;
     const int64_t sms = sms_of(args);
     const ReadPlan once = read_plan(args, sms);
     return reads_once(args, once) ? once.bytes : plan_of(args, sms).bytes;
@@ -121,7 +119,6 @@ inline int64_t tensor_cores_workspace(const Forward& args) {
 
 inline cudaError_t on_tensor_cores(const Forward& args) {
     const int64_t sms = sms_of(args);
-    if (args.precision == kSparseA) return multiply_sparse(args, sms);
     const ReadPlan once = read_plan(args, sms);
     return reads_once(args, once) ? read_once(args, once) : run(args, plan_of(args, sms));
 }

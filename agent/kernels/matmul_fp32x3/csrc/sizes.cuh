@@ -6,7 +6,7 @@
 namespace kernelwright::matmul {
 
 // Beside linear::Precision: a fourth product, of what hi leaves of both operands; three bf16 of each value, split as they are read; float
-// arithmetic that passes over zeros of a.
+// arithmetic that passes over zeros of a, which is whole as b is.
 enum More : int64_t { kFp32x4 = 2, kBf16x6 = 3, kSparseA = 4 };
 
 // Which values of a matrix there are: those on one side of the diagonal alone, the others are 0 and are not read.

@@ -134,7 +134,9 @@ def _compute_backward(
     gamma: torch.Tensor | None, beta: torch.Tensor | None, groups: int, eps: float, precision: str,
     wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    return reference.backward(reference.Products(F.linear), grad, x, weight, linear_bias, gamma, beta, groups, eps, wanted)
+    return reference.backward(
+        reference.Products(F.linear), grad, x, weight, linear_bias, gamma, beta, groups, eps, wanted
+    )
 
 
 def _backward_shapes(

@@ -21,7 +21,7 @@ class Products(NamedTuple):
     linear: Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
     """a @ b.T + bias of (a, b, bias)."""
     sparse: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] | None = None
-    """a @ b of (a, b, known) where a is mostly zeros and known, one value, is not finite where b holds such a value."""
+    """a @ b of (a, b, known), a of mostly zeros; known, one value, is not finite where one of b is not."""
 
 
 def forward(

@@ -178,7 +178,7 @@ def multiplied(
 
 
 def multiplied_sparse(a: torch.Tensor, b: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-    """a @ b of matrices on CUDA, a of mostly zeros, in float32 arithmetic; what of b meets zeros alone is not read.
+    """a @ b of matrices on CUDA, a of mostly zeros, in float32 arithmetic; what of b meets zeros is not read.
 
     `known` is one value on the GPU, which has to be an infinity or NaN where b holds one: then zeros count.
     """

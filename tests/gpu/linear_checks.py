@@ -212,7 +212,7 @@ def linear_fused_values_and_gradients() -> None:
 
 
 def linear_fused_gradients_of_many_groups() -> None:
-    """Of which a row's gradient has one: products pass over zeros, and not where one meets what is not finite."""
+    """Of which a row's gradient has one: products pass over zeros that meet nothing but finite values."""
     tensors = of_fused(1030, 2048, 1100)
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
     truth = fused_by_torch(exact, 16)

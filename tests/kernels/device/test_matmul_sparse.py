@@ -1,4 +1,4 @@
-"""matmul_fp32x3 of operands that are mostly zeros: a known to be so, and tiles computed anew; on the emulator."""
+"""matmul_fp32x3 of operands of mostly zeros: a known to be so, and tiles computed anew; on the emulator."""
 
 import ctypes
 import struct

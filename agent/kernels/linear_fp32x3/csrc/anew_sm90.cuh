@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
             strip = tile.of_x;
             const bool zeros_count = !__syncthreads_and(finish.is_finite(p, tile));
             float sums[8][8] = {};
-            matmul::sum_anew<8>(sums, spans, x, weight, row, column, zeros_count, meet);
+            matmul::sum_anew<8, true>(sums, spans, x, weight, row, column, zeros_count, meet);
             finish(p, sums, tile, shared.finish);
             __syncthreads();
         }

@@ -123,14 +123,26 @@ __device__ __forceinline__ Seen look_at(const Product& p, const Band& band, bool
     const float of_column = scale_at(p, band.batch, band.first_column + threadIdx.x % 32);
     size = warp_sum(size), factors = warp_sum(factors * of_column);
     if (threadIdx.x % 32 == 0) shared.sizes[warp] = size, shared.largest[warp] = factors;
-    for (; others != 0; others &= others - 1) {
-        const int i = __ffs(others) - 1;
-        float2 sizes = sizes_of<kTile>(p, band, first + i);
-        for (int lanes = 16; lanes > 0; lanes /= 2) {
-            sizes.x = fmaxf(sizes.x, __shfl_xor_sync(0xffffffffu, sizes.x, lanes));
-            sizes.y += __shfl_xor_sync(0xffffffffu, sizes.y, lanes);
+    constexpr int kAtOnce = 4;
+    for (int from = 0; from < kRows; from += kAtOnce) {
+        const unsigned asked = others >> from & ((1u << kAtOnce) - 1);
+        if (asked == 0) continue;
+        float2 sizes[kAtOnce];
+        #pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) sizes[i] = sizes_of<kTile>(p, band, first + from + i);
+        bool lost = false;
+        #pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            for (int lanes = 16; lanes > 0; lanes /= 2) {
+                sizes[i].x = fmaxf(sizes[i].x, __shfl_xor_sync(0xffffffffu, sizes[i].x, lanes));
+                sizes[i].y += __shfl_xor_sync(0xffffffffu, sizes[i].y, lanes);
+            }
+            const bool is_small = fmaxf(sizes[i].x * share, sizes[i].y / columns) < factor_at(first + from + i) * products;
+            lost = lost || (is_small && (asked >> i & 1) != 0);
         }
-        if (fmaxf(sizes.x * share, sizes.y / columns) < factor_at(first + i) * products) shared.lost = 1;
+        if (!lost) continue;
+        shared.lost = 1;
+        break;
     }
     meet();
     size = factors = 0.0f;

@@ -135,7 +135,8 @@ __global__ void __launch_bounds__(kSparseThreads) matmul_sparse(const __grid_con
 }
 
 inline cudaError_t multiply_sparse(const Forward& args) {
-    const int rows = args.a_row == 1 && args.a_depth != 1 ? kMostSparseRows : 2;  // neighbours in memory fill a sector
+    const bool by_rows = args.a_row == 1 && args.a_depth != 1;  // neighbours in memory fill a sector; one piece is read but once
+    const int rows = !by_rows ? 2 : args.k * kMostSparseRows <= kSparseValues ? kMostSparseRows : kMostSparseRows / 2;
     const int64_t blocks = args.batch * ceil_div(args.m, rows);
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
     matmul_sparse<<<static_cast<unsigned>(blocks), kSparseThreads, 0, args.stream>>>(args, rows);

@@ -211,6 +211,24 @@ def linear_fused_values_and_gradients() -> None:
                 close(mine, theirs, 1e-4)
 
 
+def linear_fused_gradients_of_many_groups() -> None:
+    """Of which a row's gradient has one: products pass over zeros that meet nothing but finite values."""
+    tensors = of_fused(1030, 2048, 1100)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    truth = fused_by_torch(exact, 16)
+    grad = torch.randn_like(truth)
+    wanted = torch.autograd.grad(truth, exact, grad)
+    for mine, theirs in zip(
+        torch.autograd.grad(fused(tensors, 16), tensors, grad.float()), wanted, strict=True
+    ):
+        close(mine, theirs, 1e-4)
+    with torch.no_grad():
+        tensors[0][7, 9] = float("inf")
+    mine, theirs = (torch.autograd.grad(of(tensors, 16).sum(), tensors[:2]) for of in (fused, fused_by_torch))
+    for ours, native in zip(mine, theirs, strict=True):
+        assert torch.equal(ours.isfinite(), native.isfinite()), "not finite elsewhere"
+
+
 def small() -> None:
     """What compute-sanitizer watches."""
     for precision in ("fp32x3", "ieee"):
@@ -222,5 +240,5 @@ CHECKS = (
     linear_values_and_gradients, linear_errors_are_not_above_sgemms,
     linear_errors_are_at_most_twice_sgemms, linear_rows_of_any_scale,
     linear_small_values_beside_large_ones, linear_nan_and_inf_as_torch, linear_prepared_weights,
-    linear_fused_values_and_gradients, linear_under_torchs_machinery,
+    linear_fused_values_and_gradients, linear_fused_gradients_of_many_groups, linear_under_torchs_machinery,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from agent.kernels import routing
 from agent.kernels.linear_fp32x3 import product
 from agent.kernels.linear_fp32x3.prepared import DTYPES, PreparedWeight
 from agent.kernels.linear_group_norm_min_bias import reference
+from agent.kernels.matmul_fp32x3 import product as matmul
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
 
 KERNEL = "linear_group_norm_min_bias"
@@ -120,10 +121,12 @@ def _launch_backward(
     gamma: torch.Tensor | None, beta: torch.Tensor | None, groups: int, eps: float, precision: str,
     wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    def multiplied(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    def linear(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         return product.multiplied(a, b, bias, None, precision)
 
-    return reference.backward(multiplied, grad, x, weight, linear_bias, gamma, beta, groups, eps, wanted)
+    ours = precision == "fp32x3" and not product.is_torchs(x, weight, None, precision)
+    products = reference.Products(linear, matmul.multiplied_sparse if ours else None)
+    return reference.backward(products, grad, x, weight, linear_bias, gamma, beta, groups, eps, wanted)
 
 
 def _compute_backward(
@@ -131,7 +134,9 @@ def _compute_backward(
     gamma: torch.Tensor | None, beta: torch.Tensor | None, groups: int, eps: float, precision: str,
     wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    return reference.backward(F.linear, grad, x, weight, linear_bias, gamma, beta, groups, eps, wanted)
+    return reference.backward(
+        reference.Products(F.linear), grad, x, weight, linear_bias, gamma, beta, groups, eps, wanted
+    )
 
 
 def _backward_shapes(

@@ -1,16 +1,27 @@
 """The operator in torch's functions: the CPU implementation, and the backward direction on every device.
 
-The gradient recomputes the activation. `multiplied(a, b, bias)` is a @ b.T + bias.
+The gradient recomputes the activation.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
 from agent.kernels.operators import Tensors
 
-Product = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
+FEW = 64
+"""Groups, of which each row's gradient has one: from here on it is mostly zeros."""
+
+
+class Products(NamedTuple):
+    """Of float32 matrices on one device."""
+
+    linear: Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
+    """a @ b.T + bias of (a, b, bias)."""
+    sparse: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] | None = None
+    """a @ b of (a, b, known), a of mostly zeros; known, one value, is not finite where one of b is not."""
 
 
 def forward(
@@ -23,12 +34,12 @@ def forward(
 
 
 def backward(
-    multiplied: Product, grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor,
+    products: Products, grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor,
     linear_bias: torch.Tensor | None, gamma: torch.Tensor | None, beta: torch.Tensor | None, groups: int,
     eps: float, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
     """Of x, weight, linear_bias, gamma, beta and bias; an empty tensor for one that is not wanted."""
-    y = multiplied(x, weight, linear_bias)
+    y = products.linear(x, weight, linear_bias)
     sizes = (*y.shape, 1, groups)
     z, mean, rstd = torch.ops.aten.native_group_norm(y, gamma, beta, *sizes, eps)
     of_row = grad.sum((0, 1, 3))
@@ -38,9 +49,15 @@ def backward(
     if any(wanted[:4]):
         mask = [True, gamma is not None, False]
         dy, dgamma, _ = torch.ops.aten.native_group_norm_backward(dz, y, mean, rstd, gamma, *sizes, mask)
+
+    def multiplied(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        if products.sparse is not None and groups >= FEW:
+            return products.sparse(a, b, mean.sum())  # of which each x and weight is a part
+        return products.linear(a.contiguous(), b.t().contiguous(), None)
+
     made: list[torch.Tensor | None] = [
-        multiplied(dy, weight.t().contiguous(), None) if wanted[0] else None,
-        multiplied(dy.t().contiguous(), x.t().contiguous(), None) if wanted[1] else None,
+        multiplied(dy, weight) if wanted[0] else None,
+        multiplied(dy.t(), x) if wanted[1] else None,
         dy.sum(0) if wanted[2] else None,
         dgamma if wanted[3] else None,
         dz.sum(0) if wanted[4] else None,

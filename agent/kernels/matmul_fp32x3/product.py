@@ -15,6 +15,8 @@ FORWARD = "22q2d2q"
 """Forward of csrc/sizes.cuh; the stream and the device are its last two."""
 PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2, "bf16x6": 3}
 """As `Precision` of linear_fp32x3/csrc/sizes.cuh and `More` of csrc/sizes.cuh."""
+SPARSE = 4
+"""Another of `More`, which no caller names: what `multiplied_sparse` asks for."""
 PARTS = {"whole": 0, "lower": 1, "upper": 2}
 """As `Part` of csrc/sizes.cuh: the side of a matrix's diagonal that there is; the other one is not read."""
 OTHER = {"whole": "whole", "lower": "upper", "upper": "lower"}
@@ -216,6 +218,18 @@ def multiplied(
 
     `parts` names the sides of a's, b's and the result's diagonals that there are.
     """
+    return _launched(a, b, added, number_of(precision), parts)
+
+
+def multiplied_sparse(a: torch.Tensor, b: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+    """a @ b of matrices on CUDA, a of mostly zeros, in float32 arithmetic; what of b meets zeros is not read.
+
+    `known` is one value on the GPU, which has to be an infinity or NaN where b holds one: then zeros count.
+    """
+    return _launched(a, b, Sum(known, 1.0, 1.0), SPARSE, WHOLE)
+
+
+def _launched(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: int, parts: Parts) -> torch.Tensor:
     shape = shape_of(a, b)
     y = a.new_empty(shape)
     if y.numel() == 0:
@@ -226,7 +240,7 @@ def multiplied(
     pointers = (a.data_ptr(), b.data_ptr(), address(c), y.data_ptr())
     values = (
         batch, m, n, a.shape[-1], *a.stride(), *b.stride(), *(c.stride() if c is not None else (0, 0, 0)),
-        number_of(precision), *(PARTS[part] for part in parts), added.alpha, added.beta, stream(y), device,
+        precision, *(PARTS[part] for part in parts), added.alpha, added.beta, stream(y), device,
     )  # fmt: skip
     needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
     workspace = torch.empty(needed, dtype=torch.uint8, device=y.device) if needed else None

@@ -6,6 +6,7 @@
 // number.
 #pragma once
 
+#include "../../matmul_fp32x3/csrc/anew_tile.cuh"
 #include "product_sm90.cuh"
 
 namespace kernelwright::linear {
@@ -49,14 +50,15 @@ __device__ __forceinline__ Verdict judge(const Product& p, const Tile& tile) {
     return 2 * rows > min(kTile, p.m - tile.of_x * kTile) || may_have_few(p, tile) ? kDoubted : kKept;
 }
 
-// Ends at once where nothing is suspect. Else a warp judges each tile of the block, which follows sums of those in doubt and computes
-// anew what is lost.
+// Ends at once where nothing is suspect. Else blocks take a few neighbours in a row of tiles at a time, each judged by a warp, and all of a
+// block follow sums of those in doubt and compute anew what is lost.
 template <class Finish>
 __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     linear_anew(const __grid_constant__ Product p, const matmul::Plain x, const matmul::Plain weight, const Finish finish) {
     constexpr int kWarps = matmul::kAnewThreads / 32;
+    extern __shared__ __align__(16) unsigned char memory[];
+    auto& spans = *reinterpret_cast<matmul::Spans*>(memory);
     union Shared {
-        matmul::Slices slices;
         matmul::Sample sample;
         typename Finish::Shared finish;
     };
@@ -67,21 +69,26 @@ __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     const bool shared_out = is_shared_out(p);
     await_earlier();
     if (__ldcg(p.suspect) == 0) return;
-    for (int first = blockIdx.x; first < p.tiles(); first += kWarps * gridDim.x) {
-        const int own = first + static_cast<int>(threadIdx.x / 32 * gridDim.x);
-        const bool has_one = own < p.tiles();
-        const Verdict found = has_one ? judge(p, tile_at(p, own)) : kKept;
-        if (threadIdx.x % 32 == 0) verdicts[threadIdx.x / 32] = found;
+    const auto place_of = [&](int number) { return Tile{number / p.n_tiles(), number % p.n_tiles()}; };
+    const int warp = threadIdx.x / 32, blocks = gridDim.x, of_block = min(kWarps, (p.tiles() - 1) / blocks + 1);  // at a time
+    int strip = -1;  // whose values are known
+    for (int first = blockIdx.x * of_block; first < p.tiles(); first += of_block * blocks) {
+        const bool has_one = warp < of_block && first + warp < p.tiles();
+        const Verdict found = has_one ? judge(p, place_of(first + warp)) : kKept;
+        if (threadIdx.x % 32 == 0) verdicts[warp] = found;
         if (!__syncthreads_or(found != kKept)) continue;
-        for (int i = 0; i < kWarps; ++i) {
+        for (int i = 0; i < of_block; ++i) {
             if (verdicts[i] == kKept) continue;
-            const Tile tile = tile_at(p, first + i * static_cast<int>(gridDim.x));
+            const Tile tile = place_of(first + i);
             const int64_t row = int64_t{tile.of_x} * kTile, column = int64_t{tile.of_weight} * kTile;
             if (verdicts[i] == kDoubted &&
                 !matmul::are_short(shared.sample, followed, x, weight, row, column, short_below(shared_out), shared_out, meet))
                 continue;
+            if (tile.of_x != strip && threadIdx.x == 0) spans.known = matmul::kNotKnown;
+            strip = tile.of_x;
+            const bool zeros_count = !__syncthreads_and(finish.is_finite(p, tile));
             float sums[8][8] = {};
-            matmul::sum_anew(sums, shared.slices, x, weight, row, column, meet);
+            matmul::sum_anew<8, true>(sums, spans, x, weight, row, column, zeros_count, meet);
             finish(p, sums, tile, shared.finish);
             __syncthreads();
         }
@@ -94,7 +101,7 @@ cudaError_t compute_anew(const Product& p, const Forward& args, const Finish& fi
     const matmul::Plain x = {args.x, args.m, args.k, args.k, 1, matmul::kWhole};
     const matmul::Plain weight = {args.weight, args.n, args.k, args.k, 1, matmul::kWhole};
     const auto blocks = static_cast<unsigned>(std::min(sms, p.tiles()));
-    return launched(linear_anew<Finish>, blocks, matmul::kAnewThreads, stream, p, x, weight, finish);
+    return matmul::launched_anew(linear_anew<Finish>, blocks, stream, p, x, weight, finish);
 }
 
 }  // namespace kernelwright::linear

@@ -262,6 +262,18 @@ struct StoreAnew {
         const int64_t first_row = static_cast<int64_t>(tile.of_x) * kTile, first_column = static_cast<int64_t>(tile.of_weight) * kTile;
         matmul::store_tile(out, sums, p.m, p.n, matmul::kWhole, 0, first_row, first_column, p.m);
     }
+
+    // Of the tile's values as the tensor cores leave them, this thread's part.
+    __device__ __forceinline__ bool is_finite(const Product& p, const Tile& tile) const {
+        const int column = tile.of_weight * kTile + static_cast<int>(threadIdx.x) % kTile;
+        const int past = column < p.n ? min(p.m, tile.of_x * kTile + kTile) : 0;
+        float all = 0.0f;  // NaN where one is not
+        #pragma unroll 16
+        for (int row = tile.of_x * kTile + static_cast<int>(threadIdx.x) / kTile; row < past; row += matmul::kAnewThreads / kTile) {
+            all = fmaf(__ldcg(y + static_cast<int64_t>(row) * p.n + column), 0.0f, all);
+        }
+        return all == 0.0f;
+    }
 };
 
 // What becomes of the values of a finished tile: y is stored.

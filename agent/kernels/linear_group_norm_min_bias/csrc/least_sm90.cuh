@@ -25,6 +25,12 @@ struct LeastAnew {
         float values[linear::kTile / 2][linear::kTile + 4];
     };
 
+    // Of a thread's row, whose smallest value is NaN where one of its values is not finite.
+    __device__ __forceinline__ bool is_finite(const linear::Product& p, const linear::Tile& tile) const {
+        const int row = tile.of_x * linear::kTile + static_cast<int>(threadIdx.x) % linear::kTile;
+        return row >= p.m || isfinite(__ldcg(smallest + static_cast<int64_t>(tile.of_weight) * p.m + row));
+    }
+
     __device__ __forceinline__ void operator()(const linear::Product& p, const float (&sums)[8][8], const linear::Tile& tile,
                                                Shared& shared) const {
         const matmul::Corner at;

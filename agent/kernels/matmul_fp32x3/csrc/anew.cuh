@@ -32,19 +32,6 @@ __host__ __device__ __forceinline__ float needed_for(float products) { return 46
 // What the largest of so many sums says of the root of their squares' mean: 1 / sqrt(columns) of it, not above.
 __device__ __forceinline__ float share_of(float columns) { return 0.97f * rsqrtf(columns); }
 
-// The sums of a tile in float arithmetic, by kAnewThreads that meet by `meet`.
-template <class Meet>
-__device__ __forceinline__ void sum_anew(float (&all)[8][8], Slices& slices, const Plain& a, const Plain& b, int64_t first_row,
-                                         int64_t first_column, const Meet& meet) {
-    const int64_t end = min(a.end_in(first_row), b.end_in(first_column));
-    for (int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column)); begin < end; begin += kAnewDepth) {
-        float sum[8][8] = {};
-        multiply_range<true>(sum, slices, a, b, first_row, first_column, begin, min(begin + kAnewDepth, end), meet);
-        #pragma unroll
-        for (int i = 0; i < 64; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8];
-    }
-}
-
 constexpr int kFollowers = 16;    // rows of a tile, and columns, whose sums are followed
 constexpr int kFollowedStep = 64;  // of the depth
 constexpr int kFollowed = 256;    // products of a sum in the mean, at the most, without those of 0

@@ -6,7 +6,7 @@
 // where one of these is small. Elsewhere all tiles are looked at.
 #pragma once
 
-#include "anew.cuh"
+#include "anew_tile.cuh"
 #include "product_sm90.cuh"
 
 namespace kernelwright::matmul {
@@ -28,15 +28,12 @@ __device__ __forceinline__ Band band_of(const Product& p, int batch, const linea
 }
 
 struct AnewShared {
-    union {
-        Slices slices;
-        Sample sample;
-    };
+    Sample sample;
     float factors[2][kTile];  // the largest of a's rows, of either half of all stages
     float scales[kAnewWarps];
     float sizes[kAnewWarps], largest[kAnewWarps];  // of those sums that are looked at, and of products
     Followed followed[kAnewWarps];
-    int lost;
+    int lost, not_finite;
 };
 
 // What the largest products are of factors times scales, at least; and how large sums are that may be short. Those of dense operands
@@ -70,7 +67,7 @@ __device__ __forceinline__ void find_scales(const Product& p, const Band& band, 
     float scale = scale_at(p, band.batch, band.first_column + thread % kTile);
     for (int lanes = 16; lanes > 0; lanes /= 2) scale = fmaxf(scale, __shfl_xor_sync(0xffffffffu, scale, lanes));
     if (thread % 32 == 0) shared.scales[thread / 32] = scale;
-    if (thread == 0) shared.lost = 0;
+    if (thread == 0) shared.lost = shared.not_finite = 0;
 }
 
 // The sizes of a row's sums, by a warp: the largest, and all of them. COLUMNS are looked at.
@@ -126,14 +123,26 @@ __device__ __forceinline__ Seen look_at(const Product& p, const Band& band, bool
     const float of_column = scale_at(p, band.batch, band.first_column + threadIdx.x % 32);
     size = warp_sum(size), factors = warp_sum(factors * of_column);
     if (threadIdx.x % 32 == 0) shared.sizes[warp] = size, shared.largest[warp] = factors;
-    for (; others != 0; others &= others - 1) {
-        const int i = __ffs(others) - 1;
-        float2 sizes = sizes_of<kTile>(p, band, first + i);
-        for (int lanes = 16; lanes > 0; lanes /= 2) {
-            sizes.x = fmaxf(sizes.x, __shfl_xor_sync(0xffffffffu, sizes.x, lanes));
-            sizes.y += __shfl_xor_sync(0xffffffffu, sizes.y, lanes);
+    constexpr int kAtOnce = 4;
+    for (int from = 0; from < kRows; from += kAtOnce) {
+        const unsigned asked = others >> from & ((1u << kAtOnce) - 1);
+        if (asked == 0) continue;
+        float2 sizes[kAtOnce];
+        #pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) sizes[i] = sizes_of<kTile>(p, band, first + from + i);
+        bool lost = false;
+        #pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            for (int lanes = 16; lanes > 0; lanes /= 2) {
+                sizes[i].x = fmaxf(sizes[i].x, __shfl_xor_sync(0xffffffffu, sizes[i].x, lanes));
+                sizes[i].y += __shfl_xor_sync(0xffffffffu, sizes[i].y, lanes);
+            }
+            const bool is_small = fmaxf(sizes[i].x * share, sizes[i].y / columns) < factor_at(first + from + i) * products;
+            lost = lost || (is_small && (asked >> i & 1) != 0);
         }
-        if (fmaxf(sizes.x * share, sizes.y / columns) < factor_at(first + i) * products) shared.lost = 1;
+        if (!lost) continue;
+        shared.lost = 1;
+        break;
     }
     meet();
     size = factors = 0.0f;
@@ -141,9 +150,29 @@ __device__ __forceinline__ Seen look_at(const Product& p, const Band& band, bool
     return {shared.lost != 0, size < small * fabsf(p.out.alpha) * factors};
 }
 
-// Computes a band anew where it may have lost too much; by 256 threads that meet by `meet`. `sparse`: not both operands are dense.
+// Whether a band's sums, as the tensor cores leave them, are all finite: no infinity or NaN has met a zero either.
 template <class Meet>
-__device__ __forceinline__ void hold(const Product& p, const Band& band, bool is_first, bool sparse, AnewShared& shared, const Meet& meet) {
+__device__ __forceinline__ bool are_finite(const Product& p, const Band& band, AnewShared& shared, const Meet& meet) {
+    float all = 0.0f;  // NaN where one is not
+    #pragma unroll 4
+    for (int i = threadIdx.x / 32; i < band.rows; i += kAnewWarps) {
+        const float* y = p.out.y + (static_cast<int64_t>(band.batch) * p.tiles.m + band.first_row + i) * p.tiles.n;
+        #pragma unroll
+        for (int j = threadIdx.x % 32; j < kTile; j += 32) {
+            if (band.first_column + j < p.tiles.n) all = fmaf(__ldcg(y + band.first_column + j), 0.0f, all);
+        }
+    }
+    if (all != 0.0f) shared.not_finite = 1;
+    meet();
+    return shared.not_finite == 0;
+}
+
+// Computes a band of up to 16 * ROWS rows anew where it may have lost too much; by 256 threads that meet by `meet`. `sparse`: not both
+// operands are dense. Bands of the same rows share `spans`.
+template <int ROWS = 8, class Meet>
+__device__ __forceinline__ void hold(const Product& p, const Band& band, bool is_first, bool sparse, AnewShared& shared, Spans& spans,
+                                     const Meet& meet) {
+    if (is_first && threadIdx.x == 0) spans.known = kNotKnown;
     const Seen seen = look_at(p, band, is_first, sparse ? kSmall : kSmallOfDense, shared, meet);
     meet();  // all know: the memory is free
     bool lost = sparse && seen.is_lost;
@@ -156,8 +185,9 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, bool is
     lost = lost || are_short(shared.sample, shared.followed, a, b, band.first_row, band.first_column, short_below(p.all, shared_out),
                              shared_out, meet);
     if (!lost) return;
+    const bool zeros_count = !are_finite(p, band, shared, meet);
     float all[8][8] = {};
-    sum_anew(all, shared.slices, a, b, band.first_row, band.first_column, meet);
+    sum_anew<ROWS>(all, spans, a, b, band.first_row, band.first_column, zeros_count, meet);
     store_tile(p.out, all, p.tiles.m, p.tiles.n, p.y_part, band.batch, band.first_row, band.first_column, past);
 }
 
@@ -239,20 +269,21 @@ __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_cons
     const Glance glance(p, tiles);
     await_earlier();
     if (!sparse && !__syncthreads_or(glance.is_small())) return;
+    extern __shared__ __align__(16) unsigned char memory[];
     __shared__ AnewShared shared;
     int found = -1;
     for (int i = tiles.first; i < tiles.past; ++i) {
         const Band band = Tiles::band_at(p, i);
         if (!is_there(p.y_part, band.tile.of_x, band.tile.of_weight)) continue;
         const int row = i / p.tiles.n_tiles();
-        hold(p, band, row != found, sparse, shared, [] { __syncthreads(); });
+        hold(p, band, row != found, sparse, shared, *reinterpret_cast<Spans*>(memory), [] { __syncthreads(); });
         found = row;
     }
 }
 
 inline cudaError_t compute_anew(const Product& p, int64_t sms, cudaStream_t stream) {
     const auto blocks = static_cast<unsigned>(std::min(sms, int64_t{p.cut.tiles}));
-    return launched(matmul_anew, blocks, kAnewThreads, stream, p);
+    return launched_anew(matmul_anew, blocks, stream, p);
 }
 
 }  // namespace kernelwright::matmul

@@ -17,6 +17,7 @@ constexpr int kFewStages = 4;
 constexpr int kBlockOfA = kOperandBytes / kTogether;    // hi and lo of a block's rows
 constexpr int kFewFactors = kBlockOfA + kOperandBytes;  // where a's factors stand in a stage
 constexpr int kFewStageBytes = kFewFactors + matrix::kAtomBytes;
+static_assert(sizeof(Spans) <= kFewStages * kFewStageBytes, "what is computed anew takes the stages' place");
 constexpr int kFewSharedBytes = kFewStages * kFewStageBytes + matrix::kAtomBytes + (2 * kFewStages + 2) * 8;
 
 // Where in its tile a block is, and what its cluster does.
@@ -88,12 +89,13 @@ __device__ __forceinline__ void multiply_few(const Ring& ring, const Share& shar
 __device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
 
 // A block's rows of its tile.
-__device__ __noinline__ void hold_few(const Product& p, bool sparse) {
+__device__ __noinline__ void hold_few(const Product& p, bool sparse, unsigned char* memory) {
     __shared__ AnewShared shared;
     consumers_meet();  // they have been stored
     const Share share(p);
     const Band band = band_of(p, share.batch, share.tile, share.half * kBlockRows, kBlockRows);
-    if (band.rows > 0) hold(p, band, true, sparse, shared, [] { consumers_meet(); });
+    auto& spans = *reinterpret_cast<Spans*>(memory);
+    if (band.rows > 0) hold<kBlockRows / 16>(p, band, true, sparse, shared, spans, [] { consumers_meet(); });
 }
 
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
@@ -160,7 +162,7 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
     matrix::barrier_wait(told.known, 0);
     const bool sparse = *told.sparse != 0;
-    if (sparse || *told.small != 0) hold_few(p, sparse);
+    if (sparse || *told.small != 0) hold_few(p, sparse, ring.stages);
 }
 
 template <bool ALL>

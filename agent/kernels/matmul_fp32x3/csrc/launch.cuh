@@ -5,6 +5,7 @@
 
 #include "sizes.cuh"
 #include "product_portable.cuh"
+#include "sparse.cuh"
 #ifndef KW_PORTABLE_ONLY
 #include "operands_sm90.cuh"
 #endif
@@ -16,7 +17,7 @@ constexpr int64_t kLeastDepth = 32;
 
 inline bool takes_tensor_cores(const Forward& args) {
 #ifndef KW_PORTABLE_ONLY
-    return args.precision != linear::kIeee && args.k >= kLeastDepth &&
+    return args.precision != linear::kIeee && args.precision != kSparseA && args.k >= kLeastDepth &&
            linear::tensor_cores_take(linear::kLeastDepth, args.device);
 #else
     return false;
@@ -34,6 +35,10 @@ inline cudaError_t forward(const Forward& args) {
 #ifndef KW_PORTABLE_ONLY
     if (takes_tensor_cores(args)) return on_tensor_cores(args);
 #endif
+    if (args.precision == kSparseA) {
+        const cudaError_t error = multiply_sparse(args);
+        return error == cudaSuccess && args.c != nullptr ? multiply_portable(args) : error;
+    }
     return multiply_portable(args);
 }
 

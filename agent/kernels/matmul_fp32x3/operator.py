@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from agent.kernels import routing
-from agent.kernels.matmul_fp32x3 import product
+from agent.kernels.matmul_fp32x3 import by_torch, product
 from agent.kernels.matmul_fp32x3.product import Parts, Sum, kept, number_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors
 from agent.kernels.replaying import watching
@@ -69,9 +69,9 @@ def matmul_fp32x3(
 def _is_torchs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
     """Whether torch computes the call and its gradients, in eager mode: an operator around that would cost
     the host several times what a small product takes."""
-    if not product.are_plain(DTYPES, a, b, c) or torch.backends.cuda.matmul.allow_tf32:
+    if not by_torch.are_plain(DTYPES, a, b, c) or torch.backends.cuda.matmul.allow_tf32:
         return False
-    return not _may_be_worth(a.shape, b.shape, product.wants_gradients(a, b))
+    return not _may_be_worth(a.shape, b.shape, by_torch.wants_gradients(a, b))
 
 
 @lru_cache(maxsize=4096)
@@ -79,7 +79,7 @@ def _may_be_worth(a: torch.Size, b: torch.Size, is_step: bool) -> bool:
     """Whether the tensor cores may be faster for operands of these shapes, or for a gradient of theirs."""
     return product.fit(a, b) and any(
         product.is_worth_at(*sizes) or (sizes[0] == 1 and product.is_read_once_at(*sizes[1:]))
-        for sizes in product.products_of(a, b, is_step)
+        for sizes in by_torch.products_of(a, b, is_step)
     )
 
 

@@ -11,8 +11,17 @@ from typing import Any
 import torch
 
 from agent.kernels import routing
-from agent.kernels.matmul_fp32x3 import product
-from agent.kernels.matmul_fp32x3.product import WHOLE, Parts, Sum, gradients, is_right, matrices, shape_of
+from agent.kernels.matmul_fp32x3 import by_torch
+from agent.kernels.matmul_fp32x3.product import (
+    WHOLE,
+    Parts,
+    Sum,
+    fit,
+    gradients,
+    is_right,
+    matrices,
+    shape_of,
+)
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
 
 F = torch.nn.functional
@@ -53,9 +62,9 @@ def matmul_half(
 def _is_torchs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
     """Whether torch computes the call and its gradients, in eager mode: an operator around that would cost
     the host several times what a small product takes."""
-    if not product.are_plain(DTYPES, a, b, c) or routing.is_always():
+    if not by_torch.are_plain(DTYPES, a, b, c) or routing.is_always():
         return False
-    return not _are_worth_zeros(a.shape, b.shape, product.wants_gradients(a, b))
+    return not _are_worth_zeros(a.shape, b.shape, by_torch.wants_gradients(a, b))
 
 
 def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
@@ -89,7 +98,7 @@ def is_worth_zeros(batch: int, m: int, n: int, k: int) -> bool:
 @lru_cache(maxsize=4096)
 def _are_worth_zeros(a: torch.Size, b: torch.Size, is_step: bool) -> bool:
     """Whether zeros make a product of operands of these shapes faster, or one of its gradients."""
-    return product.fit(a, b) and any(is_worth_zeros(*sizes) for sizes in product.products_of(a, b, is_step))
+    return fit(a, b) and any(is_worth_zeros(*sizes) for sizes in by_torch.products_of(a, b, is_step))
 
 
 def with_zeros(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:

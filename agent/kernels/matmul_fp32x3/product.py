@@ -43,9 +43,8 @@ _CHUNK_US = {32: 1.0, 64: 1.07, 128: 1.15}
 """Of a chunk of a tile, by its columns."""
 _WIDE_THIRDS_US, _LEAST_OF_HALVES = 1.45, 1024
 """Of one with 128 columns by three bf16 of each value, and the depth from which two fp16 are taken."""
-_LEAST_READ, _MOST_READ, _MOST_READ_DEEP = 8, 350, 450
-"""Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once; and where
-the depth is more than 2048, up to which there is a faster way for few tiles."""
+_LEAST_READ, _MOST_READ = 8, 350
+"""Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once."""
 _SGEMM_US, _SGEMM_BYTES_OF_US = 10.0, 1.9e6
 """Of SGEMM besides, and what it moves at the most, where a tile is as large as a product is wide."""
 _MARGIN = 1.05
@@ -95,8 +94,7 @@ def are_strips(*operands: torch.Tensor) -> bool:
 @lru_cache(maxsize=4096)
 def is_read_once_at(m: int, n: int, k: int) -> bool:
     """Whether operands of such sizes are read once, for a GPU with the tensor cores of sm_90."""
-    most = _MOST_READ_DEEP if k > _DEEPEST_FEW * _STAGE else _MOST_READ
-    if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= most * (m + n):
+    if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= _MOST_READ * (m + n):
         return False
     left, right = max(m, n), min(m, n)
     width = min((columns for columns in _CHUNK_US if columns >= right), default=_TILE)

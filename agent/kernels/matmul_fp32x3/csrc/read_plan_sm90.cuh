@@ -66,10 +66,9 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     return plan;
 }
 
-// Whether that is faster than splitting the operands first, which takes two launches up to a depth of 2048 (few_tiles_sm90.cuh).
+// Whether that is faster than splitting the operands first.
 inline bool is_worth(const Forward& args, const ReadPlan&) {
-    const int64_t most = args.k > 2048 ? 450 : 350;
-    return args.precision == linear::kFp32x3 && args.m * args.n < most * (args.m + args.n);
+    return args.precision == linear::kFp32x3 && args.m * args.n < 350 * (args.m + args.n);
 }
 
 inline Strip strip_of(const float* values, int64_t rows, int64_t row_step, int64_t depth_step) {

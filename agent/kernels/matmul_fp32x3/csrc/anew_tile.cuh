@@ -17,7 +17,7 @@ static_assert(kAnewDepth % kSpan == 0);
 
 template <int ROWS, bool A_BY_ROWS, bool B_BY_ROWS>
 __device__ __forceinline__ void multiply_span(float (&sum)[8][8], const Span& of_a, const Span& of_b, const Corner& at) {
-    #pragma unroll 2
+    #pragma unroll (ROWS / 4)
     for (int depth = 0; depth < kSpan; depth += 4) {
         float b[2][4][4];
         #pragma unroll
@@ -81,11 +81,10 @@ __device__ __forceinline__ void eight_of(float (&eight)[8], const Span& of_b, bo
 }
 
 // Row by row the values that there are, whose bits are set; half a warp has the same rows.
-template <int ROWS>
 __device__ __forceinline__ void multiply_values(float (&sum)[8][8], const Span& of_a, const Span& of_b, bool a_by_rows, bool b_by_rows,
                                                 const unsigned* values, const Corner& at) {
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
+    for (int i = 0; i < 8; ++i) {
         const int row = at.row + Corner::step(i);
         unsigned left = values[row];
         while (left != 0) {  // two at a time, so that one is not waited for alone
@@ -105,7 +104,7 @@ __device__ __forceinline__ void multiply_values(float (&sum)[8][8], const Span& 
 }
 
 // The products of values of a that are not 0.
-template <int ROWS, class Meet>
+template <class Meet>
 __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, const Reader& a_read, const Reader& b_read, int begin, int end,
                                         bool may_list, const Meet& meet) {
     const Reader of_a = a_read, of_b = b_read;
@@ -117,7 +116,7 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
     float sum[8][8] = {};
     #pragma unroll 1
     for (int i = 0; i < kLooksAhead; ++i) {
-        if (i < count) copy_span<16 * ROWS>(spans.a[i], of_a, groups, i, ~0u);
+        if (i < count) copy_span<kSide>(spans.a[i], of_a, groups, i, ~0u);
         __pipeline_commit();
     }
     int now_a = kSpansOfA - kLooksAhead, now_b = 0, listed = 0;  // where the i-th span lies
@@ -127,7 +126,7 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
         __pipeline_wait_prior(1);
         meet();  // nobody reads the span before any more
         const int last_of_a = i + kSpansOfA - 1, last_of_b = i + kSpansOfB - 1;
-        if (last_of_a < count) copy_span<16 * ROWS>(spans.a[(now_a + kSpansOfA - 1) % kSpansOfA], of_a, groups, last_of_a, ~0u);
+        if (last_of_a < count) copy_span<kSide>(spans.a[(now_a + kSpansOfA - 1) % kSpansOfA], of_a, groups, last_of_a, ~0u);
         if (last_of_b >= 0 && last_of_b < count) {
             const unsigned needed = values_of(spans, (now_a + kSpansOfB - 1) % kSpansOfA);
             if (needed != 0) copy_span<kSide>(spans.b[(now_b + kSpansOfB - 1) % kSpansOfB], of_b, groups, last_of_b, needed);
@@ -138,14 +137,14 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
             }
         }
         __pipeline_commit();
-        if (i + kLooksAhead < count) note_values<16 * ROWS>(spans, (now_a + kLooksAhead) % kSpansOfA, of_a.by_rows);
+        if (i + kLooksAhead < count) note_values(spans, (now_a + kLooksAhead) % kSpansOfA, of_a.by_rows);
         if (i >= 0 && values_of(spans, now_a) != 0) {
-            multiply_values<ROWS>(sum, spans.a[now_a], spans.b[now_b], of_a.by_rows, of_b.by_rows, spans.values[now_a], at);
+            multiply_values(sum, spans.a[now_a], spans.b[now_b], of_a.by_rows, of_b.by_rows, spans.values[now_a], at);
             has_sums = true;
         }
         if (has_sums && ((i + 1) % (kAnewDepth / kSpan) == 0 || i + 1 == count)) {
             has_sums = false;
-            add_up<ROWS>(result, sum);
+            add_up<8>(result, sum);
         }
         now_a = (now_a + 1) % kSpansOfA, now_b = (now_b + 1) % kSpansOfB;
     }
@@ -153,10 +152,10 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
     meet();
 }
 
-// Whether a has few values in the first 16 * ROWS rows of a tile, by a sample; by all threads.
-template <int ROWS, class Meet>
+// Whether a has few values in a tile's rows, by a sample; by all threads.
+template <class Meet>
 __device__ __forceinline__ bool has_few(Spans& spans, const Reader& of_a, int few_of, int begin, int end, const Meet& meet) {
-    const int thread = threadIdx.x, row = thread % (16 * ROWS);
+    const int thread = threadIdx.x, row = thread % kSide;
     int count = 0;
     #pragma unroll
     for (int i = 0; i < kSamples; ++i) {
@@ -183,13 +182,15 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Spans& spans, const
     const int begin = static_cast<int>(max(a.begin_in(first_row), b.begin_in(first_column)));
     const int end = static_cast<int>(min(a.end_in(first_row), b.end_in(first_column)));
     const Reader of_a(a, first_row, end), of_b(b, first_column, end);
-    if (!zeros_count && spans.known != kMany) {
-        const bool may_list = a.part == kWhole && b.part == kWhole && end <= kMostGroups * kGroup;
-        if (spans.known != kNotKnown || has_few<ROWS>(spans, of_a, of_b.by_rows ? kFewOf : kFewOfDeep, begin, end, meet)) {
-            return sum_values<ROWS>(all, spans, of_a, of_b, begin, end, may_list, meet);
+    if constexpr (ROWS == 8) {  // half a tile is computed anew as fast by all products
+        if (!zeros_count && spans.known != kMany) {
+            const bool may_list = a.part == kWhole && b.part == kWhole && end <= kMostGroups * kGroup;
+            if (spans.known != kNotKnown || has_few(spans, of_a, of_b.by_rows ? kFewOf : kFewOfDeep, begin, end, meet)) {
+                return sum_values(all, spans, of_a, of_b, begin, end, may_list, meet);
+            }
+            if (threadIdx.x == 0 && may_list) spans.known = kMany;
+            meet();
         }
-        if (threadIdx.x == 0 && may_list) spans.known = kMany;
-        meet();
     }
     if (BY_DEPTH) return sum_all<ROWS, false, false>(all, spans, of_a, of_b, begin, end, meet);
     if (of_a.by_rows) {

@@ -158,9 +158,8 @@ struct Stream {
 };
 
 // Notes where the rows of a span have values.
-template <int ROWS>
 __device__ __forceinline__ void note_values(Spans& spans, int slot, bool by_rows) {
-    constexpr int kOfWarp = ROWS / (kPlainThreads / 32);
+    constexpr int kOfWarp = kSide / (kPlainThreads / 32);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Span& a = spans.a[slot];
     unsigned own = 0, all = 0;

@@ -268,12 +268,12 @@ def architecture(settings: Settings) -> str | None:
 
 def present_architecture() -> str:
     """Of the GPU of this machine, as `90a`. Raises EnvironmentFault where none answers."""
-    import torch
-
+    from agent.build import present_gpu
     from agent.kernels import building
 
-    if not torch.cuda.is_available():
+    capability = present_gpu.capability()
+    if capability is None:
         raise EnvironmentFault(
             "no usable NVIDIA GPU found; to build for another machine, pass its --arch, such as 90a"
         )
-    return building.architecture(torch.cuda.get_device_capability())
+    return building.architecture(capability)

@@ -196,9 +196,21 @@ def matrix(x: torch.Tensor, dim: int) -> tuple[int, int, int]:
 
 def _watched(direction: Direction[R], x: torch.Tensor) -> Callable[..., R]:
     """The implementation for x, with a recorder beside it where the call is being recorded."""
-    chosen = direction.cuda if on_device(x) else direction.cpu
+    chosen, device = (direction.cuda, "cuda") if on_device(x) else (direction.cpu, "cpu")
+    if torch.is_autocast_enabled(device):
+        chosen = _in_its_dtypes(chosen, device)
     recorder = watching.recorder()
     return chosen if recorder is None else recorder.watched(chosen)
+
+
+def _in_its_dtypes(implementation: Callable[..., R], device: str) -> Callable[..., R]:
+    """The same where autocast would give torch's operators in it other dtypes than it was called with."""
+
+    def call(*arguments: Any, **named: Any) -> R:
+        with torch.autocast(device, enabled=False):
+            return implementation(*arguments, **named)
+
+    return call
 
 
 def _wants_gradient(tensors: Sequence[torch.Tensor | None]) -> bool:

@@ -104,10 +104,9 @@ def test_bench_waits_for_its_turn_on_the_gpu(tmp_path: Path, monkeypatch: pytest
 
 def test_one_answer_to_what_the_gpu_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.executors.choose", lambda executor: executor)
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.get_device_capability", lambda: (9, 0))
+    monkeypatch.setattr("agent.build.present_gpu.capability", lambda: (9, 0))
     assert architecture(Settings(executor="cuda")) == present_architecture() == "90a"
     assert architecture(Settings(executor="emulator")) is None
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("agent.build.present_gpu.capability", lambda: None)
     with pytest.raises(EnvironmentFault, match="no usable NVIDIA GPU found"):
         present_architecture()

@@ -5,7 +5,7 @@ The tensor cores' paths are called as they are, without the rules that leave cal
 
 import torch
 
-from agent.kernels import conv_fp32x3, conv_transpose_fp32x3, matmul_fp32x3
+from agent.kernels import conv_fp32x3, conv_transpose_fp32x3, linear_fp32x3, matmul_fp32x3
 from agent.kernels.conv_fp32x3 import product as convolutions
 from agent.kernels.conv_fp32x3.window import Window
 from agent.kernels.matmul_fp32x3 import product as products
@@ -52,6 +52,15 @@ def products_of_any_layout() -> None:
                     y = products.multiplied(a, b, Sum(c, 0.5, 2.0), precision)
                     off = float(((y.double() - truth).abs() / terms).max())
                     assert off < EXACT, f"{precision}, {of_a} {of_b}, {(m, n, k)}, {lies}: {off:.3g}"
+
+
+def products_stay_in_float32_under_autocast() -> None:
+    """Those that are left to torch for their sizes too."""
+    a, b = torch.randn(40, 50, device="cuda"), torch.randn(50, 50, device="cuda")
+    with torch.autocast("cuda"):
+        close(matmul_fp32x3(a, b), a.double() @ b.double(), 1e-5)
+        close(linear_fp32x3(a, b), a.double() @ b.double().mT, 1e-5)
+        close(conv_fp32x3(a.mT[None], b[..., None])[0], b.double() @ a.double().mT, 1e-5)
 
 
 def products_errors_are_at_most_twice_sgemms() -> None:
@@ -167,7 +176,8 @@ def small() -> None:
 
 
 CHECKS = (
-    products_of_any_layout, products_errors_are_at_most_twice_sgemms, products_nan_and_inf_as_torch,
+    products_of_any_layout, products_stay_in_float32_under_autocast,
+    products_errors_are_at_most_twice_sgemms, products_nan_and_inf_as_torch,
     products_under_torchs_machinery, convolutions_of_any_window,
     convolutions_errors_are_at_most_twice_sgemms, convolutions_under_torchs_machinery,
 )  # fmt: skip

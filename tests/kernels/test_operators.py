@@ -40,6 +40,20 @@ def test_value_and_gradient_by_either_way(call: Call) -> None:
 
 
 @EVERY
+def test_autocast_changes_no_dtype_within(call: Call) -> None:
+    """What autocast gives an operator is converted before it; products in it would come out in half."""
+    tensors = call.tensors()
+    made = []
+    for is_cast in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=is_cast):
+            y = call.ours(*tensors)
+            made.append((y, *torch.autograd.grad(y, tensors, torch.ones_like(y))))
+            with Recorder():
+                made[-1] += (call.ours(*tensors),)
+    torch.testing.assert_close(made[1], made[0], rtol=0, atol=0)
+
+
+@EVERY
 def test_opcheck(call: Call) -> None:
     opcheck(call)
 

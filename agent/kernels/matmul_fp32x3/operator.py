@@ -4,12 +4,13 @@ Gradients are products of the same kind, over the same operands seen transposed:
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
 
 from agent.kernels import routing
-from agent.kernels.matmul_fp32x3 import product
+from agent.kernels.matmul_fp32x3 import by_torch, product
 from agent.kernels.matmul_fp32x3.product import Parts, Sum, kept, number_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors
 from agent.kernels.replaying import watching
@@ -28,7 +29,8 @@ ENVELOPE = (
     " use TF32",
     "fp32x4: a fourth product, of what three leave out, at every size from a K of 32",
     "bf16x6: three bf16 of each value and six products, both operands read once, from a K of 32 where they"
-    " lie in 16-byte pieces; taken for fp32x3 where a value meets few others",
+    " lie in 16-byte pieces; where a value meets few others fp32x3 reads them once too, as two fp16 of each"
+    " value from a K of 512, and as three bf16 below and where two may not be enough",
     "ieee: float32 arithmetic on every GPU",
     "an infinity meets a value below 2^-39 of the largest that shares its scale as if that were 0",
 )
@@ -54,11 +56,31 @@ def matmul_fp32x3(
     product.check_part("a_is", a_is)
     product.check_part("b_is", b_is)
     product.check_part("y_is", y_is)
+    parts = a_is, b_is, y_is
+    if precision == "fp32x3" and _is_torchs(a, b, c):
+        return _by_torch(a, b, Sum(None if beta == 0 else c, alpha, beta), parts).contiguous()
     a, b = routing.widened(a), routing.widened(b)
     c = None if c is None or beta == 0 else routing.widened(c)
     if not product.is_right(a, b, c) or not routing.takes(KERNEL, a, b, c, dtypes=DTYPES):
-        return _by_torch(a, b, Sum(c, alpha, beta), (a_is, b_is, y_is))
-    return _OPERATOR(a, b, c, float(alpha), float(beta), precision, a_is, b_is, y_is)
+        return _by_torch(a, b, Sum(c, alpha, beta), parts)
+    return _OPERATOR(a, b, c, float(alpha), float(beta), precision, *parts)
+
+
+def _is_torchs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
+    """Whether torch computes the call and its gradients, in eager mode: an operator around that would cost
+    the host several times what a small product takes."""
+    if not by_torch.are_plain(DTYPES, a, b, c) or torch.backends.cuda.matmul.allow_tf32:
+        return False
+    return not _may_be_worth(a.shape, b.shape, by_torch.wants_gradients(a, b))
+
+
+@lru_cache(maxsize=4096)
+def _may_be_worth(a: torch.Size, b: torch.Size, is_step: bool) -> bool:
+    """Whether the tensor cores may be faster for operands of these shapes, or for a gradient of theirs."""
+    return product.fit(a, b) and any(
+        product.is_worth_at(*sizes) or (sizes[0] == 1 and product.is_read_once_at(*sizes[1:]))
+        for sizes in by_torch.products_of(a, b, is_step)
+    )
 
 
 def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum, parts: Parts) -> torch.Tensor:

@@ -41,10 +41,13 @@ _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 _CHUNK, _READ_US = 32, 8.5
 """Of depth, which tiles whose operands are read once go through at a time (csrc/read_once_sm90.cuh); of
 such a product."""
-_CHUNK_US = {32: 1.0, 64: 1.07, 128: 1.53}
+_CHUNK_US = {32: 1.0, 64: 1.05, 128: 1.15}
 """Of a chunk of a tile, by its columns."""
-_LEAST_READ, _MOST_READ = 8, 350
-"""Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once."""
+_WIDE_THIRDS_US, _LEAST_OF_HALVES = 1.45, 512
+"""Of one with 128 columns by three bf16 of each value, and the depth from which two fp16 are taken."""
+_LEAST_READ, _MOST_READ, _MOST_READ_DEEP = 8, 350, 450
+"""Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once; and where
+the depth is more than 2048, up to which there is a faster way for few tiles."""
 _SGEMM_US, _SGEMM_BYTES_OF_US = 10.0, 1.9e6
 """Of SGEMM besides, and what it moves at the most, where a tile is as large as a product is wide."""
 _MARGIN = 1.05
@@ -94,7 +97,8 @@ def are_strips(*operands: torch.Tensor) -> bool:
 @lru_cache(maxsize=4096)
 def is_read_once_at(m: int, n: int, k: int) -> bool:
     """Whether operands of such sizes are read once, for a GPU with the tensor cores of sm_90."""
-    if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= _MOST_READ * (m + n):
+    most = _MOST_READ_DEEP if k > _DEEPEST_FEW * _STAGE else _MOST_READ
+    if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= most * (m + n):
         return False
     left, right = max(m, n), min(m, n)
     width = min((columns for columns in _CHUNK_US if columns >= right), default=_TILE)
@@ -102,7 +106,8 @@ def is_read_once_at(m: int, n: int, k: int) -> bool:
     if tiles * chunks < _SMS:
         return False
     parts = max(1, min(_SMS // tiles, chunks))
-    ours = _READ_US + _CHUNK_US[width] * tiles * chunks / _SMS + 8 * parts * m * n / _BYTES_OF_US
+    chunk = _WIDE_THIRDS_US if width == _TILE and k < _LEAST_OF_HALVES else _CHUNK_US[width]
+    ours = _READ_US + chunk * tiles * chunks / _SMS + 8 * parts * m * n / _BYTES_OF_US
     products = tiles * _TILE * width * k
     return _SGEMM_US + max(products / _PRODUCTS_OF_US, 4 * k * (m + n) / _SGEMM_BYTES_OF_US) >= _MARGIN * ours
 
@@ -156,12 +161,24 @@ def shape_of(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
     return (*batch, a.shape[-2], b.shape[-1])
 
 
-def is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
-    """Whether there is a product and c broadcasts to it; the rest, errors too, is torch's to answer."""
-    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not a.numel() or not b.numel():
+def fit(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether operands of these shapes have a product with anything in it; the rest, errors too, is torch's
+    to answer."""
+    if min(len(a), len(b)) < 2 or a[-1] != b[-2] or 0 in (*a, *b):
         return False
     try:
-        shape = shape_of(a, b)
+        joined(a[:-2], b[:-2])
+    except RuntimeError:
+        return False
+    return True
+
+
+def is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
+    """Whether a and b fit and c broadcasts to their product."""
+    if not fit(a.shape, b.shape):
+        return False
+    shape = shape_of(a, b)
+    try:
         return c is None or joined(c.shape, shape) == shape
     except RuntimeError:
         return False

@@ -4,14 +4,24 @@ Gradients are products of the same kind, over the same operands seen transposed:
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
 import torch
 
 from agent.kernels import routing
-from agent.kernels.matmul_fp32x3.product import WHOLE, Parts, Sum, gradients, is_right, matrices, shape_of
+from agent.kernels.matmul_fp32x3 import by_torch
+from agent.kernels.matmul_fp32x3.product import (
+    WHOLE,
+    Parts,
+    Sum,
+    fit,
+    gradients,
+    is_right,
+    matrices,
+    shape_of,
+)
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
 
 F = torch.nn.functional
@@ -37,14 +47,24 @@ def matmul_half(
 ) -> torch.Tensor:
     """alpha * a @ b + beta * c, as torch.matmul and torch.addmm; c broadcasts to the product.
 
-    No GPU has timed it yet: unless AGENT_KERNELS_ALWAYS is set torch computes on a GPU too, large products of
-    odd sizes with zeros up to a multiple of 8. What the kernel does not take goes to torch, visibly. Raises
-    what torch raises.
+    Torch's product is faster: unless AGENT_KERNELS_ALWAYS is set it computes on a GPU too, large ones of odd
+    sizes with zeros up to a multiple of 8. What the kernel does not take goes to torch, visibly. Raises what
+    torch raises.
     """
     c = None if beta == 0 else c
+    if _is_torchs(a, b, c):
+        return _by_torch(a, b, Sum(c, alpha, beta)).contiguous()
     if not _is_right(a, b, c) or not routing.takes(KERNEL, a, b, c, dtypes=DTYPES):
         return _by_torch(a, b, Sum(c, alpha, beta))
     return _OPERATOR(a, b, c, float(alpha), float(beta))
+
+
+def _is_torchs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
+    """Whether torch computes the call and its gradients, in eager mode: an operator around that would cost
+    the host several times what a small product takes."""
+    if not by_torch.are_plain(DTYPES, a, b, c) or routing.is_always():
+        return False
+    return not _are_worth_zeros(a.shape, b.shape, by_torch.wants_gradients(a, b))
 
 
 def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
@@ -73,6 +93,12 @@ def is_worth_zeros(batch: int, m: int, n: int, k: int) -> bool:
     products = batch * m * n * k
     copied = 4 * batch * (m * k + k * n + m * n) / _BYTES_OF_US + _LAUNCHES_US
     return (k % 2 == 1 or n % 2 == 1) and products / _ODD_OF_US > 1.2 * (products / _EVEN_OF_US + copied)
+
+
+@lru_cache(maxsize=4096)
+def _are_worth_zeros(a: torch.Size, b: torch.Size, is_step: bool) -> bool:
+    """Whether zeros make a product of operands of these shapes faster, or one of its gradients."""
+    return fit(a, b) and any(is_worth_zeros(*sizes) for sizes in by_torch.products_of(a, b, is_step))
 
 
 def with_zeros(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:

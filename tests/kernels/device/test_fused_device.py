@@ -1,5 +1,7 @@
 """The fused plain kernels' device code, both directions, checked by the emulator, against float64."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -156,7 +158,7 @@ def test_gates_from_end_to_end(act: str) -> None:
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("dim", [-2, -3])
 def test_turns_in_place_and_back(dim: int, interleaved: bool, offset: int, dtype: str) -> None:
-    """By tables, in place; the gradient of that by frequencies, out of place. A part of each row stays."""
+    """By tables, in place; the gradient by frequencies and tables, out of place. A part of each row stays."""
     kit, shape, pairs = Kit(dtype, offset), (3, 5, 7, 64), 16
     x, positions, start = kit.draw(*shape), shape[dim], 1000
     frequencies = kit.floats(pairs)
@@ -169,20 +171,38 @@ def test_turns_in_place_and_back(dim: int, interleaved: bool, offset: int, dtype
     inner = 7 if dim == -3 else 1
     sizes = (105, inner, positions, shape[-1], pairs)
     numbers = (NUMBERS[dtype], 0, 0, 0)  # tables in float32
-    run(
-        kit.device, "rotary_forward", rotary.FORWARD,
-        x, cos, sin, x, *sizes, 0, interleaved, 0, *numbers, *rotary.DENSE,
-    )  # fmt: skip
+
+    def turned(x: Any, table: Any, sin: Any, y: Any, start: int, backwards: int) -> None:
+        given = (x, table, sin, y, *sizes, start, interleaved, backwards)
+        run(kit.device, "rotary_forward", rotary.FORWARD, *given, *numbers, *rotary.DENSE)
+
+    turned(x, cos, sin, x, 0, 0)
     kit.close(x, wanted)
-    grad, dx = kit.draw(*shape), kit.room(*shape)
-    run(
-        kit.device, "rotary_forward", rotary.FORWARD,
-        grad, frequencies, None, dx, *sizes, start, interleaved, 1, *numbers, *rotary.DENSE,
-    )  # fmt: skip
+    grad, dx, same = kit.draw(*shape), kit.room(*shape), kit.room(*shape)
+    turned(grad, frequencies, None, dx, start, 1)
+    turned(grad, cos, sin, same, 0, 1)
     wanted.backward(exact(grad).detach())
     assert truth.grad is not None
+    kit.close(same, truth.grad)
     allowed = 1e-4 if dtype == "float32" else 4e-3  # an angle near 1000 is known to 3e-5
     np.testing.assert_allclose(dx.astype("float64"), truth.grad.numpy(), rtol=allowed, atol=allowed)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_turns_by_way_of_shared_memory(interleaved: bool) -> None:
+    """In place, of as many rows as half the SMs of a GPU take at once. A part of each row stays."""
+    kit, positions, pairs = Kit("float32", 0), 113, 48
+    x = kit.draw(20, positions, 128)
+    cos, sin = (kit.floats(positions * pairs).reshape(positions, pairs) for _ in range(2))
+    cos[...], sin[...] = (kit.random.standard_normal((positions, pairs)) for _ in range(2))
+    c, s = (torch.tensor(table.astype("float64")) for table in (cos, sin))
+    wanted = rotary.in_torch(exact(x), c, s, -2, interleaved)
+    sizes = (20 * positions, 1, positions, 128, pairs)
+    run(
+        kit.device, "rotary_forward", rotary.FORWARD,
+        x, cos, sin, x, *sizes, 0, interleaved, 0, NUMBERS["float32"], 0, 0, 0, *rotary.DENSE,
+    )  # fmt: skip
+    kit.close(x, wanted)
 
 
 @EVERY
@@ -215,8 +235,8 @@ def test_turns_what_lies_beside_something_else(
 @EVERY
 @pytest.mark.parametrize(
     ("rows", "length", "offset"),
-    [(70, 8, 0), (9, 33, 1), (6, 100, 0), (5, 203, 0), (3, 301, 0), (4, 504, 0), (5, 997, 0), (5, 2_000, 0),
-     (257, 1_100, 0), (2, 5_003, 0), (2, 36_872, 0)],
+    [(70, 8, 0), (300, 10, 0), (70, 3, 1), (9, 16, 1), (9, 33, 1), (6, 100, 0), (5, 203, 0), (3, 301, 0),
+     (4, 504, 0), (5, 997, 0), (5, 2_000, 0), (257, 1_100, 0), (2, 5_003, 0), (2, 36_872, 0)],
 )  # fmt: skip
 @pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.01)])
 def test_losses(rows: int, length: int, offset: int, smoothing: float, z_loss: float, dtype: str) -> None:

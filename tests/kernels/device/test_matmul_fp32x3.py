@@ -21,6 +21,7 @@ STAND_IN = {
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
     "warpgroups_sm90.cuh": HERE / "warpgroups_stand_in.cuh",
     "few_tiles_sm90.cuh": HERE / "few_tiles_stand_in.cuh",
+    "turns_sm90.cuh": HERE / "turns_stand_in.cuh",
     "read_plan_sm90.cuh": HERE / "read_plan_stand_in.cuh",
 }
 FACE = """

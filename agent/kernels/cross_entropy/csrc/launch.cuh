@@ -51,6 +51,9 @@ struct Given : Arguments {
 using GivenForward = Given<Forward>;
 using GivenBackward = Given<Backward>;
 
+constexpr int kFewElements = 16;    // of a row of which lanes take them one by one
+using FewForward = ShortShape<2, kFewElements / 2>;
+using FewBackward = ShortShape<4, kFewElements / 4>;  // what lanes store lies closer together
 constexpr int kShortPacks = 4;      // of a short row in a lane's registers, forward
 constexpr int kBackwardShort = 16;  // elements of one in them, backward
 constexpr int kPacks = 4;           // of a row, under way in one thread
@@ -305,6 +308,12 @@ cudaError_t launch_rows(const Forward& args) {
     const auto start = [&](auto kernel, dim3 block, int64_t blocks = 1) {
         return start_teams(kernel, blocks, args.rows, block, args.stream, given);
     };
+    if constexpr (V == 1) {
+        if (args.length <= kFewElements) {
+            const auto kernel = short_losses<true, kWhole, FewForward::kLanes, FewForward::kPacks, T, V>;
+            return launched_by_lanes(FewForward{}, kernel, args.rows, args.stream, given);
+        }
+    }
     return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp>(
         packs,
         [&](auto shape) {
@@ -336,6 +345,12 @@ cudaError_t launch_rows(const Forward& args) {
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Backward& args) {
     const int64_t packs = args.length / V;
+    if constexpr (V == 1) {
+        if (args.length <= kFewElements) {
+            const auto kernel = short_slopes<kWhole, FewBackward::kLanes, FewBackward::kPacks, T, V>;
+            return launched_by_lanes(FewBackward{}, kernel, args.rows, args.stream, GivenBackward(args));
+        }
+    }
     return by_lanes<kWhole, V, kBackwardShort / V>(
         packs,
         [&](auto shape) {
@@ -361,8 +376,10 @@ cudaError_t launch(const Arguments& args, bool packs) {
     if (args.rows > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        if (!packs) return launch_rows<true, T, 1>(args);
-        if (args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
+        const bool whole = args.length % kVector<T> == 0;
+        // Of so few elements most lie at the ends, where packs leave a lane for each.
+        if (!packs || (!whole && args.length <= kFewElements)) return launch_rows<true, T, 1>(args);
+        if (whole) return launch_rows<true, T, kVector<T>>(args);
         return launch_rows<false, T, kVector<T>>(args);
     });
 }

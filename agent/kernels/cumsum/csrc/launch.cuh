@@ -1,10 +1,11 @@
 // Cumulative sums of [outer, length, inner] along length, from the front or, for the gradient, from the back.
 //
-// What registers hold is summed there (held.cuh), many longer columns strip by strip (strips.cuh), other lengths tile by tile
-// (tiles.cuh). Where that makes too few blocks the length is split: the sums of the parts come first, and each block begins with
-// those before its own. All is added in the same order on every run.
+// What registers hold is summed there (short.cuh, held.cuh), many longer columns strip by strip (strips.cuh), other lengths
+// tile by tile (tiles.cuh). Where that makes too few blocks the length is split: the sums of the parts come first, and each
+// block begins with those before its own. All is added in the same order on every run.
 #pragma once
 
+#include "short.cuh"
 #include "strips.cuh"
 #include "tiles.cuh"
 
@@ -158,6 +159,11 @@ template <typename T, int V>
 cudaError_t launch(const Forward& args) {
     const Held held = held_for<V>(args);
     if (held.parts > 0) return launch_held<T, V>(args, held);
+    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    auto* y = static_cast<Pack<T, V>*>(args.y);
+    if (args.inner == 1 && args.length <= kLongestShort * V) {
+        return launch_short(x, y, args.outer, args.length / V, args.reverse != 0, args.stream);
+    }
     const Shape shape = shape_of<V>(args);
     if (shape.blocks > kMaxGrid) return cudaErrorInvalidValue;
     auto* parts = shape.splits > 1 ? static_cast<Partial<SumOf>*>(args.workspace) : nullptr;
@@ -167,8 +173,6 @@ cudaError_t launch(const Forward& args) {
         if (status != cudaSuccess) return status;
     }
     const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
-    const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    auto* y = static_cast<Pack<T, V>*>(args.y);
     const auto* sums = static_cast<const Partial<SumOf>*>(parts);
     if (shape.by_rows) {
         return launched(

@@ -1,6 +1,6 @@
-// Cumulative sums of lengths that no registers hold, of short rows, and of elements that are no whole packs.
+// Cumulative sums of lengths that no registers hold, and of elements that are no whole packs.
 //
-// A block, or a part of a warp of many short rows, goes a tile at a time and carries on what it has summed, in a row or in
+// A block, or a warp of many rows, goes a tile at a time and carries on what it has summed, in a row or in
 // neighbouring columns; the next tile is asked for before this one is summed. `parts`: the sums of the parts of each length,
 // of which a block takes one.
 #pragma once

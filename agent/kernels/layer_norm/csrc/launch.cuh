@@ -1,5 +1,6 @@
 #pragma once
 
+#include "../../csrc/norm_tiled.cuh"
 #include "../../csrc/row_norm_backward.cuh"
 #include "../../csrc/row_norm_forward.cuh"
 
@@ -8,7 +9,10 @@ namespace kernelwright::layer_norm {
 using Forward = RowForward;
 using Backward = RowBackward;
 
-inline cudaError_t forward(const Forward& args) { return row_forward<true>(args); }
+inline cudaError_t forward(const Forward& args) {
+    return is_tiled(args) ? launch_tiled<true>(args) : row_forward<true>(args);
+}
+
 inline cudaError_t backward(const Backward& args) { return row_backward<true>(args); }
 inline int64_t backward_workspace(const Backward& args) { return row_backward_workspace(args); }
 

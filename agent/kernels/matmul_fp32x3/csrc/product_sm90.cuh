@@ -3,7 +3,7 @@
 //
 // The sums of each 32 of depth are taken out of the tensor cores, scaled back and added up in float arithmetic, which rounds
 // where the tensor cores cut off. Two sets of sums take turns, so that the tensor cores multiply into one while the other is
-// added. With ALL, lo * lo is not left out; an infinity, which is in lo, then meets lo's of either sign, and what is not
+// added, and so do the warpgroups (turns_sm90.cuh). With ALL, lo * lo is not left out; an infinity, which is in lo, then meets lo's of either sign, and what is not
 // finite is computed anew in float arithmetic.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "../../linear_fp32x3/csrc/product_sm90.cuh"
 #include "schedule_sm90.cuh"
 #include "split_sm90.cuh"
+#include "turns_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -222,6 +223,8 @@ template <bool ALL>
 __device__ __forceinline__ void multiply_units(const Product& p, const Ring& ring, int group) {
     Turn turn = {0, 0};
     Units units(p.cut);
+    const int other = 1 - group;
+    if (group > 0) give_turn_to(other);
     for (Unit unit; units.next(p.cut, unit);) {
         float sum[64], first[64], second[64];
         #pragma unroll
@@ -232,10 +235,12 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
             const float* factors = reinterpret_cast<const float*>(stage + kOperandBytes) + linear::place_of(group * 64, 0).row;
             matrix::barrier_wait(ring.full + turn.stage, turn.parity);
             const float rows[2][2] = {{factors[0], factors[8]}, {factors[kTile], factors[kTile + 8]}};
+            await_turn(group);
             matrix::matrix_begin();
             const unsigned char* a = stage + group * 64 * matrix::kRowBytes;
             multiply_half<ALL, kHalfBytes>(first, a, stage + kPackedBytes);
             multiply_half<ALL, kHalfBytes>(second, a + 64, stage + kPackedBytes + 64);
+            give_turn_to(other);
             sm90::products_done<1>(first);
             add(sum, first, rows[0]);
             sm90::products_done<0>(second);
@@ -245,6 +250,7 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
         }
         store_unit<ALL>(p, sum, unit, group);
     }
+    if (group == 0) await_turn(group);  // the last one that is given
 }
 
 // One block on an SM, which takes units in turn.

@@ -3,16 +3,20 @@
 //
 // A block has a tile of 128 rows and N columns, and a part of the depth, which it goes through 32 at a time. Each warp of two
 // warpgroups copies 16 rows into its own ring, splits them in its registers, where the products take them from, and adds the sums of
-// each 32 of depth to its own in float arithmetic; meanwhile the other warpgroup has the tensor cores. A third warpgroup copies the
-// columns, splits them and stores them as the products read them. Values are three bf16 each (thirds_sm90.cuh) rather than two fp16:
-// twice as many products, which the memory's rate leaves time for, and neither scales nor anything that small values lose.
+// each 32 of depth to its own in float arithmetic; meanwhile the other warpgroup has the tensor cores. Two more warpgroups copy the
+// columns, split them and store them as the products read them.
+//
+// Values are two fp16 each (strip_halves_sm90.cuh), and where that may show in the sums of a block, or where it is told so, three bf16
+// (strip_thirds_sm90.cuh): half as many products again, which hold all that floats do.
 //
 // The left operand's rows are y's columns (`turned`), or its rows where it has few columns.
 #pragma once
 
+#include <algorithm>
+
 #include "product_sm90.cuh"
-#include "registers_sm90.cuh"
-#include "strips_sm90.cuh"
+#include "strip_halves_sm90.cuh"
+#include "strip_thirds_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -30,16 +34,30 @@ struct ReadOnce {
     __device__ __forceinline__ int begin_of(int part) const { return static_cast<int>(int64_t{chunks} * part / parts); }
 };
 
-// The products of a chunk, issued as one group: the small ones first, while there is nothing large to cut them off against.
-template <int N>
-__device__ __forceinline__ void multiply_thirds(float (&partial)[N / 2], const LeftThirds& left, const unsigned char* right) {
-    constexpr int kProducts = 6;
-    constexpr int kOf[kProducts][2] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
+// Registers of the threads that multiply and of those that split columns. Those of a block come in eights for each thread; one that asks
+// for more than it began with waits for ever.
+template <bool HALVES>
+constexpr int kLeftRegisters = HALVES ? 192 : 208;
+template <bool HALVES>
+constexpr int kRightRegisters = kReadThreads / kLeftThreads * (65536 / kReadThreads / 8 * 8) - kLeftRegisters<HALVES>;
+static_assert(kLeftThreads == kSplitters * kRightThreads);
+
+// As matrix::pieces_descriptor, of columns that begin `bytes` behind `first`, a descriptor's lower half.
+__device__ __forceinline__ uint64_t columns_descriptor(uint32_t first, int bytes) {
+    uint64_t made;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(made) : "r"(first + bytes / 16), "r"(8));
+    return made;
+}
+
+// The products of a chunk, issued as one group.
+template <int N, class Left>
+__device__ __forceinline__ void multiply_chunk(float (&partial)[N / 2], const Left& left, uint32_t right) {
     matrix::matrix_begin();
     #pragma unroll
-    for (int i = 0; i < 2 * kProducts; ++i) {
-        const unsigned char* of_right = right + kOf[i / 2][1] * ReadShape<N>::kPartBytes + i % 2 * 2 * N * 16;
-        multiply_registers(partial, left.of[kOf[i / 2][0]][i % 2], matrix::pieces_descriptor(of_right, N, 8), i > 0);
+    for (int i = 0; i < 2 * Left::kProducts; ++i) {
+        const int2 parts = Left::product(i / 2);
+        const int half = i % 2;
+        left.multiply(partial, parts.x, half, columns_descriptor(right, parts.y * kPartBytes<N> + half * 2 * N * 16), i > 0);
     }
     sm90::products_issued();
 }
@@ -54,19 +72,29 @@ struct ReadTile {
     }
 };
 
-template <int N>
+// `again`: of the second pass, whose barriers begin anew.
+template <int N, class Split>
 struct ReadRing {
-    using Shape = ReadShape<N>;
+    using Shape = ReadShape<N, Split::kParts>;
     unsigned char *left, *right, *split;
+    float* factors;  // of each slot's groups of columns
     uint64_t *full, *free;
 
-    __device__ __forceinline__ explicit ReadRing(unsigned char* shared) {
+    __device__ __forceinline__ explicit ReadRing(unsigned char* shared, bool again = false) {
         const uint32_t past = matrix::shared_address(shared) % matrix::kAtomBytes;
-        left = shared + (past == 0 ? 0 : matrix::kAtomBytes - past);
-        right = left + Shape::kRaw * Shape::kLeftBytes;
-        split = right + Shape::kRaw * Shape::kRightBytes;
-        full = reinterpret_cast<uint64_t*>(split + Shape::kSplit * Shape::kSplitBytes);
+        unsigned char* begin = shared + (past == 0 ? 0 : matrix::kAtomBytes - past);
+        full = reinterpret_cast<uint64_t*>(begin) + (again ? 2 * Shape::kSplit : 0);
         free = full + Shape::kSplit;
+        factors = reinterpret_cast<float*>(begin) + 8 * Shape::kSplit;
+        left = begin + matrix::kAtomBytes;
+        right = left + Shape::kRaw * Shape::kLeftBytes;
+        split = right + Shape::kRawColumns * kColumnBytes<N>;
+    }
+    __device__ __forceinline__ void begin() const {
+        for (int i = 0; i < Shape::kSplit; ++i) {
+            matrix::barrier_init(full + i, kRightThreads);
+            matrix::barrier_init(free + i, kLeftThreads);
+        }
     }
 };
 
@@ -74,68 +102,71 @@ __device__ __forceinline__ void splitters_meet(int splitter) {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + splitter), "n"(kRightThreads) : "memory");
 }
 
-// By each of two warpgroups: the columns of every other chunk of the tile, split.
-template <int N>
-__device__ __forceinline__ void split_columns(const ReadOnce& p, const ReadTile& tile, const ReadRing<N>& ring) {
-    using Shape = ReadShape<N>;
-    constexpr int kRaw = Shape::kRaw / kSplitters;
-    const int splitter = (static_cast<int>(threadIdx.x) - kLeftThreads) / kRightThreads;
-    const RightColumns<N> columns(p.right, tile.first_right, p.depth);
-    unsigned char* own = ring.right + splitter * kRaw * Shape::kRightBytes;
-    const int begin = tile.begin + splitter;
+// By each of two warpgroups: the columns of every other chunk of the tile, split. Whether that leaves a doubt.
+template <int N, class Split>
+__device__ __forceinline__ bool split_columns(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring) {
+    using Shape = ReadShape<N, Split::kParts>;
+    constexpr int kRaw = Shape::kRawColumns / kSplitters;
+    const int splitter = (static_cast<int>(threadIdx.x) - kLeftThreads) / kRightThreads, begin = tile.begin + splitter;
+    unsigned char* own = ring.right + splitter * kRaw * kColumnBytes<N>;
+    RightColumns<N> columns(p.right, tile.first_right, p.depth, begin, own);
+    typename Split::template Right<N> split(tile.first_right);
     #pragma unroll 1
     for (int i = 0; i < kRaw; ++i) {
-        if (begin + i * kSplitters < tile.end) columns.copy(own + i * Shape::kRightBytes, begin + i * kSplitters);
+        if (begin + i * kSplitters < tile.end) columns.copy(begin + i * kSplitters, i);
         copies_begun();
     }
     Turn raw = {0, 0}, to = {splitter, 1};  // the first round finds every place free
     for (int chunk = begin; chunk < tile.end; chunk += kSplitters) {
-        unsigned char* from = own + raw.stage * Shape::kRightBytes;
         copies_made<kRaw - 1>();
         splitters_meet(splitter);
         matrix::barrier_wait(ring.free + to.stage, to.parity);
-        columns.split(ring.split + to.stage * Shape::kSplitBytes, from, chunk);
+        split.split(columns, ring.split + to.stage * Shape::kSplitBytes, ring.factors + to.stage * kGroups,
+                    own + raw.stage * kColumnBytes<N>, chunk);
         sm90::stores_made();
         matrix::barrier_arrive(ring.full + to.stage);
         splitters_meet(splitter);  // all have read theirs
-        if (chunk + kRaw * kSplitters < tile.end) columns.copy(from, chunk + kRaw * kSplitters);
+        if (chunk + kRaw * kSplitters < tile.end) columns.copy(chunk + kRaw * kSplitters, raw.stage);
         copies_begun();
         raw.next(kRaw);
         for (int i = 0; i < kSplitters; ++i) to.next(Shape::kSplit);
     }
     copies_made<0>();
+    return split.in_doubt;
 }
 
 // A warp's next chunk, from its ring, which it keeps filled.
-template <int N>
-__device__ __forceinline__ void next_rows(LeftThirds& next, const LeftRows& rows, Turn& raw, int chunk, int end) {
-    constexpr int kRaw = ReadShape<N>::kRaw;
+template <int RAW, class Left>
+__device__ __forceinline__ void next_rows(Left& next, LeftRows& rows, Turn& raw, int chunk, int end) {
     float2 v[2][4];
-    copies_made<kRaw - 1>();
+    copies_made<RAW - 1>();
     __syncwarp();
     rows.read(v, raw.stage);
     __syncwarp();
-    if (chunk + kRaw < end) rows.copy(chunk + kRaw, raw.stage);
+    if (chunk + RAW < end) rows.copy(chunk + RAW, raw.stage);
     copies_begun();
-    raw.next(kRaw);
+    raw.next(RAW);
     next.split(v);
 }
 
-template <int N>
-__device__ __forceinline__ void add_chunk(float (&sum)[N / 2], float (&partial)[N / 2], const ReadRing<N>& ring, Turn& from) {
+template <int N, class Split>
+__device__ __forceinline__ void add_chunk(float (&sum)[N / 2], float (&partial)[N / 2], Split& split, const typename Split::Left& left,
+                                          const ReadRing<N, Split>& ring, Turn& from) {
+    const typename Split::Factors factors(split, left, ring.factors + from.stage * kGroups);
     sm90::products_done<0>(partial);
     matrix::barrier_arrive(ring.free + from.stage);
-    from.next(ReadShape<N>::kSplit);
+    from.next(ReadShape<N, Split::kParts>::kSplit);
     #pragma unroll
-    for (int i = 0; i < N / 2; ++i) sum[i] += partial[i];
+    for (int i = 0; i < N / 2; ++i) sum[i] = factors.template added<N>(sum[i], partial[i], i);
 }
 
 // While the products of a chunk run, the next one is split.
-template <int N>
-__device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile& tile, const ReadRing<N>& ring, float (&sum)[N / 2]) {
-    using Shape = ReadShape<N>;
+template <int N, class Split>
+__device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring, Split& split,
+                                              float (&sum)[N / 2]) {
+    using Shape = ReadShape<N, Split::kParts>;
     const int warp = threadIdx.x / 32;
-    const LeftRows rows(p.left, tile.first_left + warp * kWarpRows, p.depth, ring.left + warp * Shape::kRaw * kWarpBytes);
+    LeftRows rows(p.left, tile.first_left + warp * kWarpRows, p.depth, tile.begin, ring.left + warp * Shape::kRaw * kWarpBytes);
     #pragma unroll 1
     for (int i = 0; i < Shape::kRaw; ++i) {
         if (tile.begin + i < tile.end) rows.copy(tile.begin + i, i);
@@ -145,24 +176,35 @@ __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile&
     #pragma unroll
     for (int i = 0; i < N / 2; ++i) sum[i] = partial[i] = 0.0f;
     Turn raw = {0, 0}, from = {0, 0};
-    LeftThirds first, second;
-    const auto multiply = [&](const LeftThirds& left) {
-        matrix::barrier_wait(ring.full + from.stage, from.parity);
-        multiply_thirds<N>(partial, left, ring.split + from.stage * Shape::kSplitBytes);
+    const auto columns = static_cast<uint32_t>(matrix::pieces_descriptor(ring.split, N, 8));
+    const uint32_t first_columns = __shfl_sync(0xffffffffu, columns, 0);  // the same in all lanes: a uniform register
+    typename Split::Left one, other;
+    const auto multiply = [&](const typename Split::Left& left) {
+        multiply_chunk<N>(partial, left, first_columns + from.stage * (Shape::kSplitBytes / 16));
     };
-    next_rows<N>(first, rows, raw, tile.begin, tile.end);
-    int chunk = tile.begin;
+    const auto next_is_split = [&](typename Split::Left& left, int chunk) {
+        next_rows<Shape::kRaw>(left, rows, raw, chunk, tile.end);
+        Turn next = from;
+        next.next(Shape::kSplit);
+        matrix::barrier_wait(ring.full + next.stage, next.parity);
+    };
+    next_rows<Shape::kRaw>(one, rows, raw, tile.begin, tile.end);
+    other = one;
+    matrix::barrier_wait(ring.full, 0);
+    // The compiler does not know that the ends are the same, and so does not move what is split behind the products.
+    int chunk = tile.begin, same_end = tile.end;
+    keep(same_end);
     for (; chunk + 2 <= tile.end; chunk += 2) {
-        multiply(first);
-        next_rows<N>(second, rows, raw, chunk + 1, tile.end);
-        add_chunk<N>(sum, partial, ring, from);
-        multiply(second);
-        if (chunk + 2 < tile.end) next_rows<N>(first, rows, raw, chunk + 2, tile.end);
-        add_chunk<N>(sum, partial, ring, from);
+        multiply(one);
+        if (chunk + 1 < same_end) next_is_split(other, chunk + 1);
+        add_chunk<N>(sum, partial, split, one, ring, from);
+        multiply(other);
+        if (chunk + 2 < same_end) next_is_split(one, chunk + 2);
+        add_chunk<N>(sum, partial, split, other, ring, from);
     }
     if (chunk < tile.end) {
-        multiply(first);
-        add_chunk<N>(sum, partial, ring, from);
+        multiply(one);
+        add_chunk<N>(sum, partial, split, one, ring, from);
     }
     copies_made<0>();
 }
@@ -184,16 +226,22 @@ __device__ __forceinline__ void store_part(const ReadOnce& p, const ReadTile& ti
     }
 }
 
-template <int N>
+// By all threads: whether any has lost something, or half of the rows are short, each of which is four threads'.
+__device__ __forceinline__ bool all_doubt(const Halves::Doubt& mine) {
+    const bool lost = __syncthreads_or(mine.lost);
+    return __syncthreads_count(mine.is_short) >= kLeftThreads / 2 || lost;
+}
+
+// HALVES: two fp16 of each value, and three bf16 where that is not enough.
+template <int N, bool HALVES>
 __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid_constant__ ReadOnce p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
-    const ReadRing<N> ring(shared);
+    const ReadRing<N, Halves> ring(shared);
+    const ReadRing<N, Thirds> ring_again(shared, true);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < ReadShape<N>::kSplit; ++i) {
-            matrix::barrier_init(ring.full + i, kRightThreads);
-            matrix::barrier_init(ring.free + i, kLeftThreads);
-        }
+        if (HALVES) ring.begin();
+        ring_again.begin();
         matrix::barriers_made();
     }
     __syncthreads();
@@ -201,48 +249,37 @@ __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid
     let_next_begin();  // it waits for this one's end, and finds no room until then
     const ReadTile tile = ReadTile::of<N>(p);
     if (threadIdx.x >= kLeftThreads) {
-        sm90::give_registers<kRightRegisters>();
-        split_columns<N>(p, tile, ring);
+        sm90::give_registers<kRightRegisters<HALVES>>();
+        if (HALVES) {
+            if (!all_doubt({split_columns<N>(p, tile, ring), false})) return;
+        }
+        split_columns<N>(p, tile, ring_again);
     } else {
-        sm90::take_registers<kLeftRegisters>();
+        sm90::take_registers<kLeftRegisters<HALVES>>();
+        if (HALVES) {
+            float sum[N / 2];
+            Halves split;
+            multiply_rows<N>(p, tile, ring, split, sum);
+            if (!all_doubt(split.doubt_of<N>(sum))) {
+                store_part<N>(p, tile, sum);
+                return;
+            }
+        }
         float sum[N / 2];
-        multiply_rows<N>(p, tile, ring, sum);
+        Thirds split;
+        multiply_rows<N>(p, tile, ring_again, split, sum);
         store_part<N>(p, tile, sum);
     }
 #endif
 }
 
-constexpr int kAddThreads = 256;
-constexpr int kManyParts = 16;  // more than that are shared out
-constexpr int kAddShares = 8;
-
-// Elements that a block adds up.
-inline int added_by_block(int64_t parts) { return kAddThreads / (parts > kManyParts ? kAddShares : 1); }
-
-// Adds the parts up, in an order that is the same in every run: where they are many, in shares, one of a warp.
-__global__ void __launch_bounds__(kAddThreads) matmul_add_parts(const __grid_constant__ ReadOnce p) {
-    __shared__ float of_shares[kAddThreads];
-    await_earlier();
-    const int shares = p.parts > kManyParts ? kAddShares : 1, elements = kAddThreads / shares;
-    const int share = static_cast<int>(threadIdx.x) / elements;
-    const int64_t count = int64_t{p.m} * p.n, at = static_cast<int64_t>(blockIdx.x) * elements + threadIdx.x % elements;
-    const int begin = p.parts * share / shares, end = p.parts * (share + 1) / shares;
-    float sum = at < count ? __ldcg(p.to + begin * count + at) : 0.0f;
-    #pragma unroll 8
-    for (int part = begin + 1; part < end; ++part) sum += at < count ? __ldcg(p.to + part * count + at) : 0.0f;
-    if (shares > 1) {
-        of_shares[threadIdx.x] = sum;
-        __syncthreads();
-        if (share > 0) return;
-        for (int other = 1; other < kAddShares; ++other) sum += of_shares[other * elements + threadIdx.x];
-    }
-    if (at < count) p.out.y[at] = finished(p.out, sum, 0, at / p.n, at % p.n);
-}
-
 template <int N>
+constexpr int kReadBytes = std::max(ReadShape<N, Halves::kParts>::kBytes, ReadShape<N, Thirds::kParts>::kBytes);
+
+template <int N, bool HALVES>
 cudaError_t read_once_by(const ReadOnce& p, cudaStream_t stream) {
-    constexpr int kBytes = ReadShape<N>::kBytes;
-    const auto kernel = matmul_read_once<N>;
+    constexpr int kBytes = kReadBytes<N>;
+    const auto kernel = matmul_read_once<N, HALVES>;
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    kBytes);
     if (error != cudaSuccess) return error;

@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "../../linear_fp32x3/csrc/device_sm90.cuh"
-#include "read_once_sm90.cuh"
+#include "add_parts_sm90.cuh"
 
 namespace kernelwright::matmul {
 
 struct ReadPlan {
     bool fits;      // operands lie as they can be copied
     bool turned;    // the left operand is b
+    bool halves;    // two fp16 of each value, where that is enough
     bool adds;      // parts, or c, by a kernel of its own
     int64_t columns, tiles, parts;
     double us;      // that it takes, as far as that is known
@@ -24,11 +25,13 @@ inline bool is_strip(const float* values, int64_t row_step, int64_t depth_step) 
 }
 
 constexpr int64_t kMostReadParts = 256;
+constexpr int64_t kLeastOfHalves = 512;  // of depth: what two fp16 leave out of single products shows in shorter sums
 
 // On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 6 us to begin and to end, and adding parts up a launch.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
-    constexpr double kChunkUs[3] = {1.0, 1.07, 1.53}, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
-    const double chunk = kChunkUs[plan.columns == 128 ? 2 : plan.columns == 64 ? 1 : 0];
+    constexpr double kChunkUs[3] = {1.0, 1.05, 1.15}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
+    const bool is_wide = plan.columns == 128;
+    const double chunk = is_wide && !plan.halves ? kWideThirdsUs : kChunkUs[is_wide ? 2 : plan.columns == 64 ? 1 : 0];
     plan.parts = 0;
     for (int64_t parts = 1; parts <= std::min(kMostReadParts, chunks); ++parts) {
         const double rounds = static_cast<double>(ceil_div(plan.tiles * parts, sms));
@@ -54,15 +57,17 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     plan.columns = right <= 32 ? 32 : right <= 64 ? 64 : 128;
     plan.tiles = ceil_div(left, kLeftRows) * ceil_div(right, plan.columns);
     plan.fits = plan.fits && plan.tiles <= kMostBlocks / kMostReadParts;
+    plan.halves = args.precision == linear::kFp32x3 && args.k >= kLeastOfHalves;
     cut_depth(plan, chunks, args.m * args.n, sms);
     plan.adds = plan.parts > 1 || args.c != nullptr;
     plan.bytes = plan.adds ? plan.parts * args.m * args.n * int64_t{sizeof(float)} : 0;
     return plan;
 }
 
-// Whether that is faster than splitting the operands first.
+// Whether that is faster than splitting the operands first, which takes two launches up to a depth of 2048 (few_tiles_sm90.cuh).
 inline bool is_worth(const Forward& args, const ReadPlan&) {
-    return args.precision == linear::kFp32x3 && args.m * args.n < 350 * (args.m + args.n);
+    const int64_t most = args.k > 2048 ? 450 : 350;
+    return args.precision == linear::kFp32x3 && args.m * args.n < most * (args.m + args.n);
 }
 
 inline Strip strip_of(const float* values, int64_t rows, int64_t row_step, int64_t depth_step) {
@@ -86,10 +91,16 @@ inline ReadOnce read_once_of(const Forward& args, const ReadPlan& plan) {
     return p;
 }
 
+template <bool HALVES>
+cudaError_t read_once_by(const ReadOnce& p, int64_t columns, cudaStream_t stream) {
+    if (columns == 128) return read_once_by<128, HALVES>(p, stream);
+    return columns == 64 ? read_once_by<64, HALVES>(p, stream) : read_once_by<32, HALVES>(p, stream);
+}
+
 inline cudaError_t read_once(const Forward& args, const ReadPlan& plan) {
     const ReadOnce p = read_once_of(args, plan);
-    const auto launch = plan.columns == 128 ? read_once_by<128> : plan.columns == 64 ? read_once_by<64> : read_once_by<32>;
-    const cudaError_t error = launch(p, args.stream);
+    const auto launch = plan.halves ? read_once_by<true> : read_once_by<false>;
+    const cudaError_t error = launch(p, plan.columns, args.stream);
     if (error != cudaSuccess || !plan.adds) return error;
     const int64_t blocks = ceil_div(args.m * args.n, added_by_block(plan.parts));
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;

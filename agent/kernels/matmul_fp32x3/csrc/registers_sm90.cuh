@@ -1,4 +1,4 @@
-// Products of a warpgroup whose left operand lies in registers (wgmma), of bf16, sm_90a only. Not for the emulator without PTX.
+// Products of a warpgroup whose left operand lies in registers (wgmma), of bf16 and fp16, sm_90a only. Not for the emulator without PTX.
 #pragma once
 
 #include "../../csrc/warpgroups_sm90.cuh"
@@ -15,34 +15,34 @@ namespace kernelwright::matmul {
 #define KW_FIRST_64 \
     KW_FIRST_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define KW_PRODUCT(COLUMNS, FIRST, A0, A1, A2, A3, B, ADD) \
+#define KW_PRODUCT(TYPE, COLUMNS, FIRST, A0, A1, A2, A3, B, ADD) \
     "{\n" \
     ".reg .pred add;\n" \
     "setp.ne.b32 add, %" ADD ", 0;\n" \
-    "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32.bf16.bf16 {" FIRST "}, " \
+    "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE " {" FIRST "}, " \
     "{%" A0 ", %" A1 ", %" A2 ", %" A3 "}, %" B ", add, 1, 1, 0;\n" \
     "}\n"
+#define KW_OF_REGISTERS : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add)
 
 // d[64 x N] (+)= a[64 x 16] * b[N x 16]^T; asynchronous. Of a each warp has 16 rows, register i those of lane / 4 + 8 * (i % 2) at depths
 // lane % 4 * 2 + 8 * (i / 2) and the next one. d as for matrix_multiply.
-__device__ __forceinline__ void multiply_registers(float (&d)[16], const uint32_t (&a)[4], uint64_t b, int add) {
-    asm volatile(KW_PRODUCT("32", KW_FIRST_16, "16", "17", "18", "19", "20", "21")
-                 : KW_SUMS_8(0), KW_SUMS_8(8)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
-}
+#define KW_MULTIPLY(NAME, TYPE) \
+    __device__ __forceinline__ void NAME(float (&d)[16], const uint32_t (&a)[4], uint64_t b, int add) { \
+        asm volatile(KW_PRODUCT(TYPE, "32", KW_FIRST_16, "16", "17", "18", "19", "20", "21") : KW_SUMS_8(0), KW_SUMS_8(8) KW_OF_REGISTERS); \
+    } \
+    __device__ __forceinline__ void NAME(float (&d)[32], const uint32_t (&a)[4], uint64_t b, int add) { \
+        asm volatile(KW_PRODUCT(TYPE, "64", KW_FIRST_32, "32", "33", "34", "35", "36", "37") : KW_SUMS_32(0) KW_OF_REGISTERS); \
+    } \
+    __device__ __forceinline__ void NAME(float (&d)[64], const uint32_t (&a)[4], uint64_t b, int add) { \
+        asm volatile(KW_PRODUCT(TYPE, "128", KW_FIRST_64, "64", "65", "66", "67", "68", "69") \
+                     : KW_SUMS_32(0), KW_SUMS_32(32) KW_OF_REGISTERS); \
+    }
 
-__device__ __forceinline__ void multiply_registers(float (&d)[32], const uint32_t (&a)[4], uint64_t b, int add) {
-    asm volatile(KW_PRODUCT("64", KW_FIRST_32, "32", "33", "34", "35", "36", "37")
-                 : KW_SUMS_32(0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
-}
+KW_MULTIPLY(multiply_bf16, "bf16")
+KW_MULTIPLY(multiply_fp16, "f16")
 
-__device__ __forceinline__ void multiply_registers(float (&d)[64], const uint32_t (&a)[4], uint64_t b, int add) {
-    asm volatile(KW_PRODUCT("128", KW_FIRST_64, "64", "65", "66", "67", "68", "69")
-                 : KW_SUMS_32(0), KW_SUMS_32(32)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
-}
-
+#undef KW_MULTIPLY
+#undef KW_OF_REGISTERS
 #undef KW_PRODUCT
 #undef KW_FIRST_64
 #undef KW_FIRST_32

@@ -4,6 +4,7 @@
 // the turn by the negative angle. A thread reads all that it writes before it writes, so that y may be x.
 #pragma once
 
+#include "../../csrc/async_copy.cuh"
 #include "../../csrc/divisor.cuh"
 #include "../../csrc/element.cuh"
 #include "../../csrc/launched.cuh"
@@ -43,6 +44,21 @@ struct Rows {
     Index by_first, by_second, by_position, by_inner;  // in packs
     bool dense;
 
+    // Item `at`: where its first pack lies in x and in y, how far from it the second, where its angles lie in a table.
+    struct Item {
+        Index from, to, between, position, place;
+        bool stays;
+    };
+    template <bool kApart, bool kTables, int kHeld>
+    __device__ __forceinline__ Item item(Index at) const {
+        const Index row = items.of(at), item = at - row * items.by;
+        const bool stays = item >= rotated, apart = kApart && !stays;
+        const Index one = apart ? item : kHeld * item, position = position_of(row);
+        // For what stays the first angle: a branch in front of its load would wait for x.
+        return {start_of(row) + one, row * packs + one, apart ? rotated : Index(1), position,
+                stays ? 0 : kTables ? position * rotated + item : item, stays};
+    }
+
     // Of a row of x, in packs.
     __device__ __forceinline__ Index start_of(Index row) const {
         if (dense) return row * packs;
@@ -63,6 +79,20 @@ struct alignas(std::min(int(sizeof(P)) * N, kVectorBytes)) Angles {
     P v[N];
 };
 
+// Turns an item's pairs, of which point(k) is pair k's cosine and sine.
+template <bool kApart, int N, typename T, int V, int kHeld, typename Point>
+__device__ __forceinline__ void turn(Pack<T, V> (&held)[kHeld], Point point) {
+    #pragma unroll
+    for (int k = 0; k < N; ++k) {
+        const float2 by = point(k);
+        T& left = kApart ? held[0].v[k] : held[2 * k / V].v[2 * k % V];
+        T& right = kApart ? held[kHeld - 1].v[k] : held[(2 * k + 1) / V].v[(2 * k + 1) % V];
+        const float a = to_float(left), b = to_float(right);
+        left = from_float<T>(a * by.x - b * by.y);
+        right = from_float<T>(b * by.x + a * by.y);
+    }
+}
+
 // A function: inlined for every pair, what large angles need would be most of a kernel's code.
 __device__ __noinline__ float2 point_at(float angle) { return {cosf(angle), sinf(angle)}; }
 
@@ -77,57 +107,110 @@ __global__ void __launch_bounds__(kThreads) turned(
     static_assert(2 * N == kHeld * V);
     let_next_begin_at_last();
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
-    const Index row = rows.items.of(at), item = at - row * rows.items.by;
-    const bool stays = item >= rows.rotated, apart = kApart && !stays;
-    const Index one = apart ? item : kHeld * item, other = one + (apart ? rows.rotated : 1);  // in the row
-    const Index from = rows.start_of(row), to = row * rows.packs;
-    // For what stays the first angle: a branch in front of these loads would wait for x.
-    const Index position = rows.position_of(row), place = stays ? 0 : kTables ? position * rows.rotated + item : item;
+    const auto item = rows.template item<kApart, kTables, kHeld>(at);
+    x += item.from;
+    y += item.to;
     if (way < 0.0f && blockIdx.x < kBlocksAtOnce && at < rows.total) {
-        bring_near(x + from + one);
-        if constexpr (kHeld == 2) bring_near(x + from + other);
+        bring_near(x);
+        if constexpr (kHeld == 2) bring_near(x + item.between);
     }
     await_earlier();
     if (at >= rows.total) return;
     Pack<T, V> held[kHeld];
-    held[0] = x[from + one];
-    if constexpr (kHeld == 2) held[1] = x[from + other];
+    held[0] = x[0];
+    if constexpr (kHeld == 2) held[1] = x[item.between];
     const auto store = [&] {
-        y[to + one] = held[0];
-        if constexpr (kHeld == 2) y[to + other] = held[1];
+        y[0] = held[0];
+        if constexpr (kHeld == 2) y[item.between] = held[1];
     };
-    Angles<P, N> cosines = table[place], sines;
-    if constexpr (kTables) sines = sin[place];
-    if (stays) return store();
-    #pragma unroll
-    for (int k = 0; k < N; ++k) {
-        float2 point = {to_float(cosines.v[k]), kTables ? to_float(sines.v[k]) : 0.0f};
-        if (!kTables) point = point_at(float(first + int64_t(position)) * point.x);
-        point.y *= way;
-        T& left = kApart ? held[0].v[k] : held[2 * k / V].v[2 * k % V];
-        T& right = kApart ? held[kHeld - 1].v[k] : held[(2 * k + 1) / V].v[(2 * k + 1) % V];
-        const float a = to_float(left), b = to_float(right);
-        left = from_float<T>(a * point.x - b * point.y);
-        right = from_float<T>(b * point.x + a * point.y);
-    }
+    Angles<P, N> cosines = table[item.place], sines;
+    if constexpr (kTables) sines = sin[item.place];
+    if (item.stays) return store();
+    turn<kApart, N>(held, [&](int k) -> float2 {
+        if constexpr (kTables) return {to_float(cosines.v[k]), way * to_float(sines.v[k])};
+        const float2 by = point_at(float(first + int64_t(item.position)) * to_float(cosines.v[k]));
+        return {by.x, way * by.y};
+    });
     store();
 }
+
+constexpr int kStagedThreads = 256;
+constexpr int kStagedBlocks = 8;  // on an SM
+constexpr int kStagedPacks = 4;   // of a thread, in shared memory
+constexpr int64_t kSms = 132;     // of a large GPU
+
+// Forward, by tables, elements in float32, of which a thread takes several packs by way of shared memory: so all is read before
+// any of it is written, which memory does faster than both in turn, and registers are left for the angles.
+template <bool kApart, typename T, typename P, int V, int N, typename Index>
+__global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) turned_staged(
+    const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows) {
+    constexpr int kHeld = kPacks<kApart, V>, kItems = kStagedPacks / kHeld;
+    __shared__ Pack<T, V> staged[kItems][kHeld][kStagedThreads];
+    let_next_begin_at_last();
+    const int thread = int(threadIdx.x);
+    Index begin = Index(blockIdx.x) * (kItems * kStagedThreads) + thread;
+    // f(i, item) for each of the thread's. Where one lies is found again each time: the compiler would keep it, in registers
+    // that the angles need.
+    const auto each = [&](auto f) {
+        #pragma unroll
+        for (int i = 0; i < kItems; ++i) {
+            const Index at = begin + i * kStagedThreads;
+            if (at < rows.total) f(i, rows.template item<kApart, true, kHeld>(at));
+        }
+        asm volatile("" : "+r"(begin)::"memory");
+    };
+    await_earlier();
+    each([&](int i, const auto& item) {
+        copy_async(&staged[i][0][thread], x + item.from);
+        if constexpr (kHeld == 2) copy_async(&staged[i][1][thread], x + item.from + item.between);
+    });
+    copies_asked_for();
+    Angles<P, N> cosines[kItems], sines[kItems];
+    each([&](int i, const auto& item) {
+        cosines[i] = table[item.place];
+        sines[i] = sin[item.place];
+    });
+    copies_wait(0);
+    each([&](int i, const auto& item) {
+        Pack<T, V> held[kHeld];
+        #pragma unroll
+        for (int h = 0; h < kHeld; ++h) held[h] = staged[i][h][thread];
+        if (!item.stays) {
+            turn<kApart, N>(held, [&](int k) -> float2 { return {to_float(cosines[i].v[k]), to_float(sines[i].v[k])}; });
+        }
+        y[item.to] = held[0];
+        if constexpr (kHeld == 2) y[item.to + item.between] = held[1];
+    });
+}
+
+// Whether the blocks of turned_staged all stand on the SMs at once, and on half of them at least: of more blocks some write while
+// others read, and with fewer threads of their own SMs are idle.
+inline bool is_staged(int64_t blocks) { return 2 * blocks > kSms && blocks <= kStagedBlocks * kSms; }
 
 template <bool kApart, bool kTables, typename T, typename P, int V, typename Index>
 cudaError_t launch(const Forward& args) {
     constexpr int kHeld = kPacks<kApart, V>, N = kHeld * V / 2;
-    const int64_t packs = args.size / V, items = packs / kHeld;
-    const int64_t total = args.rows * items, blocks = (total + kThreads - 1) / kThreads;
-    if (blocks > kMaxGrid) return cudaErrorInvalidValue;
+    const int64_t packs = args.size / V, items = packs / kHeld, total = args.rows * items;
+    const auto blocks_of = [&](int64_t each) { return (total + each - 1) / each; };
+    if (blocks_of(kThreads) > kMaxGrid) return cudaErrorInvalidValue;
     const Rows<Index> rows = {
         Index(total), Index(packs), Index(args.half / N),
         Divisor<Index>(items), Divisor<Index>(args.inner), Divisor<Index>(args.positions),
         Divisor<Index>(std::max(args.second, int64_t{1})), Index(args.by_first / V), Index(args.by_second / V),
         Index(args.by_position / V), Index(args.by_inner / V), args.second == 0};
+    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    const auto* table = static_cast<const Angles<P, N>*>(args.table);
+    const auto* sin = static_cast<const Angles<P, N>*>(args.sin);
+    auto* y = static_cast<Pack<T, V>*>(args.y);
+    if constexpr (kTables && V > 1 && sizeof(T) == sizeof(float)) {
+        const int64_t blocks = blocks_of(kStagedPacks / kHeld * kStagedThreads);
+        if (!args.backwards && is_staged(blocks)) {
+            return launched(
+                turned_staged<kApart, T, P, V, N, Index>, unsigned(blocks), kStagedThreads, args.stream, x, table, sin, y, rows);
+        }
+    }
     return launched(
-        turned<kApart, kTables, T, P, V, N, Index>, unsigned(blocks), kThreads, args.stream,
-        static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, N>*>(args.table),
-        static_cast<const Angles<P, N>*>(args.sin), static_cast<Pack<T, V>*>(args.y),
+        turned<kApart, kTables, T, P, V, N, Index>, unsigned(blocks_of(kThreads)), kThreads, args.stream, x, table, sin, y,
         args.backwards ? -1.0f : 1.0f, rows, args.start);
 }
 

@@ -1,0 +1,35 @@
+"""What decides whether torch computes a product in eager mode, with its gradients and no operator around."""
+
+from collections.abc import Collection, Sequence
+from math import prod
+
+import torch
+
+from agent.kernels.matmul_fp32x3.product import joined
+
+
+def are_plain(dtypes: Collection[torch.dtype], a: torch.Tensor, *others: torch.Tensor | None) -> bool:
+    """Whether a call in eager mode has them on one CUDA device and of one of the dtypes, also to autocast."""
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cuda"):
+        return False
+    if not a.is_cuda or a.dtype not in dtypes:
+        return False
+    for x in others:  # noqa: SIM110  # a generator takes longer than what it asks
+        if x is not None and (x.dtype != a.dtype or x.device != a.device):
+            return False
+    return True
+
+
+def wants_gradients(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether autograd may ask for products beside a @ b."""
+    return torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+
+
+def products_of(a: Sequence[int], b: Sequence[int], is_step: bool) -> tuple[tuple[int, int, int, int], ...]:
+    """Batch, m, n and k of a @ b, of shapes that fit, and in a step of its gradients' products."""
+    (m, k), n = a[-2:], b[-1]
+    batch = prod(joined(a[:-2], b[:-2]))
+    if not is_step:
+        return ((batch, m, n, k),)
+    of_b = (1, k, n, batch * m) if len(b) == 2 else (batch, k, n, m)
+    return (batch, m, n, k), (batch, m, k, n), of_b

@@ -99,29 +99,50 @@ __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[k
                                           bool shared_out, SampleShare a, const OfA& of_a, SampleShare b, const OfB& of_b,
                                           const Meet& meet) {
     constexpr float kMargin = 1.25f;  // for what is chance
-    const int thread = threadIdx.x;
+    constexpr int kMany = kFollowedStep / 2;
+    const int thread = threadIdx.x, lane = thread % 32;
     const float *const own_a = sample.of_a[thread / kFollowers], *const own_b = sample.of_b[thread % kFollowers];
+    const float *const first = sample.of_a[thread / 32 * 2], *const second = sample.of_a[thread / 32 * 2 + 1];  // a warp's rows
     Followed mine = {0.0f, 0.0f, 0.0f}, all = mine;
     float sum = 0.0f, steps = 0.0f;
-    a.load(of_a, begin, end), b.load(of_b, begin, end);
-    while (begin < end) {
+    const auto add = [&](int i) {
+        const float product = own_a[i] * own_b[i];
+        sum = fmaf(own_a[i], own_b[i], sum);
+        mine.add({product != 0.0f ? fabsf(sum) : 0.0f, fabsf(product), product != 0.0f ? 1.0f : 0.0f});  // without a branch
+    };
+    const auto follow = [&](SampleShare& a, SampleShare& b) {  // until all is known
+        if (begin >= end) return true;
         a.put(sample.of_a), b.put(sample.of_b);
         meet();
         steps += static_cast<float>(min(end - begin, int64_t{kFollowedStep}));
+        a.load(of_a, begin + 2 * kFollowedStep, end), b.load(of_b, begin + 2 * kFollowedStep, end);
         begin += kFollowedStep;
-        a.load(of_a, begin, end), b.load(of_b, begin, end);
-        #pragma unroll 16
-        for (int i = 0; i < kFollowedStep; ++i) {
-            const float product = own_a[i] * own_b[i];
-            sum = fmaf(own_a[i], own_b[i], sum);
-            mine.add({product != 0.0f ? fabsf(sum) : 0.0f, fabsf(product), product != 0.0f ? 1.0f : 0.0f});  // without a branch
+        unsigned values[kFollowedStep / 32], count = 0;
+        #pragma unroll
+        for (int i = 0; i < kFollowedStep / 32; ++i) {
+            values[i] = __ballot_sync(0xffffffffu, first[i * 32 + lane] != 0.0f || second[i * 32 + lane] != 0.0f);
+            count += __popc(values[i]);
+        }
+        if (count > kMany) {
+            #pragma unroll 16
+            for (int i = 0; i < kFollowedStep; ++i) add(i);
+        } else {
+            #pragma unroll
+            for (int i = 0; i < kFollowedStep / 32; ++i) {
+                for (unsigned left = values[i]; left != 0; left &= left - 1) add(i * 32 + __ffs(static_cast<int>(left)) - 1);
+            }
         }
         const Followed of_warp = {warp_sum(mine.sums), warp_sum(mine.products), warp_sum(mine.values)};
-        if (thread % 32 == 0) of_warps[thread / 32] = of_warp;
+        if (lane == 0) of_warps[thread / 32] = of_warp;
         meet();
         all = {0.0f, 0.0f, 0.0f};
         for (const Followed& of : of_warps) all.add(of);
-        if (all.sums > kMargin * below * all.products || all.values > kFollowed * kAnewThreads) break;
+        return all.sums > kMargin * below * all.products || all.values > kFollowed * kAnewThreads;
+    };
+    SampleShare next_a = a, next_b = b;  // two steps are under way
+    a.load(of_a, begin, end), b.load(of_b, begin, end);
+    next_a.load(of_a, begin + kFollowedStep, end), next_b.load(of_b, begin + kFollowedStep, end);
+    while (!follow(a, b) && !follow(next_a, next_b)) {
     }
     if (all.sums < below * all.products) return true;
     return shared_out && all.values > 0.0f && all.values < kSparse * kAnewThreads * steps;

@@ -1,8 +1,9 @@
 // y = alpha * a * b in float arithmetic where a is known to be mostly zeros: rows of b are added up, those that a row of a has values
 // for, in the order of the depth. Every GPU's path.
 //
-// A block has a few rows. Of a piece of the depth after the other it lists the values that there are, and each of its threads goes
-// through its columns with them; where a row has values in several pieces, y has its sums in between.
+// A block has a few rows and some of the columns. Of a piece of the depth after the other it lists where any of its rows has a value, and
+// each thread goes through its columns with these: rows that are neighbours often have values at the same depths. Where there are several
+// such pieces y has the sums in between.
 //
 // A zero that meets an infinity or NaN is NaN: where b may hold one, another kernel computes everything (launch.cuh).
 #pragma once
@@ -12,135 +13,147 @@
 namespace kernelwright::matmul {
 
 constexpr int kSparseThreads = 256;
-constexpr int kSparseValues = 4096;  // of a block's rows in a piece of the depth
-constexpr int kMostSparseRows = 8;
-constexpr int kSparseLoads = 16;
-static_assert(kSparseLoads * kSparseThreads == kSparseValues);
+constexpr int kSparseColumns = 4 * kSparseThreads;  // that a block goes through at a time
+constexpr int kSparseValues = 8192;                 // of a block's rows in a piece of the depth
+constexpr int kSparseLoads = kSparseValues / kSparseThreads;
 
+template <int ROWS>
 struct SparseRows {
-    float values[kSparseValues];            // [rows][depths of a piece]
-    unsigned bits[kSparseValues / 32];      // whether it is not 0
-    uint16_t depths[kSparseValues];         // of each row those whose value is not 0, in order
-    int counts[kMostSparseRows];
+    static constexpr int kPiece = kSparseValues / ROWS;  // of depth
+    float values[ROWS][kPiece];
+    unsigned bits[kPiece / 32];  // whether any is not 0
+    uint16_t depths[kPiece];     // where they are
+    int count;                   // of these
 };
 
-// Of a row of a block the depths of its values, by a warp.
-__device__ __forceinline__ void list_values(SparseRows& shared, int row, int depths) {
+// The depths whose bits are set, in their order, by a warp.
+template <int ROWS>
+__device__ __forceinline__ void list_depths(SparseRows<ROWS>& shared) {
     const int lane = threadIdx.x % 32;
     int listed = 0;
-    for (int first = 0; first < depths; first += 32 * 32) {
-        const int from = first + 32 * lane;
-        unsigned left = from < depths ? shared.bits[(row * depths + from) / 32] : 0;
-        int before = __popc(left);
+    for (int word = lane; word - lane < SparseRows<ROWS>::kPiece / 32; word += 32) {
+        unsigned left = word < SparseRows<ROWS>::kPiece / 32 ? shared.bits[word] : 0;
+        const int own = __popc(left);
+        int past = own;  // of this lane's and those before
         for (int lanes = 1; lanes < 32; lanes *= 2) {
-            const int other = __shfl_up_sync(0xffffffffu, before, lanes);
-            if (lane >= lanes) before += other;
+            const int other = __shfl_up_sync(0xffffffffu, past, lanes);
+            if (lane >= lanes) past += other;
         }
-        int at = listed + before - __popc(left);
-        listed += __shfl_sync(0xffffffffu, before, 31);
-        for (; left != 0; left &= left - 1) {
-            shared.depths[row * depths + at++] = static_cast<uint16_t>(from + __ffs(static_cast<int>(left)) - 1);
-        }
+        int at = listed + past - own;
+        listed += __shfl_sync(0xffffffffu, past, 31);
+        for (; left != 0; left &= left - 1) shared.depths[at++] = static_cast<uint16_t>(word * 32 + __ffs(static_cast<int>(left)) - 1);
     }
-    if (lane == 0) shared.counts[row] = listed;
+    if (lane == 0) shared.count = listed;
 }
 
-// Four neighbours of a row of b or y, those that there are.
-__device__ __forceinline__ float4 load_columns(const float* from, int64_t step, int there, bool by_fours) {
-    if (by_fours) return __ldg(reinterpret_cast<const float4*>(from));
-    float4 four = {};
-    if (there > 0) four.x = __ldg(from);
-    if (there > 1) four.y = __ldg(from + step);
-    if (there > 2) four.z = __ldg(from + 2 * step);
-    if (there > 3) four.w = __ldg(from + 3 * step);
-    return four;
+// Four neighbours of a row, those that there are.
+__device__ __forceinline__ void load_columns(float (&four)[4], const float* from, int64_t step, int there, bool by_fours) {
+    if (by_fours) {
+        const float4 all = __ldg(reinterpret_cast<const float4*>(from));
+        four[0] = all.x, four[1] = all.y, four[2] = all.z, four[3] = all.w;
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) four[i] = i < there ? __ldg(from + i * step) : 0.0f;
 }
 
-__device__ __forceinline__ void store_columns(float* y, const float4& four, int there, bool by_fours, bool adds) {
-    const float of[4] = {four.x, four.y, four.z, four.w};
-    if (by_fours && !adds) {
-        *reinterpret_cast<float4*>(y) = four;
+__device__ __forceinline__ void store_columns(float* y, const float (&four)[4], int there, bool by_fours, bool adds) {
+    if (by_fours) {
+        const float4 old = adds ? *reinterpret_cast<const float4*>(y) : float4{};
+        *reinterpret_cast<float4*>(y) = {old.x + four[0], old.y + four[1], old.z + four[2], old.w + four[3]};
         return;
     }
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if (i < there) y[i] = adds ? y[i] + of[i] : of[i];
+        if (i < there) y[i] = adds ? y[i] + four[i] : four[i];
     }
 }
 
-// `rows`: of a block, a power of two. a and b are whole.
-__global__ void __launch_bounds__(kSparseThreads) matmul_sparse(const __grid_constant__ Forward args, int rows) {
-    __shared__ SparseRows shared;
+// `columns`: of a block, a multiple of kSparseColumns. a and b are whole.
+template <int ROWS>
+__global__ void __launch_bounds__(kSparseThreads) matmul_sparse(const __grid_constant__ Forward args, int64_t columns) {
+    constexpr int kPiece = SparseRows<ROWS>::kPiece;
+    __shared__ SparseRows<ROWS> shared;
     if (args.c != nullptr && !isfinite(__ldg(args.c))) return;
-    const int thread = threadIdx.x, piece = kSparseValues / rows;
-    const int64_t blocks = ceil_div(args.m, rows), batch = blockIdx.x / blocks, first_row = blockIdx.x % blocks * rows;
+    const int thread = threadIdx.x;
+    const int64_t strips = ceil_div(args.n, columns), blocks = ceil_div(args.m, ROWS) * strips;
+    const int64_t batch = blockIdx.x / blocks, first_row = blockIdx.x % blocks / strips * ROWS;
+    const int64_t first_column = blockIdx.x % strips * columns + 4 * thread, past = min(args.n, (blockIdx.x % strips + 1) * columns);
     const float* a = args.a + batch * args.a_batch + first_row * args.a_row;
     const float* b = args.b + batch * args.b_batch;
     float* y = args.y + (batch * args.m + first_row) * args.n;
+    const int rows = static_cast<int>(min(int64_t{ROWS}, args.m - first_row));
     const bool by_rows = args.a_row == 1 && args.a_depth != 1;
     const bool by_fours = args.b_column == 1 && args.n % 4 == 0 && args.b_depth % 4 == 0 &&
                           (reinterpret_cast<uintptr_t>(b) | reinterpret_cast<uintptr_t>(y)) % sizeof(float4) == 0;
     const auto alpha = static_cast<float>(args.alpha);
-    unsigned begun = 0;  // rows that y has sums of
-    for (int64_t begin = 0; begin < args.k; begin += piece) {
-        float v[kSparseLoads];
-        #pragma unroll
-        for (int i = 0; i < kSparseLoads; ++i) {
-            const int at = i * kSparseThreads + thread, row = by_rows ? at % rows : at / piece, depth = by_rows ? at / rows : at % piece;
-            const bool is_one = first_row + row < args.m && begin + depth < args.k;
-            v[i] = is_one ? __ldg(a + row * args.a_row + (begin + depth) * args.a_depth) : 0.0f;
-        }
-        for (int i = thread; i < kSparseValues / 32; i += kSparseThreads) shared.bits[i] = 0;
-        bool any = false;
-        #pragma unroll
-        for (int i = 0; i < kSparseLoads; ++i) any |= v[i] != 0.0f;
-        if (!__syncthreads_or(any)) continue;
-        #pragma unroll
-        for (int i = 0; i < kSparseLoads; ++i) {
-            if (v[i] == 0.0f) continue;
-            const int at = i * kSparseThreads + thread, own = by_rows ? at % rows * piece + at / rows : at;
-            shared.values[own] = v[i];
-            atomicOr(&shared.bits[own / 32], 1u << own % 32);
-        }
-        __syncthreads();
-        if (thread / 32 < rows) list_values(shared, thread / 32, piece);
-        __syncthreads();
-        for (int64_t column = 4 * thread; column < args.n; column += 4 * kSparseThreads) {
-            const int there = static_cast<int>(min(int64_t{4}, args.n - column));
-            for (int row = 0; row < rows; ++row) {
-                const int count = shared.counts[row];
-                if (count == 0) continue;
-                float4 sum = {};
-                #pragma unroll 4
-                for (int i = 0; i < count; ++i) {
-                    const int depth = shared.depths[row * piece + i];
-                    const float value = shared.values[row * piece + depth];
-                    const float4 four = load_columns(b + (begin + depth) * args.b_depth + column * args.b_column, args.b_column, there, by_fours);
-                    sum.x = fmaf(value, four.x, sum.x), sum.y = fmaf(value, four.y, sum.y);
-                    sum.z = fmaf(value, four.z, sum.z), sum.w = fmaf(value, four.w, sum.w);
+    bool begun = false;  // y has sums
+    const auto add_up = [&](int64_t begin, int count) {
+        for (int64_t column = first_column; column < past; column += kSparseColumns) {
+            const int there = static_cast<int>(min(int64_t{4}, past - column));
+            const float* from = b + begin * args.b_depth + column * args.b_column;
+            float sum[ROWS][4] = {};
+            #pragma unroll 8
+            for (int i = 0; i < count; ++i) {
+                const int depth = shared.depths[i];
+                float four[4];
+                load_columns(four, from + depth * args.b_depth, args.b_column, there, by_fours);
+                #pragma unroll
+                for (int row = 0; row < ROWS; ++row) {
+                    const float value = shared.values[row][depth];
+                    #pragma unroll
+                    for (int j = 0; j < 4; ++j) sum[row][j] = fmaf(value, four[j], sum[row][j]);
                 }
-                sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
-                store_columns(y + row * args.n + column, sum, there, by_fours, (begun >> row & 1) != 0);
+            }
+            #pragma unroll
+            for (int row = 0; row < ROWS; ++row) {
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) sum[row][j] *= alpha;
+                if (row < rows) store_columns(y + row * args.n + column, sum[row], there, by_fours, begun);
             }
         }
-        for (int row = 0; row < rows; ++row) begun |= shared.counts[row] == 0 ? 0u : 1u << row;
-        __syncthreads();  // all have read what was listed
-    }
-    for (int row = 0; row < rows && first_row + row < args.m; ++row) {
-        if ((begun >> row & 1) != 0) continue;
-        for (int64_t column = 4 * thread; column < args.n; column += 4 * kSparseThreads) {
-            store_columns(y + row * args.n + column, {}, static_cast<int>(min(int64_t{4}, args.n - column)), by_fours, false);
+        begun = true;
+    };
+    for (int64_t begin = 0; begin < args.k; begin += kPiece) {
+        float v[kSparseLoads];
+        unsigned any = 0;
+        #pragma unroll
+        for (int i = 0; i < kSparseLoads; ++i) {
+            const int at = i * kSparseThreads + thread, row = by_rows ? at % ROWS : at / kPiece, depth = by_rows ? at / ROWS : at % kPiece;
+            const bool is_one = row < rows && begin + depth < args.k;
+            v[i] = is_one ? __ldg(a + row * args.a_row + (begin + depth) * args.a_depth) : 0.0f;
+            any |= v[i] != 0.0f ? 1u << i : 0u;
         }
+        if (!__syncthreads_or(any != 0)) continue;  // and all are done with the piece before
+        for (int i = thread; i < kPiece / 32; i += kSparseThreads) shared.bits[i] = 0;
+        __syncthreads();
+        #pragma unroll
+        for (int i = 0; i < kSparseLoads; ++i) {
+            const int at = i * kSparseThreads + thread, row = by_rows ? at % ROWS : at / kPiece, depth = by_rows ? at / ROWS : at % kPiece;
+            shared.values[row][depth] = v[i];
+            if ((any >> i & 1) != 0) atomicOr(&shared.bits[depth / 32], 1u << depth % 32);
+        }
+        __syncthreads();
+        if (thread < 32) list_depths(shared);
+        __syncthreads();
+        add_up(begin, shared.count);
     }
+    if (!begun) add_up(0, 0);
 }
 
-inline cudaError_t multiply_sparse(const Forward& args) {
-    const bool by_rows = args.a_row == 1 && args.a_depth != 1;  // neighbours in memory fill a sector; one piece is read but once
-    const int rows = !by_rows ? 2 : args.k * kMostSparseRows <= kSparseValues ? kMostSparseRows : kMostSparseRows / 2;
-    const int64_t blocks = args.batch * ceil_div(args.m, rows);
+template <int ROWS>
+cudaError_t multiply_sparse_rows(const Forward& args) {
+    // A block reads half as much of a as it goes through of y, or less.
+    const int64_t columns = ceil_div(std::max(args.k / 2, int64_t{1}), kSparseColumns) * kSparseColumns;
+    const int64_t blocks = args.batch * ceil_div(args.m, ROWS) * ceil_div(args.n, columns);
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
-    matmul_sparse<<<static_cast<unsigned>(blocks), kSparseThreads, 0, args.stream>>>(args, rows);
+    matmul_sparse<ROWS><<<static_cast<unsigned>(blocks), kSparseThreads, 0, args.stream>>>(args, columns);
     return cudaGetLastError();
+}
+
+// Rows that are neighbours in memory fill a sector.
+inline cudaError_t multiply_sparse(const Forward& args) {
+    return args.a_row == 1 && args.a_depth != 1 ? multiply_sparse_rows<8>(args) : multiply_sparse_rows<2>(args);
 }
 
 }  // namespace kernelwright::matmul

@@ -101,6 +101,35 @@ __device__ __noinline__ void hold_few(const Product& p, bool sparse) {
     if (band.rows > 0) hold(p, band, true, sparse, shared, [] { consumers_meet(); });
 }
 
+// Behind the ring: what the split found, told by a warp that has nothing else to do, and whether a warp's sums are small.
+struct Told {
+    uint64_t* known;
+    int* sparse;
+    int* small;
+
+    __device__ __forceinline__ explicit Told(const Ring& ring)
+        : known(ring.free + kFewStages), sparse(reinterpret_cast<int*>(known + 1)), small(sparse + 1) {}
+};
+
+__device__ __forceinline__ void tell_sparse(const Product& p, const Told& told) {
+    int found = 0;
+    const int blocks = static_cast<int>(split_blocks(p.plain)), lane = threadIdx.x % 32;
+    #pragma unroll 8
+    for (int i = lane; i < blocks; i += 32) found += __ldcg(p.plain.noted + i);
+    for (int lanes = 16; lanes > 0; lanes /= 2) found += __shfl_xor_sync(0xffffffffu, found, lanes);
+    if (lane > 0) return;
+    *told.sparse = are_sparse(p.plain.a, p.plain.b, found) ? 1 : 0;
+    matrix::barrier_arrive(told.known);
+}
+
+// Whether the sums of a warp are small.
+__device__ __forceinline__ void note_small(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
+    if (share.begin + group >= share.end || p.tiles.n - share.tile.of_weight * kTile < 32) return;
+    const auto* factors = reinterpret_cast<const float*>(ring.stages + group * kFewStageBytes + kFewFactors);
+    const int row = linear::place_of(0, 0).row;
+    if (are_small(sum, {factors[row], factors[row + 8]})) *Told(ring).small = 1;
+}
+
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
 __device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
     auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
@@ -124,18 +153,19 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
     }
 }
 
-// Each warpgroup's half of the columns, as they are of a tile that y has all columns of.
+// Each warpgroup's half of the columns, four lanes 32 bytes of a row at once.
 template <bool ALL>
-__device__ __forceinline__ void store_halves(const Product& p, const Share& share, unsigned char* memory, const float (&sum)[64], int group) {
+__device__ __forceinline__ void store_halves(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
-    int2 exponents[8];  // on their way while sums are exchanged
+    int2 exponents[8];  // on their way until sums have been exchanged
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
         exponents[j] = __ldcg(reinterpret_cast<const int2*>(p.exponents + share.batch * p.b_rows + at.column + 8 * j));
     }
+    note_small(p, ring, share, sum, group);
     float both[32];
-    exchange(memory, sum, group, both);
+    exchange(ring.stages, sum, group, both);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int2 two = exponents[i / 4];
@@ -147,18 +177,19 @@ __device__ __forceinline__ void store_halves(const Product& p, const Share& shar
 
 constexpr int kPitch = kTile + 8;  // floats from a row of sums to the next: eight rows meet different banks
 
-// A row by each warp in turn, whose lanes are neighbours in it: where two columns may not be stored at once, or are not there.
+// A row by each warp in turn, whose lanes are neighbours in it: at edges, and where 32 bytes would be parts of two sectors.
 template <bool ALL>
-__device__ __forceinline__ void store_rows(const Product& p, const Share& share, unsigned char* memory, const float (&sum)[64], int group) {
+__device__ __forceinline__ void store_rows(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     constexpr int kCount = kTile / 32;  // columns of a lane
     const linear::Place place = linear::place_of(group * kBlockRows, 0);
-    float* sums = reinterpret_cast<float*>(memory);  // [2][kBlockRows][kPitch]
+    float* sums = reinterpret_cast<float*>(ring.stages);  // [2][kBlockRows][kPitch]
     float* to = sums + place.row * kPitch + place.column;
     const int lane = threadIdx.x % 32, n = p.tiles.n;
     const int first_row = share.tile.of_x * kTile + share.half * kBlockRows, first_column = share.tile.of_weight * kTile + lane;
     int exponents[kCount];
     #pragma unroll
     for (int j = 0; j < kCount; ++j) exponents[j] = __ldcg(p.exponents + share.batch * p.b_rows + first_column + 32 * j) - kMargin;
+    note_small(p, ring, share, sum, group);
     consumers_meet();  // nobody reads the stages any more
     #pragma unroll
     for (int i = 0; i < 32; ++i) *reinterpret_cast<float2*>(to + i % 2 * 8 * kPitch + i / 2 * 8) = {sum[2 * i], sum[2 * i + 1]};
@@ -185,27 +216,6 @@ __device__ __forceinline__ void store_rows(const Product& p, const Share& share,
     }
 }
 
-// Behind the ring: what the split found, told by a warp that has nothing else to do, and whether a warp's sums are small.
-struct Told {
-    uint64_t* known;
-    int* sparse;
-    int* small;
-
-    __device__ __forceinline__ explicit Told(const Ring& ring)
-        : known(ring.free + kFewStages), sparse(reinterpret_cast<int*>(known + 1)), small(sparse + 1) {}
-};
-
-__device__ __forceinline__ void tell_sparse(const Product& p, const Told& told) {
-    int found = 0;
-    const int blocks = static_cast<int>(split_blocks(p.plain)), lane = threadIdx.x % 32;
-    #pragma unroll 8
-    for (int i = lane; i < blocks; i += 32) found += __ldcg(p.plain.noted + i);
-    for (int lanes = 16; lanes > 0; lanes /= 2) found += __shfl_xor_sync(0xffffffffu, found, lanes);
-    if (lane > 0) return;
-    *told.sparse = are_sparse(p.plain.a, p.plain.b, found) ? 1 : 0;
-    matrix::barrier_arrive(told.known);
-}
-
 template <bool ALL>
 __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group) {
     const Share share(p);
@@ -214,15 +224,11 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     await_earlier();
     multiply_few<ALL>(ring, share, group, sum);
     sm90::cluster_arrive();
-    if (share.begin + group < share.end && p.tiles.n - share.tile.of_weight * kTile >= 32) {
-        const auto* factors = reinterpret_cast<const float*>(ring.stages + group * kFewStageBytes + kFewFactors);
-        const int row = linear::place_of(0, 0).row;
-        if (are_small(sum, {factors[row], factors[row + 8]})) *told.small = 1;
-    }
-    if (p.tiles.n % 2 == 0 && (share.tile.of_weight + 1) * kTile <= p.tiles.n) {
-        store_halves<ALL>(p, share, ring.stages, sum, group);
+    const bool in_sectors = p.tiles.n % 8 == 0 && (share.tile.of_weight + 1) * kTile <= p.tiles.n;  // of 32 bytes
+    if (__builtin_expect(in_sectors, true)) {
+        store_halves<ALL>(p, ring, share, sum, group);
     } else {
-        store_rows<ALL>(p, share, ring.stages, sum, group);
+        store_rows<ALL>(p, ring, share, sum, group);
     }
     matrix::barrier_wait(told.known, 0);
     const bool sparse = *told.sparse != 0;

@@ -172,13 +172,12 @@ __device__ __forceinline__ void store_halves(const Product& p, const Ring& ring,
         both[i] = linear::unscaled(both[i], (i % 2 == 0 ? two.x : two.y) - kMargin);
     }
     finish_unit<ALL>(p, both, share.batch, at);
-    store_sums(p, both, share.batch, at, true, p.out.y);
+    store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
 }
 
 constexpr int kPitch = kTile + 8;  // floats from a row of sums to the next: eight rows meet different banks
 
-// A row by each warp in turn, whose lanes are neighbours in it: at edges, and where 32 bytes would be parts of two sectors.
-template <bool ALL>
+// A row by each warp in turn, whose lanes are neighbours in it: where there are edges, or 32 bytes would be parts of two sectors.
 __device__ __forceinline__ void store_rows(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     constexpr int kCount = kTile / 32;  // columns of a lane
     const linear::Place place = linear::place_of(group * kBlockRows, 0);
@@ -205,7 +204,6 @@ __device__ __forceinline__ void store_rows(const Product& p, const Ring& ring, c
         for (int j = 0; j < kCount; ++j) {
             const int column = first_column + 32 * j;
             float v = linear::unscaled(from[32 * j] + from[kBlockRows * kPitch + 32 * j], exponents[j]);
-            if (ALL && column < n && !isfinite(v)) v = in_float(p, share.batch, row, column);
             if (is_plain) {
                 v *= p.out.alpha;
             } else if (column < n) {
@@ -216,7 +214,7 @@ __device__ __forceinline__ void store_rows(const Product& p, const Ring& ring, c
     }
 }
 
-template <bool ALL>
+template <bool ALL, bool BY_ROWS>
 __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group) {
     const Share share(p);
     const Told told(ring);
@@ -224,18 +222,17 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     await_earlier();
     multiply_few<ALL>(ring, share, group, sum);
     sm90::cluster_arrive();
-    const bool in_sectors = p.tiles.n % 8 == 0 && (share.tile.of_weight + 1) * kTile <= p.tiles.n;  // of 32 bytes
-    if (__builtin_expect(in_sectors, true)) {
-        store_halves<ALL>(p, ring, share, sum, group);
+    if (BY_ROWS) {
+        store_rows(p, ring, share, sum, group);
     } else {
-        store_rows<ALL>(p, ring, share, sum, group);
+        store_halves<ALL>(p, ring, share, sum, group);
     }
     matrix::barrier_wait(told.known, 0);
     const bool sparse = *told.sparse != 0;
     if (sparse || *told.small != 0) hold_few(p, sparse);
 }
 
-template <bool ALL>
+template <bool ALL, bool BY_ROWS>
 __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant__ Product p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
@@ -265,7 +262,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant_
         sm90::cluster_arrive();
     } else {
         sm90::take_registers<kConsumerRegisters>();
-        multiply_and_store<ALL>(p, ring, group);
+        multiply_and_store<ALL, BY_ROWS>(p, ring, group);
     }
     sm90::cluster_wait();  // the other block's copies and arrivals come here until then
 #endif
@@ -279,19 +276,23 @@ inline bool is_few(const Operands& both, int64_t tiles, int64_t sms, double cost
            kStage * static_cast<double>(both.a.stages) + kStart < cost + kLaunches;
 }
 
-template <bool ALL>
+template <bool ALL, bool BY_ROWS>
 cudaError_t launch_few(const Product& p, cudaStream_t stream) {
-    const auto kernel = matmul_few<ALL>;
+    const auto kernel = matmul_few<ALL, BY_ROWS>;
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    kFewSharedBytes);
     if (error != cudaSuccess) return error;
     return launched_as(kernel, kTogether, static_cast<unsigned>(kTogether * p.cut.tiles), kThreads, kFewSharedBytes, stream, p);
 }
 
+// Whether results are stored row by row. With ALL, where sums are few and each may have to be computed anew, that is slower.
+inline bool by_rows(const Product& p) { return !p.all && p.tiles.n % kTile != 0; }
+
 inline cudaError_t few_tiles(const Product& p, cudaStream_t stream) {
     const cudaError_t error = split_once(p.plain, stream);
     if (error != cudaSuccess) return error;
-    return p.all ? launch_few<true>(p, stream) : launch_few<false>(p, stream);
+    if (p.all) return launch_few<true, false>(p, stream);
+    return by_rows(p) ? launch_few<false, true>(p, stream) : launch_few<false, false>(p, stream);
 }
 
 }  // namespace kernelwright::matmul

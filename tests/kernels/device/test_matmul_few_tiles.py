@@ -99,7 +99,8 @@ def product(
     told, launches = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 10)()
     host().told(packed(workspace), sms, told, launches)
     every = precision == "fp32x4" or k <= 512
-    names = f"matmul_split_onceILb{int(not every)}E", f"matmul_fewILb{int(every)}ELb{host().stored_by_rows(told)}E"
+    by_rows = host().stored_by_rows(told)
+    names = f"matmul_split_onceILb{int(not every)}E", f"matmul_fewILb{int(every)}ELb{by_rows}E"
     for number, name in enumerate(names):
         blocks, threads, shared, begin, size = launches[5 * number : 5 * number + 5]
         device().cluster = (number + 1, 1, 1)

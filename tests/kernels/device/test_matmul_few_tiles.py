@@ -23,8 +23,9 @@ DEVICE = """
 using namespace kernelwright::matmul;
 template __global__ void kernelwright::matmul::matmul_split_once<false>(const __grid_constant__ Operands);
 template __global__ void kernelwright::matmul::matmul_split_once<true>(const __grid_constant__ Operands);
-template __global__ void kernelwright::matmul::matmul_few<false>(const __grid_constant__ Product);
-template __global__ void kernelwright::matmul::matmul_few<true>(const __grid_constant__ Product);
+template __global__ void kernelwright::matmul::matmul_few<false, false>(const __grid_constant__ Product);
+template __global__ void kernelwright::matmul::matmul_few<false, true>(const __grid_constant__ Product);
+template __global__ void kernelwright::matmul::matmul_few<true, false>(const __grid_constant__ Product);
 """
 HOST = """
 #include "launch.cuh"
@@ -36,6 +37,7 @@ extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
 struct Launch {
     int64_t blocks, threads, shared, begin, bytes;  // of the kernel's argument in the product
 };
+extern "C" int64_t stored_by_rows(const Product* product) { return by_rows(*product) ? 1 : 0; }
 extern "C" void told(const Forward* args, int64_t sms, Product* product, Launch* launches) {
     Plan plan = plan_of(*args, sms);
     *product = product_of(*args, plan);
@@ -48,7 +50,7 @@ SMS = 16
 EXACT = 2.0**-20
 SIZES = [
     (1, 1, 1, 40), (1, 130, 9, 700), (1, 256, 140, 100), (1, 3, 300, 129), (3, 20, 24, 70), (1, 300, 5, 64),
-    (8, 7, 20, 1100),
+    (8, 7, 20, 1100), (1, 70, 256, 700),
 ]  # fmt: skip
 """Batch, rows, columns, depth: what sixteen SMs have room for; beyond 1024 a block keeps fewer columns."""
 SIDES: dict[str, Callable[[Array], Array]] = {"whole": np.array, "lower": np.tril, "upper": np.triu}
@@ -97,7 +99,9 @@ def product(
     told, launches = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 10)()
     host().told(packed(workspace), sms, told, launches)
     every = precision == "fp32x4" or k <= 512
-    for number, name in enumerate((f"matmul_split_onceILb{int(not every)}E", f"matmul_fewILb{int(every)}E")):
+    by_rows = host().stored_by_rows(told)
+    names = f"matmul_split_onceILb{int(not every)}E", f"matmul_fewILb{int(every)}ELb{by_rows}E"
+    for number, name in enumerate(names):
         blocks, threads, shared, begin, size = launches[5 * number : 5 * number + 5]
         device().cluster = (number + 1, 1, 1)
         device().runtime.kw_set_function_attribute(device().kernel(name).name.encode(), MOST_SHARED, shared)

@@ -103,6 +103,35 @@ __device__ __noinline__ void hold_few(const Product& p, bool sparse, unsigned ch
     if (band.rows > 0) hold<kBlockRows / 16>(p, band, true, sparse, shared, spans, [] { consumers_meet(); });
 }
 
+// Behind the ring: what the split found, told by a warp that has nothing else to do, and whether a warp's sums are small.
+struct Told {
+    uint64_t* known;
+    int* sparse;
+    int* small;
+
+    __device__ __forceinline__ explicit Told(const Ring& ring)
+        : known(ring.free + kFewStages), sparse(reinterpret_cast<int*>(known + 1)), small(sparse + 1) {}
+};
+
+__device__ __forceinline__ void tell_sparse(const Product& p, const Told& told) {
+    int found = 0;
+    const int blocks = static_cast<int>(split_blocks(p.plain)), lane = threadIdx.x % 32;
+    #pragma unroll 8
+    for (int i = lane; i < blocks; i += 32) found += __ldcg(p.plain.noted + i);
+    for (int lanes = 16; lanes > 0; lanes /= 2) found += __shfl_xor_sync(0xffffffffu, found, lanes);
+    if (lane > 0) return;
+    *told.sparse = are_sparse(p.plain.a, p.plain.b, found) ? 1 : 0;
+    matrix::barrier_arrive(told.known);
+}
+
+// Whether the sums of a warp are small.
+__device__ __forceinline__ void note_small(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
+    if (share.begin + group >= share.end || p.tiles.n - share.tile.of_weight * kTile < 32) return;
+    const auto* factors = reinterpret_cast<const float*>(ring.stages + group * kFewStageBytes + kFewFactors);
+    const int row = linear::place_of(0, 0).row;
+    if (are_small(sum, {factors[row], factors[row + 8]})) *Told(ring).small = 1;
+}
+
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
 __device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
     auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
@@ -126,41 +155,42 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
     }
 }
 
-// Each warpgroup's half of the columns, as they are of a tile that y has all columns of.
+// Each warpgroup's half of the columns, four lanes 32 bytes of a row at once.
 template <bool ALL>
-__device__ __forceinline__ void store_halves(const Product& p, const Share& share, unsigned char* memory, const float (&sum)[64], int group) {
+__device__ __forceinline__ void store_halves(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
-    int2 exponents[8];  // on their way while sums are exchanged
+    int2 exponents[8];  // on their way until sums have been exchanged
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
         exponents[j] = __ldcg(reinterpret_cast<const int2*>(p.exponents + share.batch * p.b_rows + at.column + 8 * j));
     }
+    note_small(p, ring, share, sum, group);
     float both[32];
-    exchange(memory, sum, group, both);
+    exchange(ring.stages, sum, group, both);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
         const int2 two = exponents[i / 4];
         both[i] = linear::unscaled(both[i], (i % 2 == 0 ? two.x : two.y) - kMargin);
     }
     finish_unit<ALL>(p, both, share.batch, at);
-    store_sums(p, both, share.batch, at, true, p.out.y);
+    store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
 }
 
 constexpr int kPitch = kTile + 8;  // floats from a row of sums to the next: eight rows meet different banks
 
-// A row by each warp in turn, whose lanes are neighbours in it: where two columns may not be stored at once, or are not there.
-template <bool ALL>
-__device__ __forceinline__ void store_rows(const Product& p, const Share& share, unsigned char* memory, const float (&sum)[64], int group) {
+// A row by each warp in turn, whose lanes are neighbours in it: where there are edges, or 32 bytes would be parts of two sectors.
+__device__ __forceinline__ void store_rows(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     constexpr int kCount = kTile / 32;  // columns of a lane
     const linear::Place place = linear::place_of(group * kBlockRows, 0);
-    float* sums = reinterpret_cast<float*>(memory);  // [2][kBlockRows][kPitch]
+    float* sums = reinterpret_cast<float*>(ring.stages);  // [2][kBlockRows][kPitch]
     float* to = sums + place.row * kPitch + place.column;
     const int lane = threadIdx.x % 32, n = p.tiles.n;
     const int first_row = share.tile.of_x * kTile + share.half * kBlockRows, first_column = share.tile.of_weight * kTile + lane;
     int exponents[kCount];
     #pragma unroll
     for (int j = 0; j < kCount; ++j) exponents[j] = __ldcg(p.exponents + share.batch * p.b_rows + first_column + 32 * j) - kMargin;
+    note_small(p, ring, share, sum, group);
     consumers_meet();  // nobody reads the stages any more
     #pragma unroll
     for (int i = 0; i < 32; ++i) *reinterpret_cast<float2*>(to + i % 2 * 8 * kPitch + i / 2 * 8) = {sum[2 * i], sum[2 * i + 1]};
@@ -176,7 +206,6 @@ __device__ __forceinline__ void store_rows(const Product& p, const Share& share,
         for (int j = 0; j < kCount; ++j) {
             const int column = first_column + 32 * j;
             float v = linear::unscaled(from[32 * j] + from[kBlockRows * kPitch + 32 * j], exponents[j]);
-            if (ALL && column < n && !isfinite(v)) v = in_float(p, share.batch, row, column);
             if (is_plain) {
                 v *= p.out.alpha;
             } else if (column < n) {
@@ -187,28 +216,7 @@ __device__ __forceinline__ void store_rows(const Product& p, const Share& share,
     }
 }
 
-// Behind the ring: what the split found, told by a warp that has nothing else to do, and whether a warp's sums are small.
-struct Told {
-    uint64_t* known;
-    int* sparse;
-    int* small;
-
-    __device__ __forceinline__ explicit Told(const Ring& ring)
-        : known(ring.free + kFewStages), sparse(reinterpret_cast<int*>(known + 1)), small(sparse + 1) {}
-};
-
-__device__ __forceinline__ void tell_sparse(const Product& p, const Told& told) {
-    int found = 0;
-    const int blocks = static_cast<int>(split_blocks(p.plain)), lane = threadIdx.x % 32;
-    #pragma unroll 8
-    for (int i = lane; i < blocks; i += 32) found += __ldcg(p.plain.noted + i);
-    for (int lanes = 16; lanes > 0; lanes /= 2) found += __shfl_xor_sync(0xffffffffu, found, lanes);
-    if (lane > 0) return;
-    *told.sparse = are_sparse(p.plain.a, p.plain.b, found) ? 1 : 0;
-    matrix::barrier_arrive(told.known);
-}
-
-template <bool ALL>
+template <bool ALL, bool BY_ROWS>
 __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group) {
     const Share share(p);
     const Told told(ring);
@@ -216,22 +224,17 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     await_earlier();
     multiply_few<ALL>(ring, share, group, sum);
     sm90::cluster_arrive();
-    if (share.begin + group < share.end && p.tiles.n - share.tile.of_weight * kTile >= 32) {
-        const auto* factors = reinterpret_cast<const float*>(ring.stages + group * kFewStageBytes + kFewFactors);
-        const int row = linear::place_of(0, 0).row;
-        if (are_small(sum, {factors[row], factors[row + 8]})) *told.small = 1;
-    }
-    if (p.tiles.n % 2 == 0 && (share.tile.of_weight + 1) * kTile <= p.tiles.n) {
-        store_halves<ALL>(p, share, ring.stages, sum, group);
+    if (BY_ROWS) {
+        store_rows(p, ring, share, sum, group);
     } else {
-        store_rows<ALL>(p, share, ring.stages, sum, group);
+        store_halves<ALL>(p, ring, share, sum, group);
     }
     matrix::barrier_wait(told.known, 0);
     const bool sparse = *told.sparse != 0;
     if (sparse || *told.small != 0) hold_few(p, sparse, ring.stages);
 }
 
-template <bool ALL>
+template <bool ALL, bool BY_ROWS>
 __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant__ Product p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
@@ -261,7 +264,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant_
         sm90::cluster_arrive();
     } else {
         sm90::take_registers<kConsumerRegisters>();
-        multiply_and_store<ALL>(p, ring, group);
+        multiply_and_store<ALL, BY_ROWS>(p, ring, group);
     }
     sm90::cluster_wait();  // the other block's copies and arrivals come here until then
 #endif
@@ -275,19 +278,23 @@ inline bool is_few(const Operands& both, int64_t tiles, int64_t sms, double cost
            kStage * static_cast<double>(both.a.stages) + kStart < cost + kLaunches;
 }
 
-template <bool ALL>
+template <bool ALL, bool BY_ROWS>
 cudaError_t launch_few(const Product& p, cudaStream_t stream) {
-    const auto kernel = matmul_few<ALL>;
+    const auto kernel = matmul_few<ALL, BY_ROWS>;
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    kFewSharedBytes);
     if (error != cudaSuccess) return error;
     return launched_as(kernel, kTogether, static_cast<unsigned>(kTogether * p.cut.tiles), kThreads, kFewSharedBytes, stream, p);
 }
 
+// Whether results are stored row by row. With ALL, where sums are few and each may have to be computed anew, that is slower.
+inline bool by_rows(const Product& p) { return !p.all && p.tiles.n % kTile != 0; }
+
 inline cudaError_t few_tiles(const Product& p, cudaStream_t stream) {
     const cudaError_t error = split_once(p.plain, stream);
     if (error != cudaSuccess) return error;
-    return p.all ? launch_few<true>(p, stream) : launch_few<false>(p, stream);
+    if (p.all) return launch_few<true, false>(p, stream);
+    return by_rows(p) ? launch_few<false, true>(p, stream) : launch_few<false, false>(p, stream);
 }
 
 }  // namespace kernelwright::matmul

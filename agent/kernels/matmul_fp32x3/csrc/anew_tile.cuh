@@ -48,7 +48,7 @@ __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const 
     const Reader of_a = a_read, of_b = b_read;
     constexpr int kStages = kSpansOfB;
     const int count = static_cast<int>(ceil_div(max(end - begin, 0), kSpan));
-    const Groups every = {nullptr, count * kGroups, begin, end};
+    const Groups every = {nullptr, count * kGroupsOfSpan, begin, end};
     const Corner at;
     Stream<16 * ROWS> a(of_a, begin);
     Stream<kSide> b(of_b, begin);
@@ -130,9 +130,9 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
         if (last_of_b >= 0 && last_of_b < count) {
             const unsigned needed = values_of(spans, (now_a + kSpansOfB - 1) % kSpansOfA);
             if (needed != 0) copy_span<kSide>(spans.b[(now_b + kSpansOfB - 1) % kSpansOfB], of_b, groups, last_of_b, needed);
-            for (int j = 0; lists && j < kGroups; ++j) {
+            for (int j = 0; lists && j < kGroupsOfSpan; ++j) {
                 if ((needed >> j * kGroup & 0xff) == 0) continue;
-                if (threadIdx.x == 0) spans.groups[listed] = static_cast<uint16_t>(begin / kGroup + last_of_b * kGroups + j);
+                if (threadIdx.x == 0) spans.groups[listed] = static_cast<uint16_t>(begin / kGroup + last_of_b * kGroupsOfSpan + j);
                 ++listed;
             }
         }

@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, forward, of many short rows that end within a sector of memory: a block copies several into shared memory
+// LayerNorm and RMSNorm without a gradient, of many short rows that end within a sector of memory: a block copies several into shared memory
 // as they lie, end to end, and writes them so. Row by row both rows' threads would ask for the sector, and lanes would be idle.
 #pragma once
 
@@ -16,8 +16,8 @@ constexpr int kTiledRows = kTiledThreads / kTiledTeam;
 // RMSNorm has no bias.
 template <bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
-    const Pack<T, V>* x, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, float* __restrict__ means,
-    float* __restrict__ rstds, unsigned rows, Divisor<unsigned> packs, float share, float eps) {
+    const Pack<T, V>* x, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, unsigned rows,
+    Divisor<unsigned> packs, float share, float eps) {
     extern __shared__ __align__(kVectorBytes) unsigned char shared[];
     __shared__ float2 of_row[kTiledRows];  // mean and reciprocal deviation
     auto* tile = reinterpret_cast<Pack<T, V>*>(shared);
@@ -54,19 +54,16 @@ __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
         affine.load(weight, bias, int(i - row * packs.by));
         y[i] = affine.of(widened(Pack<T, V>(tile[i])), of_row[row].x, of_row[row].y);
     }
-    if (rstds == nullptr || lane != 0 || own >= int(here)) return;
-    if (kCentred) means[first + own] = mean;
-    rstds[first + own] = rstd;
 }
 
 // Whether it takes them: rows of 17 to 31 packs, an odd number of them, of which there are enough for most blocks that SMs have
-// room for. Fewer rows are read sooner one by one.
+// room for. Fewer rows are read sooner one by one, and a backward that follows begins later behind blocks like these.
 inline bool is_tiled(const RowForward& args) {
     constexpr int V = kVector<float>;
     const int64_t packs = args.length / V;
     return args.dtype == kFloat32 && args.param_dtype == kFloat32 && packs % 2 == 1 && packs > kWarp / 2 && packs < kWarp &&
            in_vectors<float>(args.length, args.x, args.y, args.weight, args.bias) &&
-           4 * args.rows > 3 * kSms * kTiledBlocks * kTiledRows && args.rows <= kMaxGrid;
+           args.rstd == nullptr && 4 * args.rows > 3 * kSms * kTiledBlocks * kTiledRows && args.rows <= kMaxGrid;
 }
 
 template <bool kCentred, typename T = float, int V = kVector<T>>
@@ -74,8 +71,8 @@ cudaError_t launch_tiled(const RowForward& args) {
     return launched_with(
         norm_tiled<kCentred, T, V>, unsigned((args.rows + kTiledRows - 1) / kTiledRows), kTiledThreads,
         kTiledRows * args.length * int64_t{sizeof(T)}, args.stream, static_cast<const Pack<T, V>*>(args.x), weight_of(args),
-        bias_of(args), static_cast<Pack<T, V>*>(args.y), args.mean, args.rstd, unsigned(args.rows),
-        Divisor<unsigned>(args.length / V), 1.0f / float(args.length), float(args.eps));
+        bias_of(args), static_cast<Pack<T, V>*>(args.y), unsigned(args.rows), Divisor<unsigned>(args.length / V),
+        1.0f / float(args.length), float(args.eps));
 }
 
 }  // namespace kernelwright

@@ -30,7 +30,7 @@ ENVELOPE = (
     "fp32x4: a fourth product, of what three leave out, at every size from a K of 32",
     "bf16x6: three bf16 of each value and six products, both operands read once, from a K of 32 where they"
     " lie in 16-byte pieces; where a value meets few others fp32x3 reads them once too, as two fp16 of each"
-    " value from a K of 512, and as three bf16 below and where two may not be enough",
+    " value from a K of 1024, and as three bf16 below and where two may not be enough",
     "ieee: float32 arithmetic on every GPU",
     "an infinity meets a value below 2^-39 of the largest that shares its scale as if that were 0",
 )

@@ -41,13 +41,12 @@ _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 _CHUNK, _READ_US = 32, 8.5
 """Of depth, which tiles whose operands are read once go through at a time (csrc/read_once_sm90.cuh); of
 such a product."""
-_CHUNK_US = {32: 1.0, 64: 1.05, 128: 1.15}
+_CHUNK_US = {32: 1.0, 64: 1.07, 128: 1.15}
 """Of a chunk of a tile, by its columns."""
-_WIDE_THIRDS_US, _LEAST_OF_HALVES = 1.45, 512
+_WIDE_THIRDS_US, _LEAST_OF_HALVES = 1.45, 1024
 """Of one with 128 columns by three bf16 of each value, and the depth from which two fp16 are taken."""
-_LEAST_READ, _MOST_READ, _MOST_READ_DEEP = 8, 350, 450
-"""Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once; and where
-the depth is more than 2048, up to which there is a faster way for few tiles."""
+_LEAST_READ, _MOST_READ = 8, 350
+"""Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once."""
 _SGEMM_US, _SGEMM_BYTES_OF_US = 10.0, 1.9e6
 """Of SGEMM besides, and what it moves at the most, where a tile is as large as a product is wide."""
 _MARGIN = 1.05
@@ -97,8 +96,7 @@ def are_strips(*operands: torch.Tensor) -> bool:
 @lru_cache(maxsize=4096)
 def is_read_once_at(m: int, n: int, k: int) -> bool:
     """Whether operands of such sizes are read once, for a GPU with the tensor cores of sm_90."""
-    most = _MOST_READ_DEEP if k > _DEEPEST_FEW * _STAGE else _MOST_READ
-    if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= most * (m + n):
+    if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= _MOST_READ * (m + n):
         return False
     left, right = max(m, n), min(m, n)
     width = min((columns for columns in _CHUNK_US if columns >= right), default=_TILE)

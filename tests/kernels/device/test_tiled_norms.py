@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 from device_library import Device, build_runtime
 from kernels.device.plain_library import TOLERANCE, code_of, exact, normed, placed, run
 
@@ -25,10 +24,9 @@ def _device() -> Device:
     return Device(path, checked=True)
 
 
-@pytest.mark.parametrize("statistics", [False, True])
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
 @pytest.mark.parametrize(("count", "length"), [(16, 100), (37, 124), (5, 68)])
-def test_rows_end_to_end(count: int, length: int, name: str, statistics: bool) -> None:
+def test_rows_end_to_end(count: int, length: int, name: str) -> None:
     """Whole blocks and not, far from zero; with a bias where there is a mean."""
     device, random, is_centred = _device(), np.random.default_rng(0), name == "layer_norm"
 
@@ -37,18 +35,8 @@ def test_rows_end_to_end(count: int, length: int, name: str, statistics: bool) -
 
     x, weight = filled(count, length, shift=9.0), filled(length, shift=1.0)
     bias = filled(length) if is_centred else None
-    y, mean, rstd = (
-        placed(device, np.full(shape, np.nan), "float32", 0) for shape in (x.shape, count, count)
-    )
-    given = (mean if is_centred else None, rstd) if statistics else (None, None)
-    run(device, f"tiled_{name}", rows.FORWARD, x, weight, bias, y, *given, count, length, 0, 0, 1e-5, 0, 0)
-    truth = exact(x).detach()
-    wanted = normed(truth, exact(weight), exact(bias) if bias is not None else None, is_centred)
+    y = placed(device, np.full(x.shape, np.nan), "float32", 0)
+    run(device, f"tiled_{name}", rows.FORWARD, x, weight, bias, y, 0, 0, count, length, 0, 0, 1e-5, 0, 0)
+    wanted = normed(exact(x), exact(weight), exact(bias) if bias is not None else None, is_centred)
     allowed = TOLERANCE["float32"]
     np.testing.assert_allclose(y, wanted.detach().numpy(), atol=5 * allowed, rtol=allowed)
-    if statistics:
-        middle = truth.mean(1) if is_centred else torch.zeros(count, dtype=torch.float64)
-        spread = ((truth - middle[:, None]) ** 2).mean(1)
-        np.testing.assert_allclose(rstd, (spread + 1e-5).rsqrt().numpy(), rtol=1e-5)
-        if is_centred:
-            np.testing.assert_allclose(mean, middle.numpy(), rtol=1e-6)

@@ -14,16 +14,13 @@ struct Planes {
     Index packs;
     Divisor<Index> spatial;  // in packs, where each is of one plane
     Divisor<Index> channels;
-    float eps;
 };
 
-constexpr int kPlaneThreads = 256;  // with a pack of each tensor for one of them
-
 template <typename Taken, bool kStraddles, typename Index>
-__global__ void __launch_bounds__(kPlaneThreads) planes(Forward args, Planes<Index> all) {
+__global__ void __launch_bounds__(kMapThreads) planes(Forward args, Planes<Index> all) {
     using T = typename Taken::Stored;
     constexpr int V = Taken::kWide;
-    const Index pack = Index(blockIdx.x) * kPlaneThreads + threadIdx.x;
+    const Index pack = Index(blockIdx.x) * kMapThreads + threadIdx.x;
     const Index place = pack * (kStraddles ? V : 1), plane = all.spatial.of(place);
     const Index channel = plane - all.channels.of(plane) * all.channels.by;
     await_earlier();
@@ -32,8 +29,11 @@ __global__ void __launch_bounds__(kPlaneThreads) planes(Forward args, Planes<Ind
     taken.load(args, pack);
     const Index left = kStraddles ? all.spatial.by - (place - plane * all.spatial.by) : V;
     const Index after = left >= V ? channel : channel + 1 < all.channels.by ? channel + 1 : 0;
-    const Map own = map_in_line<T>(args, channel, all.eps);
-    const Map next = kStraddles ? map_in_line<T>(args, after, all.eps) : own;
+    Map own, next;
+    with_parameters<T>(args, [&](auto stored) {
+        own = map_of<decltype(stored)>(args, channel);
+        if (kStraddles) next = map_of<decltype(stored)>(args, after);
+    });
     Map maps[V];
     #pragma unroll
     for (int k = 0; k < V; ++k) maps[k] = !kStraddles || k < left ? own : next;
@@ -68,12 +68,11 @@ template <typename Taken, bool kStraddles, typename Index>
 cudaError_t launch_planes(const Forward& args) {
     constexpr int V = Taken::kWide;
     const int64_t packs = args.n * args.channels * args.spatial / V;
-    const int64_t blocks = blocks_of(packs, kPlaneThreads);
+    const int64_t blocks = blocks_of(packs, kMapThreads);
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const Planes<Index> all = {
-        Index(packs), Divisor<Index>(kStraddles ? args.spatial : args.spatial / V), Divisor<Index>(args.channels),
-        float(args.eps)};
-    return launched(planes<Taken, kStraddles, Index>, unsigned(blocks), kPlaneThreads, args.stream, args, all);
+        Index(packs), Divisor<Index>(kStraddles ? args.spatial : args.spatial / V), Divisor<Index>(args.channels)};
+    return launched(planes<Taken, kStraddles, Index>, unsigned(blocks), kMapThreads, args.stream, args, all);
 }
 
 // Whether 32 bits count the places of planes: packs, or the elements of packs that reach into the next plane.

@@ -4,8 +4,6 @@
 // dz times the channel's scale.
 #pragma once
 
-#include <cstring>
-
 #include "../../csrc/block.cuh"
 #include "../../group_norm/csrc/activation.cuh"
 
@@ -29,7 +27,7 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int kMapThreads = 128;  // with channels side by side, where nothing is summed
+constexpr int kMapThreads = 128;  // where nothing is summed; in planes a pack of each tensor for one of them
 constexpr int kRows = 2;          // with channels side by side, of one thread
 
 // What x is multiplied by, and what is added.
@@ -83,43 +81,6 @@ __device__ __forceinline__ Map map_of(const Forward& args, int64_t channel) {
     Map maps[1];
     map_of<P>(maps, args, channel);
     return maps[0];
-}
-
-// A parameter beside elements of 16 bits, as it is stored: two halves, which are the same one where it has no more bits. So no
-// load is behind a branch, or waits for another.
-template <typename T>
-struct Parameter {
-    uint16_t first, second;
-
-    __device__ __forceinline__ Parameter(const Forward& args, const void* values, int64_t channel) {
-        const bool wide = args.param_dtype == kFloat32;
-        const auto* from = static_cast<const uint16_t*>(values == nullptr ? args.variance : values);
-        from += wide ? 2 * channel : channel;
-        first = from[0];
-        second = from[wide ? 1 : 0];
-    }
-
-    __device__ __forceinline__ float or_else(const Forward& args, const void* values, float absent) const {
-        T narrow;
-        memcpy(&narrow, &first, sizeof narrow);
-        const float wide = __uint_as_float(uint32_t{second} << 16 | first);
-        return values == nullptr ? absent : args.param_dtype == kFloat32 ? wide : to_float(narrow);
-    }
-};
-
-// The same of one channel in one line of instructions: with few elements a jump over those for the other type takes longer. All
-// that is loaded is on its way before any of it is made a float.
-template <typename T>
-__device__ __forceinline__ Map map_in_line(const Forward& args, int64_t channel, float eps) {
-    if constexpr (sizeof(T) == sizeof(float)) {
-        return map_of<T>(args, channel);
-    } else {
-        const Parameter<T> weight(args, args.weight, channel), variance(args, args.variance, channel);
-        const Parameter<T> mean(args, args.mean, channel), bias(args, args.bias, channel);
-        const float scale =
-            weight.or_else(args, args.weight, 1.0f) * rsqrtf(variance.or_else(args, args.variance, 1.0f) + eps);
-        return {scale, fmaf(-mean.or_else(args, args.mean, 0.0f), scale, bias.or_else(args, args.bias, 0.0f))};
-    }
 }
 
 // An activation or its derivative, of elements stored as T. Of 16-bit ones there are twice as many a byte, so that

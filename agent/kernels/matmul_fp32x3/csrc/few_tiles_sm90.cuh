@@ -35,13 +35,15 @@ struct Share {
     }
 };
 
-// One thread keeps the ring filled.
+// One thread keeps the ring filled. Where it begins is known before the split ends.
 __device__ __forceinline__ void load_few(const Product& p, const Ring& ring) {
     constexpr int kPiece = kOperandBytes / kTogether, kFactors = kBlockRows * static_cast<int>(sizeof(float));
     const Share share(p);
     const int64_t stages = p.tiles.stages;
     const unsigned char* a = p.a + share.batch * p.a_bytes + (share.tile.of_x * stages + share.begin) * kPackedBytes;
     const unsigned char* b = p.b + share.batch * p.b_bytes + (share.tile.of_weight * stages + share.begin) * kOperandBytes;
+    asm volatile("" : "+l"(a), "+l"(b));  // not to be left for later
+    await_earlier();
     Turn turn = {0, 1};  // the first round finds every stage free
     for (int i = share.begin; i < share.end; ++i, turn.next(kFewStages), a += kPackedBytes, b += kOperandBytes) {
         unsigned char* to = ring.stages + turn.stage * kFewStageBytes;
@@ -67,15 +69,18 @@ __device__ __forceinline__ void multiply_few(const Ring& ring, const Share& shar
     for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
     Turn turn = {0, 0};
     if (group > 0) turn.next(kFewStages);
-    const int row = linear::place_of(0, 0).row;
+    const int row = linear::place_of(0, 0).row, other = 1 - group;
+    if (group > 0 && share.begin < share.end) give_turn_to(other);
     for (int i = share.begin + group; i < share.end; i += kConsumers) {
         const unsigned char* stage = ring.stages + turn.stage * kFewStageBytes;
         const float* factors = reinterpret_cast<const float*>(stage + kFewFactors) + row;
         matrix::barrier_wait(ring.full + turn.stage, turn.parity);
         const float rows[2][2] = {{factors[0], factors[8]}, {factors[kBlockRows], factors[kBlockRows + 8]}};
+        await_turn(group);
         matrix::matrix_begin();
         multiply_half<ALL, kBlockOfA / 2>(first, stage, stage + kBlockOfA);
         multiply_half<ALL, kBlockOfA / 2>(second, stage + 64, stage + kBlockOfA + 64);
+        if (i + 1 < share.end) give_turn_to(other);
         sm90::products_done<1>(first);
         add(sum, first, rows[0]);
         sm90::products_done<0>(second);
@@ -121,6 +126,67 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
     }
 }
 
+// Each warpgroup's half of the columns, as they are of a tile that y has all columns of.
+template <bool ALL>
+__device__ __forceinline__ void store_halves(const Product& p, const Share& share, unsigned char* memory, const float (&sum)[64], int group) {
+    const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
+                                              share.tile.of_weight * kTile + group * (kTile / 2));
+    int2 exponents[8];  // on their way while sums are exchanged
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) {
+        exponents[j] = __ldcg(reinterpret_cast<const int2*>(p.exponents + share.batch * p.b_rows + at.column + 8 * j));
+    }
+    float both[32];
+    exchange(memory, sum, group, both);
+    #pragma unroll
+    for (int i = 0; i < 32; ++i) {
+        const int2 two = exponents[i / 4];
+        both[i] = linear::unscaled(both[i], (i % 2 == 0 ? two.x : two.y) - kMargin);
+    }
+    finish_unit<ALL>(p, both, share.batch, at);
+    store_sums(p, both, share.batch, at, true, p.out.y);
+}
+
+constexpr int kPitch = kTile + 8;  // floats from a row of sums to the next: eight rows meet different banks
+
+// A row by each warp in turn, whose lanes are neighbours in it: where two columns may not be stored at once, or are not there.
+template <bool ALL>
+__device__ __forceinline__ void store_rows(const Product& p, const Share& share, unsigned char* memory, const float (&sum)[64], int group) {
+    constexpr int kCount = kTile / 32;  // columns of a lane
+    const linear::Place place = linear::place_of(group * kBlockRows, 0);
+    float* sums = reinterpret_cast<float*>(memory);  // [2][kBlockRows][kPitch]
+    float* to = sums + place.row * kPitch + place.column;
+    const int lane = threadIdx.x % 32, n = p.tiles.n;
+    const int first_row = share.tile.of_x * kTile + share.half * kBlockRows, first_column = share.tile.of_weight * kTile + lane;
+    int exponents[kCount];
+    #pragma unroll
+    for (int j = 0; j < kCount; ++j) exponents[j] = __ldcg(p.exponents + share.batch * p.b_rows + first_column + 32 * j) - kMargin;
+    consumers_meet();  // nobody reads the stages any more
+    #pragma unroll
+    for (int i = 0; i < 32; ++i) *reinterpret_cast<float2*>(to + i % 2 * 8 * kPitch + i / 2 * 8) = {sum[2 * i], sum[2 * i + 1]};
+    consumers_meet();
+    const int rows = min(kBlockRows, p.tiles.m - first_row);
+    const bool is_plain = p.out.c == nullptr && p.y_part == kWhole;
+    #pragma unroll 2
+    for (int i = threadIdx.x / 32; i < rows; i += 4 * kConsumers) {
+        const float* from = sums + i * kPitch + lane;
+        const int row = first_row + i;
+        float* y = p.out.y + (static_cast<int64_t>(share.batch) * p.tiles.m + row) * n + first_column;
+        #pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+            const int column = first_column + 32 * j;
+            float v = linear::unscaled(from[32 * j] + from[kBlockRows * kPitch + 32 * j], exponents[j]);
+            if (ALL && column < n && !isfinite(v)) v = in_float(p, share.batch, row, column);
+            if (is_plain) {
+                v *= p.out.alpha;
+            } else if (column < n) {
+                v = is_there(p.y_part, row, column) ? finished(p.out, v, share.batch, row, column) : 0.0f;
+            }
+            if (column < n) y[32 * j] = v;
+        }
+    }
+}
+
 // Behind the ring: what the split found, told by a warp that has nothing else to do, and whether a warp's sums are small.
 struct Told {
     uint64_t* known;
@@ -146,7 +212,8 @@ template <bool ALL>
 __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group) {
     const Share share(p);
     const Told told(ring);
-    float sum[64], both[32];
+    float sum[64];
+    await_earlier();
     multiply_few<ALL>(ring, share, group, sum);
     sm90::cluster_arrive();
     if (share.begin + group < share.end && p.tiles.n - share.tile.of_weight * kTile >= 32) {
@@ -154,12 +221,11 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
         const int row = linear::place_of(0, 0).row;
         if (are_small(sum, {factors[row], factors[row + 8]})) *told.small = 1;
     }
-    exchange(ring.stages, sum, group, both);
-    const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
-                                              share.tile.of_weight * kTile + group * (kTile / 2));
-    unscale(p, both, share.batch, at.column);
-    finish_unit<ALL>(p, both, share.batch, at);
-    store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
+    if (p.tiles.n % 2 == 0 && (share.tile.of_weight + 1) * kTile <= p.tiles.n) {
+        store_halves<ALL>(p, share, ring.stages, sum, group);
+    } else {
+        store_rows<ALL>(p, share, ring.stages, sum, group);
+    }
     matrix::barrier_wait(told.known, 0);
     const bool sparse = *told.sparse != 0;
     if (sparse || *told.small != 0) hold_few(p, sparse, ring.stages);
@@ -181,14 +247,16 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant_
         matrix::barriers_made();
     }
     sm90::cluster_meet();  // all barriers are there
-    await_earlier();
-    let_next_begin();
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32;
     if (group == kConsumers) {
         sm90::give_registers<kLoaderRegisters>();
         if (threadIdx.x % 128 == 0) load_few(p, ring);
         __syncwarp();
-        if (warp == 4 * kConsumers + 1) tell_sparse(p, told);
+        if (warp == 4 * kConsumers + 1) {
+            await_earlier();
+            let_next_begin();
+            tell_sparse(p, told);
+        }
         __syncwarp();
         sm90::cluster_arrive();
     } else {

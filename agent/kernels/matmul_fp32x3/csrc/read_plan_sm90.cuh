@@ -25,11 +25,13 @@ inline bool is_strip(const float* values, int64_t row_step, int64_t depth_step) 
 }
 
 constexpr int64_t kMostReadParts = 256;
-constexpr int64_t kLeastOfHalves = 512;  // of depth: what two fp16 leave out of single products shows in shorter sums
+// Two fp16 are taken from this depth, for what they leave out of single products shows in shorter sums; and for tiles of 128 columns,
+// for others wait for memory.
+constexpr int64_t kLeastOfHalves = 1024;
 
 // On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 6 us to begin and to end, and adding parts up a launch.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
-    constexpr double kChunkUs[3] = {1.0, 1.05, 1.15}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
+    constexpr double kChunkUs[3] = {1.0, 1.07, 1.15}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
     const bool is_wide = plan.columns == 128;
     const double chunk = is_wide && !plan.halves ? kWideThirdsUs : kChunkUs[is_wide ? 2 : plan.columns == 64 ? 1 : 0];
     plan.parts = 0;
@@ -57,17 +59,16 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     plan.columns = right <= 32 ? 32 : right <= 64 ? 64 : 128;
     plan.tiles = ceil_div(left, kLeftRows) * ceil_div(right, plan.columns);
     plan.fits = plan.fits && plan.tiles <= kMostBlocks / kMostReadParts;
-    plan.halves = args.precision == linear::kFp32x3 && args.k >= kLeastOfHalves;
+    plan.halves = args.precision == linear::kFp32x3 && args.k >= kLeastOfHalves && plan.columns == 128;
     cut_depth(plan, chunks, args.m * args.n, sms);
     plan.adds = plan.parts > 1 || args.c != nullptr;
     plan.bytes = plan.adds ? plan.parts * args.m * args.n * int64_t{sizeof(float)} : 0;
     return plan;
 }
 
-// Whether that is faster than splitting the operands first, which takes two launches up to a depth of 2048 (few_tiles_sm90.cuh).
+// Whether that is faster than splitting the operands first.
 inline bool is_worth(const Forward& args, const ReadPlan&) {
-    const int64_t most = args.k > 2048 ? 450 : 350;
-    return args.precision == linear::kFp32x3 && args.m * args.n < most * (args.m + args.n);
+    return args.precision == linear::kFp32x3 && args.m * args.n < 350 * (args.m + args.n);
 }
 
 inline Strip strip_of(const float* values, int64_t rows, int64_t row_step, int64_t depth_step) {
@@ -91,16 +92,14 @@ inline ReadOnce read_once_of(const Forward& args, const ReadPlan& plan) {
     return p;
 }
 
-template <bool HALVES>
-cudaError_t read_once_by(const ReadOnce& p, int64_t columns, cudaStream_t stream) {
-    if (columns == 128) return read_once_by<128, HALVES>(p, stream);
-    return columns == 64 ? read_once_by<64, HALVES>(p, stream) : read_once_by<32, HALVES>(p, stream);
+inline cudaError_t read_once_by(const ReadOnce& p, const ReadPlan& plan, cudaStream_t stream) {
+    if (plan.columns == 128) return plan.halves ? read_once_by<128, true>(p, stream) : read_once_by<128, false>(p, stream);
+    return plan.columns == 64 ? read_once_by<64, false>(p, stream) : read_once_by<32, false>(p, stream);
 }
 
 inline cudaError_t read_once(const Forward& args, const ReadPlan& plan) {
     const ReadOnce p = read_once_of(args, plan);
-    const auto launch = plan.halves ? read_once_by<true> : read_once_by<false>;
-    const cudaError_t error = launch(p, plan.columns, args.stream);
+    const cudaError_t error = read_once_by(p, plan, args.stream);
     if (error != cudaSuccess || !plan.adds) return error;
     const int64_t blocks = ceil_div(args.m * args.n, added_by_block(plan.parts));
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;

@@ -200,7 +200,7 @@ __device__ __forceinline__ int split_columns(const Operand& of, int block, unsig
 __device__ __forceinline__ int split_tile_of_a(const Operand& of, int64_t block, unsigned char* memory) {
     Packed& tile = *reinterpret_cast<Packed*>(memory);
     const Portion at(of, block);
-    const int number = static_cast<int>(at.number % of.tiles());
+    const int number = static_cast<int>(at.first_row / kTile);
     if (at.stage < of.first_stage(number) || at.stage >= of.past_stage(number)) return 0;  // nobody reads it
     float v[Eights<kBothThreads>::kValues];
     load<kBothThreads>(v, of, at);
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kBothThreads, 2) matmul_split_once(const __gri
     await_earlier();
     let_next_begin();  // it waits for this one's end
     __syncthreads();
-    const int block = blockIdx.x, of_b = static_cast<int>(column_blocks(both.b));
+    const int block = blockIdx.x, of_b = static_cast<int>(gridDim.x - both.a.blocks());
     int sparse = block < of_b ? split_columns<DRAWN>(both.b, block, staged) : split_tile_of_a(both.a, block - of_b, staged);
     if (__any_sync(0xffffffffu, sparse != 0)) {
         for (int lanes = 16; lanes > 0; lanes /= 2) sparse += __shfl_xor_sync(0xffffffffu, sparse, lanes);

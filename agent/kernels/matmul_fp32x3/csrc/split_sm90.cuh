@@ -187,10 +187,13 @@ struct Portion {
     const float* matrix;
     int64_t number, first_row, stage;  // number: of the tile, among those of all matrices
 
-    __device__ __forceinline__ Portion(const Operand& of, int64_t block)
-        : number(block / of.stages), stage(block % of.stages) {
-        matrix = of.values + number / of.tiles() * of.batch_step;
-        first_row = number % of.tiles() * kTile;
+    __device__ __forceinline__ Portion(const Operand& of, int64_t block) {
+        // There are at most kMostBlocks: divisions of 64 bits would be hundreds of instructions before the first load.
+        const auto at = static_cast<uint32_t>(block), stages = static_cast<uint32_t>(of.stages);
+        const uint32_t tile = at / stages, tiles = static_cast<uint32_t>(of.tiles());
+        number = tile, stage = at % stages;
+        matrix = of.values + int64_t{tile / tiles} * of.batch_step;
+        first_row = int64_t{tile % tiles} * kTile;
     }
 };
 
@@ -425,7 +428,7 @@ __device__ __forceinline__ void split_a(const Operand& of, int64_t block) {
     __shared__ Packed tile;
     __shared__ int all;
     const Portion at(of, block);
-    const int number = static_cast<int>(at.number % of.tiles());
+    const int number = static_cast<int>(at.first_row / kTile);
     const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
     if (threadIdx.x == 0) of.noted[block] = all = 0;
     if (!is_there) return;  // nobody reads it
@@ -460,7 +463,7 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_
     const Operand& of = both.b;
     const int64_t block = blockIdx.x;
     const Portion at(of, block);
-    const int number = static_cast<int>(at.number % of.tiles());
+    const int number = static_cast<int>(at.first_row / kTile);
     const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
     if (!is_there && at.stage > 0) return;  // nobody reads it
     if (threadIdx.x < kTile) {

@@ -41,7 +41,7 @@ _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 _CHUNK, _READ_US = 32, 8.5
 """Of depth, which tiles whose operands are read once go through at a time (csrc/read_once_sm90.cuh); of
 such a product."""
-_CHUNK_US = {32: 1.0, 64: 1.07, 128: 1.15}
+_CHUNK_US = {32: 1.0, 64: 1.07, 128: 1.1}
 """Of a chunk of a tile, by its columns."""
 _WIDE_THIRDS_US, _LEAST_OF_HALVES = 1.45, 1024
 """Of one with 128 columns by three bf16 of each value, and the depth from which two fp16 are taken."""

@@ -37,7 +37,7 @@ struct ReadOnce {
 // Registers of the threads that multiply and of those that split columns. Those of a block come in eights for each thread; one that asks
 // for more than it began with waits for ever.
 template <bool HALVES>
-constexpr int kLeftRegisters = HALVES ? 192 : 208;
+constexpr int kLeftRegisters = HALVES ? 200 : 208;
 template <bool HALVES>
 constexpr int kRightRegisters = kReadThreads / kLeftThreads * (65536 / kReadThreads / 8 * 8) - kLeftRegisters<HALVES>;
 static_assert(kLeftThreads == kSplitters * kRightThreads);

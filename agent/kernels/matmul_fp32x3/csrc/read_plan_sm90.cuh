@@ -31,7 +31,7 @@ constexpr int64_t kLeastOfHalves = 1024;
 
 // On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 6 us to begin and to end, and adding parts up a launch.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
-    constexpr double kChunkUs[3] = {1.0, 1.07, 1.15}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
+    constexpr double kChunkUs[3] = {1.0, 1.07, 1.1}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
     const bool is_wide = plan.columns == 128;
     const double chunk = is_wide && !plan.halves ? kWideThirdsUs : kChunkUs[is_wide ? 2 : plan.columns == 64 ? 1 : 0];
     plan.parts = 0;

@@ -147,12 +147,12 @@ struct Halves {
         return found;
     }
 
-    static constexpr float kFarBelow = 1.0f / 262144;
+    static constexpr float kFarBelow = 1.0f / 262144;  // 2^-18: values keep some 20 bits
 
     template <int N>
     struct Right {
         PowerScale of = {1.0f, 0.0f};
-        bool in_doubt = false;  // where a scale was chosen, a column was so far below the largest that it keeps fewer than 22 bits
+        bool in_doubt = false;  // a column was far below the largest where a scale was chosen
 
         __device__ __forceinline__ explicit Right(int) {}
         __device__ __forceinline__ void split(const RightColumns<N>& columns, unsigned char* to, float* factors, const unsigned char* from,

@@ -146,7 +146,9 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) turned_staged(
     const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows) {
     constexpr int kHeld = kPacks<kApart, V>, kItems = kStagedPacks / kHeld;
     __shared__ Pack<T, V> staged[kItems][kHeld][kStagedThreads];
-    let_next_begin_at_last();
+    // The next kernel's blocks: beside few of these at once; beside more, once they have what they read.
+    const bool leaves_room = gridDim.x <= 2 * kSms;
+    if (leaves_room) let_next_begin();
     const int thread = int(threadIdx.x);
     Index begin = Index(blockIdx.x) * (kItems * kStagedThreads) + thread;
     // f(i, item) for each of the thread's. Where one lies is found again each time: the compiler would keep it, in registers
@@ -171,6 +173,7 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) turned_staged(
         sines[i] = sin[item.place];
     });
     copies_wait(0);
+    if (!leaves_room) let_next_begin();
     each([&](int i, const auto& item) {
         Pack<T, V> held[kHeld];
         #pragma unroll

@@ -224,8 +224,8 @@ def linear_fused_gradients_of_many_groups() -> None:
         close(mine, theirs, 1e-4)
     with torch.no_grad():
         tensors[0][7, 9] = float("inf")
-    mine, theirs = (torch.autograd.grad(of(tensors, 16).sum(), tensors[:2]) for of in (fused, fused_by_torch))
-    for ours, native in zip(mine, theirs, strict=True):
+    found, known = (torch.autograd.grad(of(tensors, 16).sum(), tensors[:2]) for of in (fused, fused_by_torch))
+    for ours, native in zip(found, known, strict=True):
         assert torch.equal(ours.isfinite(), native.isfinite()), "not finite elsewhere"
 
 

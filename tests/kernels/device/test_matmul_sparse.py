@@ -30,19 +30,22 @@ def sparse_product(
     assert device.call("product_bytes", packed) == 0
     assert device.call("run_product", packed) == 0
     assert device.findings() == []
-    return y.astype("float64")
+    exact: Array = y.astype("float64")
+    return exact
 
 
 def thinned(seed: int, share: float, *shape: int) -> Array:
     """Normal values, of which so many are left."""
     kept = np.random.default_rng(seed + 1).random(shape) < share
-    return draw(seed, *shape) * kept.astype("float32")
+    left: Array = draw(seed, *shape) * kept.astype("float32")
+    return left
 
 
 def one_group_in_a_row(seed: int, m: int, k: int, width: int) -> Array:
     """[1, m, k], each row with values in one of its groups."""
     group = np.random.default_rng(seed).integers(k // width, size=m)
-    return draw(seed, 1, m, k) * (np.arange(k) // width == group[:, None]).astype("float32")
+    left: Array = draw(seed, 1, m, k) * (np.arange(k) // width == group[:, None]).astype("float32")
+    return left
 
 
 @pytest.mark.parametrize("of_a", LAYOUTS)

@@ -13,11 +13,12 @@ namespace kernelwright::matmul {
 
 constexpr int kSamples = 8;  // of a, of each thread
 constexpr int kFewOf = 20, kFewOfDeep = 50;  // a has few values where it is not one in so many; where b's rows are not neighbours
-static_assert(kAnewDepth % kSpan == 0);
+static_assert(kAnewDepth % kSpan == 0 && sizeof(Slices) <= sizeof(Spans::a));
 
 template <int ROWS, bool A_BY_ROWS, bool B_BY_ROWS>
 __device__ __forceinline__ void multiply_span(float (&sum)[8][8], const Span& of_a, const Span& of_b, const Corner& at) {
-    #pragma unroll (ROWS / 4)
+    constexpr int kAtOnce = ROWS == 8 && (A_BY_ROWS || B_BY_ROWS) ? 2 : 1;  // as measured
+    #pragma unroll kAtOnce
     for (int depth = 0; depth < kSpan; depth += 4) {
         float b[2][4][4];
         #pragma unroll
@@ -27,9 +28,9 @@ __device__ __forceinline__ void multiply_span(float (&sum)[8][8], const Span& of
             float a[4][4];
             of_a.load<A_BY_ROWS>(a, at.row + Corner::step(i), depth);
             #pragma unroll
-            for (int d = 0; d < 4; ++d) {
+            for (int r = 0; r < 4; ++r) {
                 #pragma unroll
-                for (int u = 0; u < 32; ++u) sum[i + u / 8][u % 8] = fmaf(a[u / 8][d], b[u % 8 / 4][u % 4][d], sum[i + u / 8][u % 8]);
+                for (int u = 0; u < 32; ++u) sum[i + r][u % 8] = fmaf(a[r][u / 8], b[u % 8 / 4][u % 4][u / 8], sum[i + r][u % 8]);
             }
         }
     }
@@ -41,14 +42,13 @@ __device__ __forceinline__ void add_up(float (&all)[8][8], float (&sum)[8][8]) {
     for (int i = 0; i < ROWS * 8; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8], sum[i / 8][i % 8] = 0.0f;
 }
 
-// All products. Not inlined: what is added up lies in local memory, so that registers are left for what is multiplied.
+// All products, of operands that lie by fours. Not inlined: what is added up lies in local memory, so that registers are left for what is multiplied.
 template <int ROWS, bool A_BY_ROWS, bool B_BY_ROWS, class Meet>
 __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const Reader& a_read, const Reader& b_read, int begin, int end,
                                      const Meet& meet) {
     const Reader of_a = a_read, of_b = b_read;
     constexpr int kStages = kSpansOfB;
     const int count = static_cast<int>(ceil_div(max(end - begin, 0), kSpan));
-    const Groups every = {nullptr, count * kGroups, begin, end};
     const Corner at;
     Stream<16 * ROWS> a(of_a, begin);
     Stream<kSide> b(of_b, begin);
@@ -56,8 +56,7 @@ __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const 
     const auto ask = [&](int i) {
         if (i < count) {
             const int slot = i % kStages;
-            if (of_a.by_fours) a.copy_next(spans.a[slot]); else copy_span<16 * ROWS>(spans.a[slot], of_a, every, i, ~0u);
-            if (of_b.by_fours) b.copy_next(spans.b[slot]); else copy_span<kSide>(spans.b[slot], of_b, every, i, ~0u);
+            a.copy_next(spans.a[slot]), b.copy_next(spans.b[slot]);
         }
         __pipeline_commit();
     };
@@ -71,6 +70,17 @@ __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const 
         if ((i + 1) % (kAnewDepth / kSpan) == 0 || i + 1 == count) add_up<ROWS>(result, sum);
     }
     meet();
+}
+
+// The same of any operands, by slices of 8 depths.
+template <class Meet>
+__device__ __noinline__ void sum_slices(float (&result)[8][8], Slices& slices, const Plain& a, const Plain& b, int64_t first_row,
+                                        int64_t first_column, int begin, int end, const Meet& meet) {
+    for (int from = begin; from < end; from += kAnewDepth) {
+        float sum[8][8] = {};
+        multiply_range(sum, slices, a, b, first_row, first_column, from, min(from + kAnewDepth, end), meet);
+        add_up<8>(result, sum);
+    }
 }
 
 // Of a thread's columns, at one depth.
@@ -130,9 +140,9 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
         if (last_of_b >= 0 && last_of_b < count) {
             const unsigned needed = values_of(spans, (now_a + kSpansOfB - 1) % kSpansOfA);
             if (needed != 0) copy_span<kSide>(spans.b[(now_b + kSpansOfB - 1) % kSpansOfB], of_b, groups, last_of_b, needed);
-            for (int j = 0; lists && j < kGroups; ++j) {
+            for (int j = 0; lists && j < kGroupsOfSpan; ++j) {
                 if ((needed >> j * kGroup & 0xff) == 0) continue;
-                if (threadIdx.x == 0) spans.groups[listed] = static_cast<uint16_t>(begin / kGroup + last_of_b * kGroups + j);
+                if (threadIdx.x == 0) spans.groups[listed] = static_cast<uint16_t>(begin / kGroup + last_of_b * kGroupsOfSpan + j);
                 ++listed;
             }
         }
@@ -191,6 +201,9 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Spans& spans, const
             if (threadIdx.x == 0 && may_list) spans.known = kMany;
             meet();
         }
+    }
+    if (!of_a.by_fours || !of_b.by_fours) {
+        return sum_slices(all, reinterpret_cast<Slices&>(spans), a, b, first_row, first_column, begin, end, meet);
     }
     if (BY_DEPTH) return sum_all<ROWS, false, false>(all, spans, of_a, of_b, begin, end, meet);
     if (of_a.by_rows) {

@@ -13,7 +13,7 @@ constexpr int kSpansOfA = 7;       // in shared memory: the one that is multipli
 constexpr int kSpansOfB = 3;
 constexpr int kLooksAhead = 3;     // spans whose values are known
 constexpr int kGroup = 8;          // depths of which some row of a has a value, or none
-constexpr int kGroups = kSpan / kGroup;
+constexpr int kGroupsOfSpan = kSpan / kGroup;
 constexpr int kMostGroups = 4096;  // that are remembered
 static_assert(kSpan == 32, "a lane, and a bit, for each depth");
 
@@ -56,7 +56,7 @@ struct Groups {
     int count, begin, end;
 
     __device__ __forceinline__ int at(int i) const { return i >= count ? end : list == nullptr ? begin + i * kGroup : list[i] * kGroup; }
-    __device__ __forceinline__ int spans() const { return static_cast<int>(ceil_div(count, kGroups)); }
+    __device__ __forceinline__ int spans() const { return static_cast<int>(ceil_div(count, kGroupsOfSpan)); }
 };
 
 // A copy of COUNT neighbours, or zeros.
@@ -113,7 +113,7 @@ __device__ __forceinline__ void copy_span(Span& to, const Reader& of, const Grou
     const auto from = [&](int i) {
         const int depth = fours.depth(i);
         const bool wanted = (needed >> depth & (of.by_rows ? 1 : 15)) != 0;
-        return wanted ? groups.at(span * kGroups + depth / kGroup) + depth % kGroup : of.end;
+        return wanted ? groups.at(span * kGroupsOfSpan + depth / kGroup) + depth % kGroup : of.end;
     };
     if (of.by_fours) {
         #pragma unroll

@@ -36,7 +36,7 @@ from agent.records import Record, digest
 
 LOCK_LIMIT_S = 300.0
 BUILD_LIMIT_S = 600.0
-SPLIT = ("group_norm",)
+SPLIT = ("group_norm", "matmul_fp32x3")
 """Kernels whose libraries would be ready last: nvcc compiles the functions of one side by side."""
 SPLIT_SINCE = 13
 """Major version of nvcc, of those that were tried."""

@@ -31,7 +31,8 @@ SHAPES = {shape.name: shape for shape in (*FUSED, *HELD_BACK, *KERNELBENCH, *NET
 def takes_product(line: Line) -> bool:
     """Whether the library does not leave it to torch."""
     *batch, m, k = line["a"]
-    return product.is_worth_at(prod(batch), m, line["b"][-1], k)
+    n = line["b"][-1]
+    return product.is_worth_at(prod(batch), m, n, k) or (not batch and product.is_read_once_at(m, n, k))
 
 
 def takes_convolution(line: Line) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from agent.kernels import clock
 from agent.kernels.benching import FLUSH_BYTES
 
 Part = Callable[[], Iterable[dict[str, Any]]]
@@ -28,23 +29,12 @@ def run(parts: Mapping[str, Part], names: Sequence[str]) -> None:
 
 
 def spans(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The median time of each call in ms, in rounds of random order with a cold L2.
-
-    The cache is overwritten twice before a call, so that the host has queued all of it when the GPU begins.
-    """
+    """The median time of each call in ms, each queued behind a cold L2, in rounds of random order."""
     flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
     for _ in range(rounds):
         for name in random.sample(list(calls), len(calls)):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-            torch.cuda.synchronize()
-            flush.zero_()
-            flush.zero_()
-            begin.record()
-            calls[name]()
-            end.record()
-            torch.cuda.synchronize()
-            taken[name].append(begin.elapsed_time(end))
+            taken[name].append(clock.queued(calls[name], flush.zero_))
     return {name: median(each) for name, each in taken.items()}

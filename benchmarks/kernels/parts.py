@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-import torch
-
-from agent.kernels import clock
-from agent.kernels.benching import FLUSH_BYTES
+from agent.kernels.benching import Clock
 
 Part = Callable[[], Iterable[dict[str, Any]]]
 
@@ -30,11 +27,11 @@ def run(parts: Mapping[str, Part], names: Sequence[str]) -> None:
 
 def spans(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """The median time of each call in ms, each queued behind a cold L2, in rounds of random order."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    milliseconds = Clock()
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
     for _ in range(rounds):
         for name in random.sample(list(calls), len(calls)):
-            taken[name].append(clock.queued(calls[name], flush.zero_))
+            taken[name].append(milliseconds(calls[name]))
     return {name: median(each) for name, each in taken.items()}

@@ -81,7 +81,8 @@ def test_infinite_scores_as_torch() -> None:
     ("sizes", "offset"),
     [((300, 7, 1), 1), ((70, 40, 1), 0), ((9, 61, 1), 1), ((40, 200, 1), 0), ((2, 1_000, 1), 1),
      ((300, 1_400, 1), 0), ((1, 36_872, 1), 0), ((3, 6_000, 1), 0), ((2, 9, 40), 0), ((3, 300, 3), 1),
-     ((1, 5_000, 8), 0), ((64, 80, 160), 0), ((2, 40_008, 1), 0), ((2, 2_100, 24), 0)],  # follow each other
+     ((1, 5_000, 8), 0), ((64, 80, 160), 0), ((2, 40_008, 1), 0),
+     ((2, 2_100, 24), 0)],  # blocks that follow each other
 )  # fmt: skip
 def test_cumulative_sums(sizes: tuple[int, int, int], offset: int, reverse: bool, dtype: str) -> None:
     kit = Kit(dtype, offset, AXES)

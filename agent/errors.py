@@ -5,7 +5,8 @@
     │   ├── ProblemError        2      a file that is missing or is no reference
     │   └── UnknownRun          2      an address that leads to no run
     ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint; a defect
-    │   └── NothingOffered      3      the provider has no kernel for this problem
+    │   ├── NothingOffered      3      the provider has no kernel for this problem
+    │   └── OutOfMemory         3      the GPU has too little free memory for a trial
     ├── EndpointError           4      the provider failed for good
     │   └── AwaitingAnswers     75     nothing but answers is missing, and nobody waits for them; resumable
     ├── AwaitingGpu             75     answers are here, the GPU that judges them is elsewhere; resumable
@@ -47,6 +48,10 @@ class EnvironmentFault(AgentError):
         """`details`: the traceback or the last words of the process that failed, for the log."""
         super().__init__(message)
         self.details = details
+
+
+class OutOfMemory(EnvironmentFault):
+    """A trial needs more of the GPU's memory than is free; it may be there once other trials have ended."""
 
 
 class NothingOffered(EnvironmentFault):

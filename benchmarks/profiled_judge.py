@@ -69,9 +69,9 @@ def _judge(argv: list[str]) -> None:
     _trial.ORACLE = __spec__.name if __spec__ else __name__
     judged = evaluate.evaluate
 
-    def profiled(job: Job, announce: Announce) -> Evaluation:
+    def profiled(job: Job, announce: Announce, decided: evaluate.Decided) -> Evaluation:
         try:
-            return judged(job, announce)
+            return judged(job, announce, decided)
         finally:
             spans = [(who, what, begun - _BEGUN, seconds) for who, what, begun, seconds in _spans]
             announce(SPANS + json.dumps(sorted(spans, key=lambda span: span[2])))

@@ -224,7 +224,7 @@ def _turn(live: console.Live) -> AbstractContextManager[None]:
     from agent.harness.backends import gpu_lock
 
     settings = config.load({}, offline=True).settings
-    return gpu_lock.of_gpu(settings.cache_dir, config.child_environment(), live.update).held()
+    return gpu_lock.of_gpu(settings.cache_dir, config.child_environment(), live.update).exclusive()
 
 
 def _commit() -> str:

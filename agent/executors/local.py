@@ -34,6 +34,8 @@ Cancelled = Callable[[], bool]
 """Whether nobody wants a verdict any more; asked several times a second, from any thread."""
 JUDGE_PROCESS = "agent.harness.judge.evaluate"
 """The module that a judge's process runs."""
+ENVELOPE_S = {"cuda": 2.0, "emulator": 4.0}
+"""Seconds after which no probe of what else a candidate handles is begun; a GPU is shared meanwhile."""
 JUDGE = Limits(gentle=True)
 JUDGE_LIMIT_S = 4 * (BUILD_LIMIT_S + ORACLE_LIMIT_S)
 """A stop for a judge that says nothing for so long; every step inside has a tighter limit of its own."""
@@ -140,6 +142,7 @@ class LocalExecutor:
             protocol=options.protocol,
             requests=options.requests,
             measure=options.measure,
+            envelope_limit_s=ENVELOPE_S[self.name],
             baselines=options.baselines,
             admission=self._admissions.get(problem.id) or self.admit(problem, anyway=True),
             floor_ms=options.floor_ms,
@@ -182,8 +185,13 @@ def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -
             )
         )  # fmt: skip
 
+        decided: list[Evaluation] = []
+
         def progress(message: dict[str, object]) -> dict[str, object]:
-            clock(str(message.get("what")))
+            if message.get("request") == "decided":
+                decided.append(Evaluation.model_validate(message["evaluation"]))
+            else:
+                clock(str(message.get("what")))
             return {}
 
         def no_more_time() -> float:
@@ -197,12 +205,23 @@ def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -
                 job.model_dump(mode="json"), JUDGE_LIMIT_S, progress, afresh=True, granted=no_more_time
             )
         except ChildFault as fault:
+            if decided:
+                return _unexplained(decided[-1], f"its process {fault}", clock)
             raise errors.defect("the judge", f"its process {fault}", judge.log[-8_000:]) from None
     if "rebuilt" in answer:
         raise errors.Rebuilt(str(answer["rebuilt"]))
     if "fault" in answer:
+        if decided:
+            return _unexplained(decided[-1], _fault(answer["fault"]), clock)
         raise _fault(answer["fault"])
     return Evaluation.model_validate(answer["evaluation"]).model_copy(update={"phases": clock.phases()})
+
+
+def _unexplained(decided: Evaluation, why: object, clock: PhaseClock) -> Evaluation:
+    """Return a verdict that was decided before what follows it failed; its scope says so."""
+    said = f"what follows the verdict (its cause, or what else the candidate handles): {why}"
+    scope = decided.scope.model_copy(update={"skipped": (*decided.scope.skipped, said[:500])})
+    return decided.model_copy(update={"scope": scope, "phases": clock.phases()})
 
 
 def _fault(fault: dict[str, object]) -> errors.AgentError:

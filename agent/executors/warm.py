@@ -11,17 +11,11 @@ from typing import Literal
 from agent import config
 from agent.errors import EnvironmentFault
 from agent.executors.select import choose
-from agent.harness.backends import launch_suppression
+from agent.harness.backends import gpu_health, launch_suppression
 from agent.harness.task import servers
 from agent.sandbox import Child, ChildFault, ProcessServer
 
 Executor = Literal["cuda", "emulator"]
-SUM = """import json, os, sys, torch
-sys.stdin.readline()
-os.write(int(sys.argv[-1]), json.dumps({"sum": int(torch.ones(8, device="cuda").sum())}).encode() + b"\\n")
-"""
-"""What a process of a server's does on the GPU before any is handed out."""
-SUM_LIMIT_S = 120.0
 _STARTING = threading.Lock()
 
 
@@ -81,9 +75,11 @@ def _require_gpu(server: ProcessServer) -> None:
 
     An import that has asked the driver leaves that to no process that is forked afterwards.
     """
-    with Child([sys.executable, "-c", SUM], env=config.child_environment(), server=server) as child:
+    with Child(
+        [sys.executable, "-c", gpu_health.SUM], env=config.child_environment(), server=server
+    ) as child:
         try:
-            child.ask({}, SUM_LIMIT_S)
+            child.ask({}, gpu_health.LIMIT_S)
         except ChildFault as fault:
             raise EnvironmentFault(f"a forked process {fault} where it uses the GPU", child.log) from None
 

@@ -20,9 +20,10 @@ class Percentiles(Record):
 
 
 class Card(Record):
-    """The GPU's state just after the timing, as nvidia-smi gives it."""
+    """The GPU's state while the candidate was timed; medians over its calls."""
 
     sm_mhz: float
+    sm_least_mhz: float | None = None
     sm_most_mhz: float
     memory_mhz: float
     celsius: float
@@ -66,6 +67,8 @@ class Measurement(Record):
     stable: bool | None = None
     host_bound: bool | None = None
     """Whether calls in a row take longer than their work on the GPU."""
+    host_ms: float | None = None
+    """Processor time of the host for one call; on a GPU that is busy it does not show."""
     card: Card | None = None
     compile_kernels: tuple[KernelTime, ...] = ()
     """What torch.compile launches in one call, longest first: the times to beat. Empty where it is no

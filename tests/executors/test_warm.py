@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent.executors import warm
+from agent.harness.backends import gpu_health
 from agent.harness.task import servers
 
 ANSWERS = "import os, sys; sys.stdin.readline(); os.write(int(sys.argv[-1]), b'{}\\n')"
@@ -22,7 +23,7 @@ def of_two(monkeypatch: pytest.MonkeyPatch) -> Iterator[warm.Warm]:
 
 
 def test_all_that_can_use_the_gpu_are_kept(of_two: warm.Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm, "SUM", ANSWERS)
+    monkeypatch.setattr(gpu_health, "SUM", ANSWERS)
     with contextlib.ExitStack() as stack:
         given = of_two.prepared().passed(stack)
         assert None not in (given.trusted, given.emulator, given.cuda)
@@ -32,7 +33,7 @@ def test_all_that_can_use_the_gpu_are_kept(of_two: warm.Warm, monkeypatch: pytes
 def test_one_whose_processes_cannot_is_done_without(
     of_two: warm.Warm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm, "SUM", "raise RuntimeError('no GPU after a fork')")
+    monkeypatch.setattr(gpu_health, "SUM", "raise RuntimeError('no GPU after a fork')")
     with contextlib.ExitStack() as stack:
         given = of_two.prepared().passed(stack)
         assert (given.trusted, given.cuda) == (None, None)

@@ -1,4 +1,4 @@
-"""Work ahead of the turn on a GPU: only where nobody else has it, and no longer than it is of use."""
+"""Work ahead of a candidate on a GPU: beside others, in short sections, and no longer than it is of use."""
 
 import threading
 from pathlib import Path
@@ -6,39 +6,39 @@ from pathlib import Path
 import pytest
 
 from agent.errors import EnvironmentFault
-from agent.harness.backends.fifo_lock import FifoLock
 from agent.harness.backends.gpu_lock import GpuLock
 from agent.harness.trial.ahead import Ahead
 from agent.sandbox import ChildFault
 
+LIMIT_S = 30.0
+
 
 def lock(place: Path) -> GpuLock:
-    return GpuLock(place, lambda what: pytest.fail(f"it waits: {what}"))
+    return GpuLock(place, lambda what: None, limit_s=LIMIT_S)
 
 
-def test_steps_are_taken_in_order_in_a_turn_that_ends_with_them(tmp_path: Path) -> None:
+def test_steps_are_taken_in_order_and_free_the_gpu(tmp_path: Path) -> None:
     taken: list[str] = []
     last = threading.Event()
-
-    def first() -> None:
-        assert not FifoLock(tmp_path).attempt()
-        taken.append("first")
-
-    def second() -> None:
-        taken.append("second")
-        last.set()
-
-    ahead = Ahead(lock(tmp_path), [first, second])
-    last.wait()
+    ahead = Ahead(lock(tmp_path), [lambda: taken.append("first"), lambda: taken.append("second"), last.set])
+    assert last.wait(LIMIT_S)
     ahead.end()
     assert taken == ["first", "second"]
-    with lock(tmp_path).held():
+    with lock(tmp_path).exclusive():
         pass
 
 
-def test_nothing_is_done_beside_somebody_elses_turn(tmp_path: Path) -> None:
+def test_steps_run_beside_other_shared_sections(tmp_path: Path) -> None:
+    taken = threading.Event()
+    with lock(tmp_path).shared():
+        ahead = Ahead(lock(tmp_path), [taken.set])
+        assert taken.wait(LIMIT_S)
+        ahead.end()
+
+
+def test_nothing_is_done_while_somebody_times(tmp_path: Path) -> None:
     taken: list[str] = []
-    with lock(tmp_path).held():
+    with lock(tmp_path).exclusive():
         Ahead(lock(tmp_path), [lambda: taken.append("a step")]).end()
     assert taken == []
 
@@ -48,11 +48,11 @@ def test_no_step_begins_once_it_is_over(tmp_path: Path) -> None:
 
     def first() -> None:
         begun.set()
-        go_on.wait()
+        assert go_on.wait(LIMIT_S)
         taken.append("first")
 
     ahead = Ahead(lock(tmp_path), [first, lambda: taken.append("second")])
-    begun.wait()
+    assert begun.wait(LIMIT_S)
     ahead._over.set()
     go_on.set()
     ahead.end()
@@ -61,9 +61,14 @@ def test_no_step_begins_once_it_is_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", [ChildFault("is gone"), EnvironmentFault("it fails")])
 def test_what_fails_ahead_ends_it_and_nothing_else(tmp_path: Path, fault: Exception) -> None:
+    ended = threading.Event()
+
     def failing() -> None:
+        ended.set()
         raise fault
 
-    Ahead(lock(tmp_path), [failing, lambda: pytest.fail("a step after one that failed")]).end()
-    with lock(tmp_path).held():
+    ahead = Ahead(lock(tmp_path), [failing, lambda: pytest.fail("a step after one that failed")])
+    assert ended.wait(LIMIT_S)
+    ahead.end()
+    with lock(tmp_path).exclusive():
         pass

@@ -9,11 +9,14 @@ from agent.harness.oracle import baselines
 from agent.harness.oracle.baselines import Baselines
 from agent.harness.oracle.transport import Exchange
 from agent.harness.truth.reference import Reference
+from agent.harness.worker.timing import Sample
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Baselines:
-    monkeypatch.setattr(baselines, "Timer", lambda: SimpleNamespace(timed=lambda call: (1.0,)))
+    monkeypatch.setattr(
+        baselines, "Timer", lambda: SimpleNamespace(timed=lambda call, flushes: (Sample(1.0, 0.1, False),))
+    )
     monkeypatch.setattr(Baselines, "_graphed", lambda self, call: call)
     monkeypatch.setattr(Baselines, "_compiled", lambda self, mode=None: lambda: mode)
     return Baselines(cast(Reference, None), cast(Exchange, None), [], None)

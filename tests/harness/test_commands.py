@@ -47,7 +47,7 @@ def get_init_inputs():
     return []
 """
 GOOD = {
-    "oracle": {"do": "parameters", "seed": 1, "stem": "set0", "wide": False},
+    "oracle": {"do": "parameters", "seed": 1, "stem": "set0", "wide": False, "as_files": False},
     "worker": {"do": "instance", "init_inputs": {}, "state": {}, "dtype": None},
     "player": {"do": "play", "steps": "s", "launches": True, "stem": "x", "outputs": []},
 }

@@ -1,8 +1,5 @@
 """What the emulator's verdict means for a candidate that a GPU has verified."""
 
-import contextlib
-from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Literal, cast
 
 import pytest
@@ -77,9 +74,9 @@ def at_sizes(**sizes: tuple[int, int]) -> Evaluation:
 @pytest.mark.parametrize(
     ("seen", "source", "full"),
     [
-        (at_sizes(columns=(4096, 64)), "x = 4096", False),
-        (at_sizes(rows=(64, 2)), "x = 4096", True),
-        (at_sizes(), "x = 4096", True),
+        (at_sizes(columns=(4096, 64)), "x = 4096", None),
+        (at_sizes(rows=(64, 2)), "x = 4096", None),
+        (at_sizes(), "x = 4096", None),
         (judged(Status.INCORRECT, "wrong-values"), "", True),
         (judged(Status.UNSUPPORTED, "unsupported-construct"), "x = 1", False),
         (judged(Status.UNSUPPORTED, "unsupported-construct"), "x = 4096", True),
@@ -87,8 +84,9 @@ def at_sizes(**sizes: tuple[int, int]) -> Evaluation:
     ],
 )
 def test_the_sanitizer_watches_the_real_sizes_where_small_ones_may_not_do(
-    seen: Evaluation, source: str, full: bool, monkeypatch: pytest.MonkeyPatch
+    seen: Evaluation, source: str, full: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """None: the emulator has checked all kernels, and nothing is left to ask."""
     asked: list[Shrunken] = []
 
     def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tuple[str, ...]]:
@@ -104,7 +102,8 @@ def test_the_sanitizer_watches_the_real_sizes_where_small_ones_may_not_do(
         cache_dir=".", shrunken=small, confirms="cheap",
     )  # fmt: skip
     confirmation.by_small_sizes(job, Scope(executor="cuda"), seen, lambda what: None)
-    assert [(at.full, at.source) for at in asked] == [(full, "own" if full else "small")]
+    expected = [] if full is None else [(full, "own" if full else "small")]
+    assert [(at.full, at.source) for at in asked] == expected
 
 
 def test_what_the_emulator_does_not_run_is_said_and_nothing_else() -> None:
@@ -130,7 +129,8 @@ def looked(
     )  # fmt: skip
     scope = Scope(executor="cuda", skipped=("before",))
     found = confirmation.by_small_sizes(job, scope, seen, lambda what: None)
-    assert len(asked) == (0 if confirmation.by_emulator(seen).status else 1), "the cheapest comes first"
+    decided = confirmation.by_emulator(seen).status or confirmation._has_decided(job, seen)
+    assert len(asked) == (0 if decided else 1), "the cheapest comes first"
     return found
 
 
@@ -143,7 +143,7 @@ def test_the_sanitizer_is_not_asked_of_what_the_emulator_refuses(monkeypatch: py
 
 def test_what_the_sanitizer_reports_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     report = Finding(kind=sanitizer.OUT_OF_BOUNDS, message="Invalid write.")
-    found = looked(monkeypatch, verified(1, executor="emulator").evaluation, report)
+    found = looked(monkeypatch, seen_without("ring"), report)
     assert (found.status, found.findings) == (Status.RUNTIME_ERROR, (report,))
     assert not confirmation.admits(found)
 
@@ -174,23 +174,14 @@ def test_a_fault_that_no_tool_sees_again_is_an_evaluation_too(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("confirms", ["stock", None])
-def test_the_build_is_announced_before_the_turn_on_the_gpu(confirms: Literal["stock"] | None) -> None:
+def test_a_judge_that_confirms_announces_its_build(confirms: Literal["stock"] | None) -> None:
     said: list[str] = []
-
-    class Lock:
-        @contextlib.contextmanager
-        def held(self) -> Iterator[None]:
-            said.append("the turn")
-            yield
-
-    backend = cast(Backend, SimpleNamespace(gpu_lock=Lock()))
     job = Job(
         problem=Problem(name="p", source="", trace=TRACE), candidate=Candidate(problem="p", source=""),
         executor="cuda", candidate_timeout_s=1.0, cache_dir=".", confirms=confirms,
     )  # fmt: skip
-    with evaluate._turn(job, backend, said.append):
-        pass
-    assert said == ([confirmation.BUILT] if confirms else []) + ["the turn"]
+    evaluate._require_new(job, cast(Backend, None), said.append)
+    assert said == ([confirmation.BUILT] if confirms else [])
 
 
 RACE = Finding(kind=FindingKind.SHARED_RACE, message="A race.", location=Location(kernel="plain"))
@@ -203,7 +194,7 @@ DOUBTED = unfollowed.weighed(
 def test_a_doubted_race_is_named_beside_the_verdict_where_the_emulator_finds_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = looked(monkeypatch, verified(1, executor="emulator").evaluation, DOUBTED)
+    found = looked(monkeypatch, seen_without("another"), DOUBTED)
     assert confirmation.admits(found)
     assert found.findings[1:] == (DOUBTED,)
     (words,) = found.scope.skipped[1:]
@@ -249,6 +240,6 @@ def test_a_doubted_race_refuses_where_the_emulator_finds_fault_with_shared_memor
 
 
 def test_a_doubted_race_refuses_beside_a_report_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = looked(monkeypatch, verified(1, executor="emulator").evaluation, DOUBTED, RACE)
+    found = looked(monkeypatch, seen_without("ring"), DOUBTED, RACE)
     assert found.status is Status.RUNTIME_ERROR
     assert [finding.severity for finding in found.findings] == ["error", "warning"]

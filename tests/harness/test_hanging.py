@@ -103,10 +103,13 @@ def test_what_hangs_under_the_tools_is_run_once_and_what_they_said_counts(
     class Trial:
         requests = ()
 
-        def load(self) -> None:
+        def load(self, *, ahead: bool) -> None:
             pass
 
-        def call_under_a_tool(self, calls: int) -> str:
+        def instantiate(self) -> None:
+            pass
+
+        def call_under_a_tool(self, calls: int, limit_s: float) -> str:
             run.append(calls)
             raise Hung("========= Invalid __global__ read of size 4 bytes\n=========     at f(float *)+0x1\n")
 

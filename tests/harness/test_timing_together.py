@@ -22,6 +22,7 @@ from agent.harness.task.faults import Refused
 from agent.harness.timing import benchmark, stats
 from agent.harness.timing.processes import TimedProcesses
 from agent.harness.worker import shared_memory, worker_commands
+from agent.harness.worker.timing import FLUSHES, Sample
 from agent.sandbox import Child, messages
 
 REFERENCE = """
@@ -50,10 +51,11 @@ class Timer:
     def flush(self, times: int = 1) -> None:
         pass
 
-    def timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
+    def timed(self, call: Callable[[], Any], flushes: int = FLUSHES) -> tuple[Sample, Any]:
         started = time.perf_counter()
         result = call()
-        return 1000 * (time.perf_counter() - started), result
+        ms = 1000 * (time.perf_counter() - started)
+        return Sample(ms, ms, False), result
 
 
 class InJson:
@@ -103,7 +105,8 @@ class Together:
         candidate, nothing = self.workers
         candidate._model = forward
         oracle = OracleClient(cast(Child, InJson(self.oracle)), "a problem")
-        return benchmark.timed(TimedProcesses(InJson(candidate), InJson(nothing), oracle), compiled=False)
+        processes = TimedProcesses(InJson(candidate), InJson(nothing), oracle)
+        return benchmark.timed(processes, benchmark.prepared(processes, compiled=False))
 
 
 @pytest.fixture

@@ -23,6 +23,11 @@ CALLED = {
 }  # fmt: skip
 MISFIT = RAISED | {"kind": "state-dict-mismatch"}
 COPIED = {"tree": ["tensor", 0], "tensors": [SPEC], "there": True, "stem": None}
+TIMED = {
+    "ms": 0.5, "host_ms": 0.1, "is_late": False, "outputs": COPIED, "types": ["Tensor"], "devices": ["cuda"],
+}  # fmt: skip
+
+
 CALL = {"do": "call", "stem": "out"}
 
 
@@ -82,8 +87,7 @@ def test_what_it_says_on_a_gpu_is_an_answer() -> None:
     called = {key: CALLED[key] for key in ("overlaps", "types", "devices")}
     called |= {"outputs": COPIED | {"stem": "out"}, "gone": []}
     assert answered(CALL, called, OnGpu()) == called
-    timed = {"ms": 0.5, "outputs": COPIED, "types": ["Tensor"], "devices": ["cuda"]}
-    assert answered({"do": "timed"}, timed, OnGpu()) == timed
+    assert answered({"do": "timed"}, TIMED, OnGpu()) == TIMED
     assert answered({"do": "ablate"}, {"left_out": 1, "outputs": COPIED}, OnGpu())["left_out"] == 1
 
 
@@ -133,8 +137,9 @@ def test_anything_else_is_none_and_ends_the_process(command: Answer, answer: Ans
     [
         ({"do": "ablate"}, {"outputs": COPIED}),
         ({"do": "ablate"}, {"outputs": COPIED, "left_out": -1}),
-        ({"do": "timed"}, {"ms": float("nan"), "outputs": COPIED, "types": ["Tensor"], "devices": ["cuda"]}),
-        ({"do": "timed"}, {"ms": "0", "outputs": COPIED, "types": ["Tensor"], "devices": ["cuda"]}),
+        ({"do": "timed"}, TIMED | {"ms": float("nan")}),
+        ({"do": "timed"}, TIMED | {"ms": "0"}),
+        ({"do": "timed"}, TIMED | {"is_late": 1}),
         ({"do": "profile"}, {"kernels": [{"name": "k", "us": 1.0}]}),
         ({"do": "profile"}, {}),
         ({"do": "row"}, {"there": 1}),

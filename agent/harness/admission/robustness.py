@@ -7,6 +7,8 @@ replaced. All together have a limit of time, and what it leaves no room for is n
 """
 
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from agent.harness.backends.candidate_process import CandidateProcess
@@ -28,23 +30,29 @@ KINDS: tuple[Kind, ...] = ("layout", "batch", "size", "rank", "dtype")
 STEM = "envelope"
 
 
-def probed(job: Job, trace: Trace, process: CandidateProcess, oracle: OracleClient) -> Envelope:
-    """What came of every probe, in processes of `subject`."""
+def probed(
+    job: Job, trace: Trace, process: CandidateProcess, oracle: OracleClient,
+    using: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Envelope:  # fmt: skip
+    """Return what came of every probe, in processes of the candidate's; each takes place within `using`."""
     if exchanged_bytes(trace) > LARGEST_BYTES:
         return Envelope(left_out=(f"anything, since its tensors have more than {LARGEST_BYTES >> 20} MB",))
     if job.envelope_limit_s <= 0:
         return Envelope(left_out=("anything, since no time was given to it",))
-    probing = _Probing(job, process, oracle)
-    found = oracle.ask(to_oracle(oracle_commands.Variants(secret_seed(), list(KINDS))))["variants"]
+    with using():
+        probing = _Probing(job, process, oracle)
+        found = oracle.ask(to_oracle(oracle_commands.Variants(secret_seed(), list(KINDS))))["variants"]
     probes, left_out = [], []
     try:
-        probing.start()
+        with using():
+            probing.start()
         deadline = time.monotonic() + job.envelope_limit_s
         for number, variant in enumerate(found):
             if time.monotonic() >= deadline:
                 left_out.append(f"{variant['what']} (no time left)")
                 continue
-            result = probing.outcome(number)
+            with using():
+                result = probing.outcome(number)
             if result is not None:
                 probes.append(Probe(**variant, outcome=result[0], message=result[1]))
     except ChildFault as fault:
@@ -57,7 +65,7 @@ class _Probing:
 
     def __init__(self, job: Job, process: CandidateProcess, oracle: OracleClient) -> None:
         self._job, self._subject, self._oracle = job, process, oracle
-        command = oracle_commands.Parameters(secret_seed(), self._stem("set"))
+        command = oracle_commands.Parameters(secret_seed(), self._stem("set"), as_files=True)
         self._manifest = oracle.ask(to_oracle(command))
         self._dtype: str | None = None
         """Of the present instance's parameters, where it is not the stated one."""

@@ -43,7 +43,8 @@ class CudaBackend(BuildingBackend):
         """Open while the worker builds: what the user is told, and that others may use the GPU meanwhile."""
         self.compiler = load_inline_build.nvcc_version(config.child_environment())
         self._gpu = gpu.present()
-        self.gpu_lock = gpu_lock.of_gpu(self._cache, config.child_environment(), announce, job.begun_ns)
+        begun_ns = gpu_lock.yielding(job.begun_ns) if job.confirms else job.begun_ns
+        self.gpu_lock = gpu_lock.of_gpu(self._cache, config.child_environment(), self._progress, begun_ns)
         self.suppressor = launch_suppression.library(self._cache)
         self.comparison = comparison_kernels.compiled(self._cache, self._gpu)
         self._slim = SlimBuilds(job, self._gpu, announce)

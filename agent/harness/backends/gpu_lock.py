@@ -1,103 +1,225 @@
-"""Whose turn it is on a GPU: two evaluations at once would time each other.
+"""Who may use a GPU: timing needs it alone, everything else shares it.
 
-A queue for each GPU in the user's cache. Whose look at a candidate began first comes first, however many
-turns it takes: second looks come to their end beside other runs' first ones. The turn is taken for what
-an evaluation does on the GPU and never for what it builds, so that the next candidate is compiled meanwhile.
-The system frees it, and every place in the queue, with the process that has it. Evaluations with another
-cache, or in another container, are not seen.
+`exclusive` is for timing, and for whatever a second process on the GPU would falsify. `shared` is for the
+rest: draws, ground truth, sanitizers, the search for causes. Shared sections are short, a draw or a call
+each, so that whoever waits to time begins within seconds; while somebody waits or times, no shared section
+begins. Exclusive turns are granted in the order in which the looks at candidates began. A second look
+counts as begun `SECOND_LOOK_YIELDS_S` later, so that it gives way to first looks and still comes to its end
+beside them.
+
+The queue lies in the user's cache, one folder for each GPU. The kernel frees every place in it with the
+process that holds it. Evaluations with another cache, or in another container, are not seen. Sections of
+more than a moment are written to `holds.jsonl` beside the queue, for load tests.
 """
 
+import fcntl
+import json
+import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 from agent.errors import EnvironmentFault
 from agent.harness.backends.fifo_lock import FifoLock, Taken
+from agent.harness.task import progress
 from agent.harness.task.job import Announce
 
 WAIT_LIMIT_S = 3600.0
-"""Of one evaluation that holds the GPU; whoever waits for several waits as long for each."""
+"""Maximum wait for one holder; a waiter behind several waits as long for each."""
+SECOND_LOOK_YIELDS_S = 20.0
+"""Seconds by which first looks that began later still come before a second look."""
+POLL_S = 0.005
+LOGGED_S = 0.05
+"""Shortest section that is written to the log of holds."""
+LOG_BYTES = 1 << 20
+"""Size from which on the log of holds begins anew."""
+Mode = Literal["shared", "exclusive"]
 
 
 class GpuLock:
-    """The right to use what `place` stands for; without a place it is everybody's."""
+    """The right to use the GPU that `place` stands for; without a place nobody waits.
+
+    Not reentrant across modes: `shared` inside `exclusive` is part of it. One instance belongs to one thread;
+    `another` makes an instance for a second one.
+    """
 
     def __init__(
         self, place: Path | None, announce: Announce, limit_s: float = WAIT_LIMIT_S,
         begun_ns: int | None = None,
     ) -> None:  # fmt: skip
-        """`begun_ns`: of the look that asks, as in a `Job`; None: each turn stands for itself."""
-        self._lock = FifoLock(place, begun_ns) if place else None
-        self._announce, self._limit_s = announce, limit_s
+        """`begun_ns`: when the look that asks began, as in a `Job`; None: each turn stands for itself."""
+        self._place, self._begun_ns = place, begun_ns
+        self._announce, self._limit_s = progress.of(announce), limit_s
+        self._queue = FifoLock(place, begun_ns) if place else None
+        self._users: BinaryIO | None = None
+        self._mode: Mode | None = None
+        self._since = 0.0
+        self._cancelled: Callable[[], bool] = lambda: False
+
+    def another(self, cancelled: Callable[[], bool] = lambda: False) -> "GpuLock":
+        """Return a silent instance for the same GPU and look, for another thread.
+
+        Its shared sections are entered at once, whoever has the GPU, when `cancelled` returns True.
+        """
+        made = GpuLock(self._place, lambda what: None, self._limit_s, self._begun_ns)
+        made._cancelled = cancelled
+        return made
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Waits for the turn. Raises EnvironmentFault where it does not come."""
-        self._take()
-        try:
+    def exclusive(self) -> Iterator[None]:
+        """Hold the GPU alone. Raises EnvironmentFault where the turn does not come."""
+        with self._held("exclusive"):
             yield
-        finally:
-            if self._lock is not None:
-                self._lock.release()
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Use the GPU beside other shared sections. Raises EnvironmentFault where the turn does not come."""
+        if self._mode is not None:
+            yield
+            return
+        with self._held("shared"):
+            yield
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Lets others have it meanwhile, where it is held; it comes back in the order of the queue."""
-        was_held = self._lock is not None and self._lock.held
-        if was_held and self._lock is not None:
-            self._lock.release()
+        """Let others use the GPU meanwhile, where it is held; it comes back in the order of the queue."""
+        mode = self._mode
+        self._release()
         try:
             yield
         except GeneratorExit:
-            was_held = False  # given up with what it was for, and not waited for again
+            mode = None  # given up together with what it was for
             raise
         finally:
-            if was_held:
-                self._take()
+            if mode is not None:
+                self._take(mode)
 
     @contextmanager
-    def if_free(self) -> Iterator[bool]:
-        """A further turn beside this one's, for work ahead, where nobody has one or waits; whether it is so.
-
-        May be asked for in another thread.
-        """
-        own = FifoLock(self._lock.folder) if self._lock else None
+    def _held(self, mode: Mode) -> Iterator[None]:
+        self._take(mode)
         try:
-            free = own is None or own.attempt()
-        except OSError:
-            free = False  # told where the turn itself is taken
-        try:
-            yield free
+            yield
         finally:
-            if own is not None:
-                own.release()
+            self._release()
 
-    def _take(self) -> None:
-        if self._lock is None:
+    def _take(self, mode: Mode) -> None:
+        if self._place is None or self._queue is None:
             return
+        before = self._announce.now
         try:
-            self._lock.acquire(self._tell, self._limit_s)
+            if mode == "exclusive":
+                self._queue.acquire(self._tell, self._limit_s)
+                self._users = self._entered(fcntl.LOCK_EX)
+            else:
+                self._users = self._entered(fcntl.LOCK_SH)
         except Taken as taken:
+            self._release()
             raise EnvironmentFault(
                 f"the GPU is in use: {taken} has held the GPU lock for {self._limit_s:.0f} s "
-                f"({self._lock.folder}); stop it, or wait for it"
+                f"({self._place}); stop it, or wait for it"
             ) from None
         except OSError as error:
-            raise EnvironmentFault(f"cannot lock {self._lock.folder}: {error}") from error
+            self._release()
+            raise EnvironmentFault(f"cannot lock {self._place}: {error}") from error
+        except BaseException:
+            self._release()
+            raise
+        if before and self._announce.now != before:
+            self._announce(before)
+        self._mode, self._since = mode, time.monotonic()
+
+    def _entered(self, operation: int) -> BinaryIO:
+        """Return the file of all users once it is locked. Raises Taken after `limit_s`, and OSError."""
+        assert self._place is not None
+        self._place.mkdir(parents=True, exist_ok=True)
+        alone = operation == fcntl.LOCK_EX
+        until, told = time.monotonic() + self._limit_s, False
+        file = (self._place / "users").open("ab", buffering=0)
+        try:
+            while not self._cancelled():
+                # Whoever is next in the queue keeps new sections from beginning, or it would never be alone.
+                if alone or not _is_locked(self._place / "turn"):
+                    try:
+                        fcntl.flock(file, operation | fcntl.LOCK_NB)
+                    except BlockingIOError:
+                        pass
+                    else:
+                        return file
+                if not told:
+                    self._tell(0 if alone else 1)
+                    told = True
+                if time.monotonic() > until:
+                    raise Taken(None)
+                time.sleep(POLL_S)
+            return file
+        except BaseException:
+            file.close()
+            raise
+
+    def _release(self) -> None:
+        """Safe to repeat."""
+        mode, self._mode = self._mode, None
+        users, self._users = self._users, None
+        if users is not None:
+            users.close()
+        if self._queue is not None:
+            self._queue.release()
+        if mode is not None:
+            self._log(mode, time.monotonic() - self._since)
+
+    def _log(self, mode: Mode, seconds: float) -> None:
+        if self._place is None or seconds < LOGGED_S:
+            return
+        file = self._place / "holds.jsonl"
+        hold = {
+            "mode": mode,
+            "seconds": round(seconds, 3),
+            "begun": round(self._since, 3),
+            "pid": os.getpid(),
+        }
+        try:
+            fresh = not file.exists() or file.stat().st_size > LOG_BYTES
+            with file.open("w" if fresh else "a", encoding="utf-8") as log:
+                log.write(json.dumps(hold) + "\n")
+        except OSError:
+            return  # a log that cannot be written costs nobody a verdict
 
     def _tell(self, ahead: int) -> None:
-        self._announce(f"waiting for the GPU: {ahead} before this one")
+        self._announce(f"waiting for the GPU: {ahead} before this one" if ahead else "waiting for the GPU")
+
+
+def _is_locked(file: Path) -> bool:
+    """Return True while another process or instance holds this file."""
+    try:
+        with file.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+def place_of(cache: Path, environment: Mapping[str, str]) -> Path:
+    """Return the queue's folder of the GPU that a process with this environment computes on."""
+    return cache / "gpus" / f"{identity(listed(), environment.get('CUDA_VISIBLE_DEVICES'))}.queue"
 
 
 def of_gpu(
     cache: Path, environment: Mapping[str, str], announce: Announce, begun_ns: int | None = None
 ) -> GpuLock:
-    """For the GPU that a process with this environment computes on."""
-    name = identity(listed(), environment.get("CUDA_VISIBLE_DEVICES"))
-    return GpuLock(cache / "gpus" / f"{name}.queue", announce, begun_ns=begun_ns)
+    """Return the lock of the GPU that a process with this environment computes on."""
+    return GpuLock(place_of(cache, environment), announce, begun_ns=begun_ns)
+
+
+def yielding(begun_ns: int) -> int:
+    """Return the place in the queue of a second look that began then."""
+    return begun_ns + int(SECOND_LOOK_YIELDS_S * 1e9)
 
 
 def identity(listed: list[str], visible: str | None) -> str:

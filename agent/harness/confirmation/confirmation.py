@@ -86,7 +86,7 @@ def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce)
     *Unsupported* with NOTHING_SEEN where they do not refuse it.
     """
     looks = [by_emulator(seen)]
-    if looks[0].status is None:
+    if looks[0].status is None and not _has_decided(job, seen):
         assert job.shrunken is not None
         at = _at_its_own_sizes(job) if _may_need_its_own_sizes(job, seen) else job.shrunken
         looks.append(by_sanitizer(job, at, announce, seen))
@@ -94,6 +94,15 @@ def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce)
     skipped = tuple(words for look in looks for words in look.skipped)
     look = Look(looks[-1].status, tuple(findings), skipped)
     return _evaluation(look, scope, "integrity").model_copy(update={"admission": job.admission})
+
+
+def _has_decided(job: Job, seen: Evaluation) -> bool:
+    """Return True where the emulator has checked every kernel's accesses and order: nothing is left to ask.
+
+    Its sanitizer is the stricter of the two, over more draws. A kernel that no size brought to run there is
+    left to compute-sanitizer.
+    """
+    return seen.status is Status.VERIFIED and not job.unchecked and not seen.scope.unexercised
 
 
 def admits(looked: Evaluation) -> bool:
@@ -115,8 +124,12 @@ def _may_need_its_own_sizes(job: Job, seen: Evaluation) -> bool:
     """Whether a candidate that is right at the problem's sizes may go out of bounds at the small ones."""
     assert job.shrunken is not None
     if seen.status is not Status.UNSUPPORTED:
-        # What does not do at the small sizes may be verified at others.
-        return seen.status is not Status.VERIFIED or seen.scope.sizes != job.shrunken.changed
+        # What does not do at the small sizes may be verified at others; some kernels run at the real ones.
+        return (
+            seen.status is not Status.VERIFIED
+            or bool(seen.scope.unexercised)
+            or seen.scope.sizes != job.shrunken.changed
+        )
     declined = seen.headline is not None and seen.headline.kind in _DECLINED
     return declined or bool(problems.hard_coded(job.candidate.source, job.shrunken))
 

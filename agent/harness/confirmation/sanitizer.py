@@ -23,7 +23,7 @@ from agent.harness.task.faults import Refused
 from agent.harness.task.job import Announce, Job
 from agent.harness.trial.gpu_trial import GpuTrial, Hung
 from agent.problems import Shrunken
-from agent.records import Finding, Location
+from agent.records import Finding, Location, Status
 from agent.torch_shim.finding_kinds import FindingKind
 
 OUT_OF_BOUNDS, DEVICE_FAULT = "out-of-bounds", "device-fault"
@@ -32,8 +32,8 @@ TOOLS = {"memcheck": "accesses out of bounds", "racecheck": "races in shared mem
 SHOWN_ERRORS = 20
 CALLS = 3
 """The first call of an instance is not always like those that follow."""
-SLOWER = 5
-"""How much longer commands may take under a tool."""
+HELD_S = 5.0
+"""Seconds for which the calls under a tool may use the GPU: whoever waits to time waits as long."""
 _HEAD = re.compile(
     r"^=+ (?P<what>Invalid \S+ (?:read|write|atomic) of size \d+ bytes|"
     r"(?:Error|Warning): Race reported between (?P<one>\w+) access .*|Program hit .*|Misaligned .*)$"
@@ -84,7 +84,7 @@ def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> di
         queue = gpu_lock.of_gpu(
             Path(job.cache_dir), config.child_environment(), lambda what: None, job.begun_ns
         )
-        turn = _Turn(queue.held)
+        turn = _Turn(queue.shared)
         begun = {name: _begun(partial(_look, name, trial, turn)) for name, trial in opened.items()}
         return {name: future.result() for name, future in begun.items()}
 
@@ -92,30 +92,31 @@ def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> di
 def log_of_calls(job: Job, at: Shrunken, prefix: list[str], calls: int = 1) -> str:
     """What was printed while calls were made under a tool. Raises Hung."""
     with _opened(job, at, tuple(prefix)) as trial:
-        return _log(trial, trial.turn(), calls)
+        return _log(trial, trial.alone_on_gpu(), calls)
 
 
 @contextmanager
 def _opened(job: Job, at: Shrunken, prefix: tuple[str, ...]) -> Iterator[GpuTrial]:
     """A trial whose worker runs under a tool; what it started ends with it."""
-    slowly = job.model_copy(
-        update={"measure": False, "candidate_timeout_s": SLOWER * job.candidate_timeout_s}
-    )
-    backend = selection.backend_for(slowly, lambda what: None)
+    watched = job.model_copy(update={"measure": False})
+    backend = selection.backend_for(watched, lambda what: None)
     with (
         workspace(job.candidate, at.trace, backend) as folder,
-        GpuTrial(slowly, at.source, at.trace, folder=folder, backend=backend, tool=prefix) as trial,
+        GpuTrial(watched, at.source, at.trace, folder=folder, backend=backend, tool=prefix) as trial,
     ):
         yield trial
 
 
 def _log(trial: GpuTrial, turn: AbstractContextManager[None], calls: int) -> str:
     try:
-        trial.load()
+        trial.load(ahead=False)
+        trial.instantiate()
     except Refused as refused:
+        if refused.status is Status.TIMEOUT:
+            raise Hung(str(refused)) from None
         return str(refused)
     with turn:
-        return trial.call_under_a_tool(calls)
+        return trial.call_under_a_tool(calls, HELD_S)
 
 
 class _Look(NamedTuple):
@@ -138,8 +139,14 @@ def _look(name: str, trial: GpuTrial, turn: "_Turn") -> _Look:
         log, hung = fault.log, True
     if "ERROR SUMMARY" in log or "RACECHECK SUMMARY" in log:
         return _Look(parsed(log), requests=trial.requests)
-    reason = f"compute-sanitizer {name}: it did not come to an end: {last_line(log)}"
+    reason = f"compute-sanitizer {name}: {_unended(log, hung)}"
     return _Look(parsed(log), reason, not hung, trial.requests)
+
+
+def _unended(log: str, hung: bool) -> str:
+    if hung:
+        return f"{CALLS} calls took longer than the {HELD_S:g} s for which it may use the GPU"
+    return f"it did not come to an end: {last_line(log)}"
 
 
 class _Turn(AbstractContextManager[None]):

@@ -3,7 +3,9 @@
 Started as `python -m agent.harness.judge.evaluate DESCRIPTOR` by an executor, in an environment without
 secrets. It answers one command, the job, with `{"evaluation": ...}`; for a program that the job says is known
 with `{"rebuilt": PROGRAM}`; when nothing could be judged here, with `{"fault": {"exit": ..., ...}}`.
-On the way it reports progress.
+On the way it reports progress, and on a GPU the verdict as soon as it is decided, as a request `decided`:
+what follows, the search for a cause and the probing of what else the candidate handles, may fail without
+costing it.
 """
 
 import contextlib
@@ -12,12 +14,14 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent import sandbox, screen
+from agent import config, sandbox, screen
 from agent.errors import AgentError, EnvironmentFault, Rebuilt, defect
 from agent.harness.admission import robustness
+from agent.harness.backends import gpu_lock, gpu_memory
 from agent.harness.backends.backend import Backend
 from agent.harness.backends.candidate_process import CandidateProcess
 from agent.harness.backends.selection import backend_for
@@ -43,6 +47,8 @@ from agent.records import (
     Status,
 )
 
+Decided = Callable[[Evaluation], None]
+"""Hears a verdict that is decided and not explained yet."""
 UNCONFIRMED = (
     "compute-sanitizer, its kernels repeated without host code, a second build by stock load_inline: for a "
     "new best only"
@@ -53,8 +59,11 @@ UNCHECKED = (
 )
 
 
-def evaluate(job: Job, announce: Announce) -> Evaluation:
-    """The verdict. Raises AgentError for what is not the candidate's fault."""
+def evaluate(job: Job, announce: Announce, decided: Decided = lambda verdict: None) -> Evaluation:
+    """Return the verdict. Raises AgentError for a fault of ours.
+
+    `decided` hears it before it is explained.
+    """
     level = sandbox.strongest(gpu=job.executor == "cuda")
     skipped = (*_skipped(job), *level.gaps)
     scope = Scope(
@@ -72,8 +81,8 @@ def evaluate(job: Job, announce: Announce) -> Evaluation:
         if job.confirms == "cheap":
             return confirmation.by_small_sizes(job, at.scope, _emulated(job, at, announce), announce)
         if job.confirms == "stock":
-            return _in_stock_build(job, at, warnings, announce)
-        return _tried(job, at, warnings, announce).evaluation
+            return _in_stock_build(job, at, warnings, announce, decided)
+        return _tried(job, at, warnings, announce, decided).evaluation
     return _on_emulator(job, scope, warnings, announce)
 
 
@@ -86,10 +95,13 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
     return shrunken_sizes.judged(job, scope, warnings, announce, tried)
 
 
-def _in_stock_build(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
+def _in_stock_build(
+    job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce, decided: Decided
+) -> Evaluation:
     """The verdict on a candidate that was verified before, as users will build it."""
     stock = job.model_copy(update={"build": "load_inline"})
-    return confirmation.with_counters(job, _tried(stock, at, warnings, announce).evaluation, announce)
+    found = _tried(stock, at, warnings, announce, decided).evaluation
+    return confirmation.with_counters(job, found, announce)
 
 
 def _located(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
@@ -111,56 +123,105 @@ def _emulated(job: Job, at: Shapes, announce: Announce) -> Evaluation:
     return _on_emulator(job.model_copy(update=less), scope, (), announce)
 
 
-def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Tried:
-    backend = backend_for(job, announce := progress.of(announce))
-    kind = GpuTrial if job.executor == "cuda" else Trial
-    with (
-        contextlib.ExitStack() as gpu_lock,  # let go last, when no process of the candidate's is left
-        workspace(job.candidate, at.trace, backend) as folder,
-        kind(job, at.source, at.trace, folder=folder, backend=backend) as trial,
-    ):
-        status, scope = Status.VERIFIED, at.scope
-        stage: Stage = "verify"
-        refusal: tuple[Finding, ...] = ()
-        left_out, reached = tuple[str, ...](), Coverage()
-        measurement = profile = handled = None
-        try:
-            announce("building")
-            trial.load()
-            trial.environment()  # what the oracle cannot tell now it never will
-            gpu_lock.enter_context(_turn(job, backend, announce))
-            trial.verify(announce)
+def _tried(
+    job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce,
+    decided: Decided = lambda verdict: None,
+) -> Tried:  # fmt: skip
+    """Run one trial; on a GPU within memory that is reserved for it."""
+    announce = progress.of(announce)
+    if job.executor != "cuda":
+        return _Judging(job, at, warnings, announce, decided).tried()
+    place = gpu_lock.place_of(Path(job.cache_dir), config.child_environment())
+
+    def judge(is_alone: bool) -> Tried:
+        roomy = job.model_copy(update={"has_whole_gpu": is_alone})
+        return _Judging(roomy, at, warnings, announce, decided).tried()
+
+    return gpu_memory.with_room(place, at.trace, announce, judge, job.begun_ns)
+
+
+@dataclass
+class _Judging:
+    """One trial from its build to its evaluation, and what is known of it so far."""
+
+    job: Job
+    at: Shapes
+    warnings: tuple[Finding, ...]
+    announce: progress.Progress
+    decided: Decided
+    status: Status = Status.VERIFIED
+    stage: Stage = "verify"
+    refusal: tuple[Finding, ...] = ()
+    left_out: tuple[str, ...] = ()
+    reached: Coverage = field(default_factory=Coverage)
+    measurement: Measurement | None = None
+    profile: Profile | None = None
+    envelope: Envelope | None = None
+
+    def tried(self) -> Tried:
+        job, at = self.job, self.at
+        backend = backend_for(job, self.announce)
+        kind = GpuTrial if job.executor == "cuda" else Trial
+        with (
+            workspace(job.candidate, at.trace, backend) as folder,
+            kind(job, at.source, at.trace, folder=folder, backend=backend) as trial,
+        ):
+            scope = at.scope
+            try:
+                self.announce("building")
+                trial.load()
+                trial.environment()  # what the oracle cannot tell now it never will
+                _require_new(job, backend, self.announce)
+                scope = self._judge(trial)
+                # What the process leaves broken on the GPU refuses it or ends the trial, before the verdict.
+                if isinstance(trial, GpuTrial):
+                    trial.end()
+                self.decided(self._verdict(trial, backend, scope))
+                if job.protocol in ("full", "reduced") and not job.confirms:
+                    self.envelope = _beside(job, at, folder, backend, trial, self.announce)
+            except Refused as refused:
+                self.status, self.stage, self.refusal = refused.status, refused.stage, refused.findings
+                if refused.status is Status.INCORRECT and isinstance(trial, GpuTrial):
+                    self.decided(self._verdict(trial, backend, scope))
+                self.refusal = trial.explained(self.refusal, self.announce)
+            trial.end()
+            real = at._replace(scope=scope)
+            if self.refusal and shrunken_sizes.wanted(job, real, self.status, self.refusal[0].kind):
+                self.reached = _from_outside(job, at, backend, trial)
+            return Tried(self._verdict(trial, backend, scope), trial.ran, self.reached)
+
+    def _judge(self, trial: Trial) -> Scope:
+        """Verify, then time; the scope so far. Raises Refused."""
+        job, at, announce = self.job, self.at, self.announce
+        trial.verify(announce)
+        with trial.using():
             asked = optional_checks.judge(job, trial.candidate, trial.oracle, announce)
-            left_out = (*asked, *_held(job, trial, announce))
-            if shrunken_sizes.wanted(job, at, status):
-                reached = trial.cover(announce)
-                scope = shrunken_sizes.at_real_shape(at.scope)
-                left_out += (*reached.left_out, *trial.check_addresses(job.problem.trace, announce))
-                scope = at.scope
-            if isinstance(trial, GpuTrial):
-                stage, measurement, profile = _timed(job, trial, announce)
-            if job.protocol in ("full", "reduced") and not job.confirms:
-                handled = _beside(job, at, folder, backend, trial, announce)
-        except Refused as refused:
-            status, stage, refusal = refused.status, refused.stage, refused.findings
-        trial.end()
-        if refusal and shrunken_sizes.wanted(job, at._replace(scope=scope), status, refusal[0].kind):
-            reached = _from_outside(job, at, backend, trial)
-        verdict = Evaluation(
-            status=status,
-            stage=stage,
-            scope=_covered(scope, trial, (*backend.unchecked(), *left_out)),
-            findings=(*refusal, *warnings, *trial.findings),
+        self.left_out = (*asked, *_held(job, trial, announce))
+        scope = at.scope
+        if shrunken_sizes.wanted(job, at, self.status):
+            self.reached = trial.cover(announce)
+            addresses = trial.check_addresses(job.problem.trace, announce)
+            self.left_out += (*self.reached.left_out, *addresses)
+        if isinstance(trial, GpuTrial):
+            self.stage, self.measurement, self.profile = _timed(job, trial, announce)
+        return scope
+
+    def _verdict(self, trial: Trial, backend: Backend, scope: Scope) -> Evaluation:
+        """Return the evaluation as it stands now."""
+        return Evaluation(
+            status=self.status,
+            stage=self.stage,
+            scope=_covered(scope, trial, (*backend.unchecked(), *self.left_out)),
+            findings=(*self.refusal, *self.warnings, *trial.findings),
             build=trial.build,
-            correctness=trial.correctness if status is Status.VERIFIED else None,
-            mismatch=trial.mismatch if status is Status.INCORRECT else None,
-            measurement=measurement,
-            profile=profile,
+            correctness=trial.correctness if self.status is Status.VERIFIED else None,
+            mismatch=trial.mismatch if self.status is Status.INCORRECT else None,
+            measurement=self.measurement if self.status is Status.VERIFIED else None,
+            profile=self.profile,
             environment=trial.environment(),
-            admission=job.admission,
-            envelope=handled,
+            admission=self.job.admission,
+            envelope=self.envelope,
         )
-        return Tried(verdict, trial.ran, reached)
 
 
 def _held(job: Job, trial: Trial, announce: Announce) -> tuple[str, ...]:
@@ -171,25 +232,31 @@ def _held(job: Job, trial: Trial, announce: Announce) -> tuple[str, ...]:
     return trial.reuse.check_host()
 
 
-def _turn(job: Job, backend: Backend, announce: Announce) -> contextlib.AbstractContextManager[None]:
-    """The turn on the GPU; who confirms may let the build wait for it until other looks are done.
+def _require_new(job: Job, backend: Backend, announce: Announce) -> None:
+    """Raise Rebuilt where what was built is a program that was judged before.
 
-    Raises Rebuilt where what was built is a program that was judged before.
+    A judge that confirms announces its build, so that it can be held until other looks are done.
     """
     made = backend.built() if job.known else None
     if made is not None and made.program in job.known:
         raise Rebuilt(made.program)
     if job.confirms == "stock":
         announce(confirmation.BUILT)
-    return backend.gpu_lock.held()
 
 
 def _timed(job: Job, trial: GpuTrial, announce: Announce) -> tuple[Stage, Measurement | None, Profile | None]:
-    times = trial.time(announce) if job.measure else None
-    profile = trial.watch(announce)
-    if times is None:
-        return "verify", None, profile
-    return "measure", trial.measured(times, profile, trial.environment().gpu), profile
+    """Time the candidate with the GPU to itself and profile one call. Raises Refused."""
+    if not job.measure:
+        with trial.using():
+            return "verify", None, trial.watch(announce)
+    announce("preparing the baselines")
+    with trial.using():
+        names = trial.prepare_timing()
+    with trial.alone_on_gpu():
+        times = trial.time(names, announce)
+        profile = trial.watch(announce)
+        alone = trial.baselines_alone(times)
+    return "measure", trial.measured(times, alone, profile), profile
 
 
 def _from_outside(job: Job, at: Shapes, backend: Backend, trial: Trial) -> Coverage:
@@ -209,10 +276,7 @@ def _beside(
     Raises Refused for the former alone.
     """
     with contextlib.ExitStack() as stack:
-        if isinstance(trial, GpuTrial):
-            # The next process finds in `folder` what stock `load_inline` built there.
-            trial.end()
-        else:
+        if not isinstance(trial, GpuTrial):  # there the folder holds what stock `load_inline` built
             folder = stack.enter_context(workspace(job.candidate, at.trace, backend))
         process = stack.enter_context(CandidateProcess(job, at.trace, folder))
         if not isinstance(trial, GpuTrial):
@@ -223,7 +287,7 @@ def _beside(
                 limit_s = trial.limits.call.seconds
                 build_determinism.check_later(process, everything, trial.oracle, limit_s)
         announce("probing what else it handles")
-        return robustness.probed(trial.bounded(), at.trace, process, trial.oracle)
+        return robustness.probed(trial.bounded(), at.trace, process, trial.oracle, trial.using)
 
 
 def _covered(scope: Scope, trial: Trial, left_out: tuple[str, ...]) -> Scope:
@@ -262,13 +326,17 @@ def main(argv: list[str]) -> None:
         say({"request": "progress", "what": what})
         sys.stdin.readline()
 
+    def decided(verdict: Evaluation) -> None:
+        say({"request": "decided", "evaluation": verdict.model_dump(mode="json")})
+        sys.stdin.readline()
+
     sandbox.hide()
     # The candidate runs as another user and has to read what this process and the oracle write for it.
     os.umask(0o022)
     with _ended_by_sigterm():
         job = Job.model_validate_json(sys.stdin.readline())
         try:
-            say({"evaluation": evaluate(job, announce).model_dump(mode="json")})
+            say({"evaluation": evaluate(job, announce, decided).model_dump(mode="json")})
         except Rebuilt as known:
             say({"rebuilt": known.program})
         except AgentError as fault:

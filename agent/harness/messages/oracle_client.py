@@ -8,7 +8,7 @@ traceback, and never a verdict.
 
 from typing import Any
 
-from agent.errors import EnvironmentFault, ProblemError, defect
+from agent.errors import OutOfMemory, ProblemError, defect
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
 from agent.harness.task import faults
@@ -80,7 +80,7 @@ class OracleClient:
         except ChildFault as fault:
             raise defect("the oracle", f"the reference's process {fault}", self._child.log) from None
         if reply.get("blame") == "memory":
-            raise EnvironmentFault(
+            raise OutOfMemory(
                 f"{self._problem}: there is too little memory on this GPU to judge at these sizes; end what "
                 "else uses it, or choose smaller sizes or a GPU with more memory",
                 str(reply.get("traceback", "")),

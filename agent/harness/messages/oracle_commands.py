@@ -14,11 +14,15 @@ from agent.harness.messages.where_commands import Show, Where
 
 @dataclass(frozen=True)
 class Parameters:
-    """`wide`: some have other signs and sizes, whenever this seed comes again; see `truth.perturbation`."""
+    """`wide`: some have other signs and sizes, whenever this seed comes again; see `truth.perturbation`.
+
+    `as_files`: they pass as files, for another process than the one that is judged.
+    """
 
     seed: int
     stem: str
     wide: bool = False
+    as_files: bool = False
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,10 @@ class Refresh:
 
 @dataclass(frozen=True)
 class Timed:
+    """`flushes`: as for the worker's command of this name."""
+
     what: str
+    flushes: int
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,11 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Timed(Repeated):
+    """As `timing.Sample`."""
+
     ms: float
+    host_ms: float
+    is_late: bool
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ the truth is held against: TF32 off.
 """
 
 import math
-import subprocess
 from collections.abc import Callable, Collection
 from functools import partial
 from statistics import median
@@ -21,7 +20,7 @@ from agent.harness.truth.draws import tree_map
 from agent.harness.truth.limits import CHUNK
 from agent.harness.truth.reference import Reference
 from agent.harness.worker.memory_guards import leaves
-from agent.harness.worker.timing import Timer, slope
+from agent.harness.worker.timing import FLUSHES, Sample, Timer, slope
 
 Call = Callable[[], Any]
 AUTOTUNED = "max-autotune-no-cudagraphs"
@@ -36,18 +35,6 @@ NEAR = 1e-4
 NEAR_IN_HALF = 0.02
 """The same for outputs of 16 bits: twice the precision of bfloat16 and more."""
 PIECE = 1 << 26
-_CARD = (
-    "clocks.sm",
-    "clocks.max.sm",
-    "clocks.mem",
-    "temperature.gpu",
-    "power.draw",
-    "clocks_event_reasons.active",
-)
-_REASONS = {
-    0x4: "power cap", 0x8: "hardware slowdown", 0x20: "thermal limit (software)",
-    0x40: "thermal limit (hardware)", 0x80: "external power brake",
-}  # fmt: skip
 
 
 class Baselines:
@@ -70,7 +57,7 @@ class Baselines:
 
     def prepare(self, compiled: bool, launch_bound_ms: float, more: Collection[str] = ()) -> list[str]:
         """The names of the baselines that there are; `more`: of `records.MoreBaselines`."""
-        graphed = "graphs" in more or median(self.timed("eager") for _ in range(5)) < launch_bound_ms
+        graphed = "graphs" in more or median(self.timed("eager").ms for _ in range(5)) < launch_bound_ms
         if compiled:
             self._add("compile", self._compiled)
         if "max-autotune" in more:
@@ -146,9 +133,9 @@ class Baselines:
             near(mine, its.to(mine.device)) for mine, its in zip(leaves(self.taken), native, strict=True)
         )
 
-    def timed(self, name: str) -> float:
-        """Milliseconds of one call."""
-        return self._timer.timed(self._calls[name])[0]
+    def timed(self, name: str, flushes: int = FLUSHES) -> Sample:
+        """Return the times of one call behind so many overwrites of the L2 cache."""
+        return self._timer.timed(self._calls[name], flushes)[0]
 
     def slope(self, name: str, few: int, many: int) -> float:
         """Milliseconds of each call in a row of them."""
@@ -174,7 +161,7 @@ class Baselines:
     def _alone(self, name: str, enough_ms: float) -> float:
         found: list[float] = []
         while len(found) < ALONE:
-            found.append(self.timed(name))
+            found.append(self.timed(name).ms)
             if len(found) < LEAST_ALONE:
                 continue
             if median(found) >= enough_ms or max(found) - min(found) <= ALIKE * median(found):
@@ -254,19 +241,3 @@ def _apart_at_most(output: torch.Tensor, native: torch.Tensor, limit: float) -> 
     pieces = zip(torch.split(output, CHUNK), torch.split(native, CHUNK), strict=True)
     most = [torch.linalg.vector_norm(mine - its, float("inf")) for mine, its in pieces]
     return bool((torch.stack(most) <= limit).all())
-
-
-def card() -> dict[str, Any]:
-    """Clocks, temperature and what holds the clocks back just now; empty where nvidia-smi does not say."""
-    query = [f"--query-gpu={','.join(_CARD)}", "--format=csv,noheader,nounits"]
-    try:
-        # nvidia-smi counts all GPUs of the machine, this process those that it may see.
-        command = ["nvidia-smi", "-i", f"GPU-{torch.cuda.get_device_properties(0).uuid}", *query]
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
-        sm, most, memory, degrees, watts, reasons = (word.strip() for word in answer.strip().split(","))
-        active = int(reasons, 16)
-    except (OSError, subprocess.SubprocessError, ValueError, AssertionError, RuntimeError):
-        return {}  # the last two are torch's where it has no CUDA or no driver
-    held = ", ".join(words for bit, words in _REASONS.items() if active & bit)
-    named = {"sm_mhz": sm, "sm_most_mhz": most, "memory_mhz": memory, "celsius": degrees, "watts": watts}
-    return {name: float(value) for name, value in named.items()} | {"throttle": held}

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from agent.harness.messages import oracle_commands
-from agent.harness.oracle.baselines import Baselines, card
+from agent.harness.oracle.baselines import Baselines
+from agent.harness.oracle.card import card, sample
 from agent.harness.oracle.state import OracleState
 from agent.harness.task.servers import COMPILER
 from agent.harness.truth import passes
@@ -79,14 +80,15 @@ class TimingCommands:
         return {}
 
     def do_timed(self, command: oracle_commands.Timed) -> dict[str, Any]:
-        return {"ms": self._timing.timed(command.what)}
+        times = self._timing.timed(command.what, command.flushes)
+        return {"ms": times.ms, "host_ms": times.host_ms, "is_late": times.is_late}
 
     def do_slope(self, command: oracle_commands.Slope) -> dict[str, Any]:
         return {"ms": self._timing.slope(command.what, command.few, command.many)}
 
     def do_take(self, command: oracle_commands.Take) -> dict[str, Any]:
         self._timing.take()
-        return {}
+        return {"card": sample()}
 
     def do_alone(self, command: oracle_commands.Alone) -> dict[str, Any]:
         return {"ms": self._timing.alone(command.rows, command.enough_ms)}

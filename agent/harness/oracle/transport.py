@@ -43,6 +43,10 @@ class Exchange(Protocol):
         """
         ...
 
+    def give_state(self, state: State, stem: str) -> dict[str, Any]:
+        """Return what the candidate's worker has to know of these parameters and buffers."""
+        ...
+
     def refresh(self, inputs: Any) -> None:
         """Other values in the memory of the present inputs; only on a GPU."""
         ...
@@ -74,6 +78,9 @@ class Files:
 
     def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
         return {"inputs": wire.dump(inputs, self._folder, stem), "in_place": in_place}
+
+    def give_state(self, state: State, stem: str) -> dict[str, Any]:
+        return wire.dump(state, self._folder, stem)
 
     def refresh(self, inputs: Any) -> None:
         raise RuntimeError("nothing is timed where tensors travel as files")
@@ -134,6 +141,8 @@ class SharedMemory:
         self._layout: list[list[int]] = []
         self._mapping = 0
         """Which of the worker's two addresses the inputs have."""
+        self._given_state: tuple[int, list[int], Segment] | None = None
+        """Number, sizes of its tensors and memory of the parameters that the candidate's worker has."""
 
     def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
         sizes = [[_size(t) for t in leaves(inputs)], [_size(t) for t in leaves(like)],
@@ -147,6 +156,25 @@ class SharedMemory:
         return {"inputs": description, "in_place": in_place} | {
             name: {"begin": begin, "end": end} for name, (begin, end) in self._regions.items()
         }
+
+    def give_state(self, state: State, stem: str) -> dict[str, Any]:
+        """Put the parameters into memory that the candidate's worker maps, the same for every set of them."""
+        described = wire.describe(state) | {"stem": stem}
+        tensors = leaves(state)
+        sizes = [_size(t) for t in tensors]
+        if not sum(sizes):
+            return described
+        if self._given_state is None or self._given_state[1] != sizes:
+            self._given_state = None
+            segment = Segment.made(laid(sizes, 0)[1])
+            segment.hand_over(self._workers[0])
+            self._given_state = next(self._numbers), sizes, segment
+        number, _, segment = self._given_state
+        for spec, tensor, place in zip(described["tensors"], tensors, laid(sizes, 0)[0], strict=True):
+            segment.tensor(place, tensor.shape, tensor.dtype).copy_(tensor)
+            spec["offset"] = place
+        torch.cuda.synchronize()
+        return described | {"segment": number, "bytes": segment.size}
 
     def refresh(self, inputs: Any) -> None:
         assert self._segment is not None

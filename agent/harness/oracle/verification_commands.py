@@ -31,10 +31,13 @@ class VerificationCommands:
             # A whole draw is made on the way, which may need the memory of the draw before.
             self._state.draw = None
         arguments = self._state.arguments = self._state.reference.perturb(command.seed, wide=command.wide)
-        state = self._state.parameters()
+        state, stem = self._state.parameters(), command.stem + "-state"
+        as_files = command.as_files
         return {
             "init_inputs": wire.dump(arguments, self._state.folder, command.stem + "-init"),
-            "state": wire.dump(state, self._state.folder, command.stem + "-state"),
+            "state": wire.dump(state, self._state.folder, stem)
+            if as_files
+            else self._state.exchange.give_state(state, stem),
             "strength": self._state.reference.strength,
         }
 
@@ -126,6 +129,8 @@ class VerificationCommands:
     def _accepts(self, draw: Draw, output: list[torch.Tensor]) -> bool:
         if draw.expected.accepts(output):
             return True
+        if draw.expected.is_far(output):
+            return False  # no order of summation explains that, and trying them all takes longest
         return draw.in_full is not None and self._in_full()[0].accepts(output)
 
     def _in_full(self) -> tuple[tolerance.Expected, str | None]:

@@ -8,6 +8,7 @@ torch.compile, has that one. Which seconds count is in `agent.sandbox.stopwatch`
 timeout. A hang costs one limit, since nothing that ran out of time is tried again.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from agent.harness.task.job import Job
@@ -25,6 +26,11 @@ TOOL = 12
 """How much longer everything may take under compute-sanitizer or ncu."""
 CONSTRUCTED = 10
 """How much longer ModelNew may take to construct than Model."""
+LOADED_BYTES_S = 200e6
+"""Bytes of parameters that any machine moves to where the candidate computes in a second."""
+SIZES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4}
+"""Bytes of one number of a dtype; `LARGEST` for every other."""
+LARGEST = 16
 _UNRELATED = ("operators", "traced")
 
 
@@ -51,7 +57,8 @@ class CallLimits:
         self._slower = TOOL if under_a_tool else 1
         floor_s, times = RULES[job.executor]
         self._rule = Rule(self._slower * floor_s, self._slower * times)
-        self._most_s = job.candidate_timeout_s
+        self.most_s = job.candidate_timeout_s
+        """Upper limit of every command, in seconds."""
         self._forward_s = self._construct_s = 0.0
 
     def learn(self, forward_s: float, construct_s: float) -> None:
@@ -62,11 +69,12 @@ class CallLimits:
         """For one command of the worker's."""
         what, part = command["do"], command.get("what")
         if part in _UNRELATED:
-            return Limit(self._most_s, SETTING)
+            return Limit(self.most_s, SETTING)
         if what == "load":
             return self._capped(self._slower * LOAD_S, "for importing the file")
         if what == "instance":
-            return self._sum(CONSTRUCTED, self._construct_s, "constructing Model")
+            load_s = state_bytes(command) / LOADED_BYTES_S
+            return self._sum(CONSTRUCTED, self._construct_s, "constructing Model", load_s)
         extra_s = PROFILER_S if what == "profile" else 0.0
         calls = int(command.get("times", 1)) * (GRADIENTS if part == "gradients" else 1)
         return self._sum(self._rule.times * calls, self._forward_s, "the reference", extra_s)
@@ -82,7 +90,15 @@ class CallLimits:
         return self._capped(floor_s + times * each_s, said)
 
     def _capped(self, seconds: float, reason: str) -> Limit:
-        return Limit(seconds, reason) if seconds < self._most_s else Limit(self._most_s, SETTING)
+        return Limit(seconds, reason) if seconds < self.most_s else Limit(self.most_s, SETTING)
+
+
+def state_bytes(command: dict[str, Any]) -> int:
+    """Bytes of the parameters that a command to make an instance describes."""
+    return sum(
+        math.prod(spec["shape"]) * SIZES.get(spec["dtype"], LARGEST)
+        for spec in (command.get("state") or {}).get("tensors", ())
+    )
 
 
 def least_s(job: Job) -> float:

@@ -73,6 +73,8 @@ class Job(Record):
     """Roofline floor of the problem at its real shape on the GPU in question."""
     begun_ns: int = Field(default_factory=time.monotonic_ns)
     """When this look at the candidate began, by this machine's clock: its place in the queue for a GPU."""
+    has_whole_gpu: bool = True
+    """False while memory of the GPU is reserved for other trials as well: too little of it is no verdict."""
     servers: Servers = Servers()
     """Where the judge gets its processes from."""
     screened: bool = True

@@ -7,19 +7,19 @@ from agent.harness.task.job import Announce
 
 
 class Progress:
-    """An `Announce` that remembers what it said last."""
+    """An `Announce` that remembers what it said last, as `now`."""
 
     def __init__(self, announce: Announce) -> None:
-        self._announce, self._now = announce, ""
+        self._announce, self.now = announce, ""
 
     def __call__(self, what: str) -> None:
-        self._now = what
+        self.now = what
         self._announce(what)
 
     @contextmanager
     def during(self, what: str) -> Iterator[None]:
         """Says `what`, and afterwards once more what was said before."""
-        before = self._now
+        before = self.now
         if before == what:
             yield
             return

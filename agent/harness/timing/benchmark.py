@@ -32,21 +32,28 @@ from agent.harness.timing.stats import (
 from agent.harness.worker import worker_commands
 from agent.records import MoreBaselines
 
+FLUSHES, MOST_FLUSHES = 5, 80
+"""Overwrites of the L2 cache before each call of a round; twice as many in the next one where it was late."""
 WARM_UP = 3
 ROUNDS, LEAST_ROUNDS = 100, 12
-BUDGET_S = 3.0
-"""Of rounds whose medians do not become certain: they hold the GPU, and the interval tells what is open."""
+FEW_ROUNDS = 5
+"""Least rounds where a single one takes so long that LEAST_ROUNDS would pass the budget."""
+BUDGET_S = 1.5
+"""Seconds of rounds whose medians do not become certain: they hold the GPU."""
+UNSTABLE_BUDGET_S = 3.0
+"""The same while the candidate's times spread by more than UNSTABLE."""
 SAMPLED = 4
 """Rounds whose outputs are held against the truth, beside the last; one of them among the first."""
-LEAST_SLOPES, SLOPES = 3, 5
-STEADY = 0.01
-"""Share of their median by which slopes may be apart for further ones to tell nothing."""
+SLOPES = 3
+"""Slopes of calls in a row, of which the least counts: the host can only make one longer."""
 NOT_HELD_UP = HOST_BOUND / 2
 """Share by which a baseline's first slope may be above its calls for no further one to be taken: it would
 have to be as much off again to count."""
 SLOPE_MS = 20.0
 """What the calls of one slope take together, so that the noise of a wall time is small beside it."""
 FEW, MOST = 5, 400
+SURELY_BUSY = 4.0
+"""Times its own processor time that a call takes on the GPU, from which on the host cannot hold up a row."""
 ROW_WARM_UP = 2
 """Calls of a row that is not counted: the first one allocates memory for later ones."""
 FRESH_MOST, FRESH_SLOPES = 32, 3
@@ -55,30 +62,40 @@ LAUNCH_BOUND_MS = 0.2
 """Below this eager time a CUDA graph of the reference is a baseline as well."""
 
 
-def timed(processes: TimedProcesses, compiled: bool = True, more: tuple[MoreBaselines, ...] = ()) -> Times:
-    """Times of one candidate. `more`: baselines beside the usual ones.
-
-    They are taken once more where they are unstable or the clocks disagree: a process that begins or ends on
-    the same GPU holds up whoever is timed, and a candidate that works behind the events does so again.
-    """
+def prepared(
+    processes: TimedProcesses, compiled: bool = True, more: tuple[MoreBaselines, ...] = ()
+) -> list[str]:
+    """Ready the baselines and return their names; `more`: baselines beside the usual ones."""
     wanted = oracle_commands.Baselines(compiled, LAUNCH_BOUND_MS, list(more))
-    names = processes.oracle(to_oracle(wanted))["names"]
-    times = _timed(processes, names)
-    if spread(times.of("candidate")) > UNSTABLE or disagree(times):
-        times = _timed(processes, names)
-    return times
+    return list(processes.oracle(to_oracle(wanted))["names"])
 
 
-def _timed(processes: TimedProcesses, names: list[str]) -> Times:
-    _rounds(processes, names, WARM_UP, 0.0, samples=0)
-    rounds = _rounds(processes, names, ROUNDS, BUDGET_S, SAMPLED)
+def timed(processes: TimedProcesses, names: list[str]) -> Times:
+    """Return times of one candidate beside the baselines of these names.
+
+    What the judge's own clocks say is measured once more where they disagree with the events: a candidate
+    that works behind the events does so again.
+    """
+    warm_up = _rounds(processes, names, WARM_UP, 0.0, samples=0)
+    rounds = _rounds(processes, names, ROUNDS, BUDGET_S, SAMPLED, _flushes_after(warm_up[-1]))
+    times = _with_rows(processes, names, rounds)
+    return _with_rows(processes, names, rounds) if disagree(times) else times
+
+
+def _with_rows(processes: TimedProcesses, names: list[str], rounds: list[Round]) -> Times:
+    """The rounds with what calls in a row take."""
     slopes, rows = {}, {}
     for name in ("candidate", *names):
         about = median(entry.events[name] for entry in rounds)
         rows[name] = row_lengths(about)
-        slopes[name] = _median_slope(processes, name, rows[name], about)
+        host_ms = median(entry.host.get(name, about) for entry in rounds)
+        if name != "candidate" and about > SURELY_BUSY * host_ms:
+            slopes[name] = about
+        else:
+            slopes[name] = _least_slope(processes, name, rows[name], about)
     card = processes.oracle(to_oracle(oracle_commands.Card()))
-    return Times(rounds, slopes, card, _fresh(processes), rows)
+    about = median(entry.events["candidate"] for entry in rounds)
+    return Times(rounds, slopes, card, _fresh(processes, about), rows)
 
 
 def row_lengths(call_ms: float) -> tuple[int, int]:
@@ -87,85 +104,114 @@ def row_lengths(call_ms: float) -> tuple[int, int]:
 
 
 def _rounds(
-    processes: TimedProcesses, names: list[str], most: int, budget_s: float, samples: int
+    processes: TimedProcesses,
+    names: list[str],
+    most: int,
+    budget_s: float,
+    samples: int,
+    flushes: int = FLUSHES,
 ) -> list[Round]:
     """As many as it takes until the medians are certain, within the budget; `samples`: as SAMPLED."""
     started, least = time.monotonic(), min(most, LEAST_ROUNDS)
     # The first of them before the earliest last round, which is compared whatever was drawn.
-    sampled = {secrets.randbelow(most if number else least - 1) for number in range(samples)}
+    sampled = {secrets.randbelow(most if number else min(least, FEW_ROUNDS) - 1) for number in range(samples)}
     rounds: list[Round] = []
     while len(rounds) < most:
-        number = len(rounds)
-        is_over = time.monotonic() - started > budget_s or certain(rounds)
-        last = number + 1 == most or (number + 1 >= least and is_over)
+        number, passed_s = len(rounds), time.monotonic() - started
+        enough = least if passed_s <= budget_s else FEW_ROUNDS
+        last = number + 1 == most or (number + 1 >= enough and _is_over(rounds, passed_s, budget_s))
         order = ["candidate", "nothing", *names]
         closely = number in sampled or (last and samples > 0)
-        rounds.append(_round(processes, order[:: -1 if number % 2 else 1], closely))
+        rounds.append(_round(processes, order[:: -1 if number % 2 else 1], closely, flushes))
+        flushes = _flushes_after(rounds[-1])
         if last:
             break
     return rounds
 
 
-def _round(processes: TimedProcesses, order: list[str], closely: bool) -> Round:
+def _is_over(rounds: list[Round], passed_s: float, budget_s: float) -> bool:
+    """Return True once further rounds tell nothing, or would hold the GPU for too long."""
+    if certain(rounds):
+        return True
+    times = [entry.events["candidate"] for entry in rounds]
+    if budget_s and len(rounds) >= LEAST_ROUNDS and spread(times) > UNSTABLE:
+        budget_s = max(budget_s, UNSTABLE_BUDGET_S)
+    return passed_s > budget_s
+
+
+def _flushes_after(last: Round) -> int:
+    """Return how often the L2 cache is overwritten in the next round, the same for all that it times."""
+    return min(2 * last.flushes, MOST_FLUSHES) if last.late else last.flushes
+
+
+def _round(processes: TimedProcesses, order: list[str], closely: bool, flushes: int) -> Round:
     events: dict[str, float] = {}
+    host: dict[str, float] = {}
     walls: dict[str, float] = {}
+    late: set[str] = set()
+    card: dict[str, Any] = {}
     for name in order:
         if name == "nothing":
-            walls[name], _ = _wall(processes, processes.noop, to_worker(worker_commands.Timed()))
-        elif name == "candidate":
+            walls[name], _, _ = _wall(processes, processes.noop, to_worker(worker_commands.Timed(flushes)))
+            continue
+        if name == "candidate":
             # Not before: whoever sees contents early could begin with them early.
             processes.oracle(to_oracle(oracle_commands.Refresh(secrets.randbits(62))))
-            walls[name], answer = _wall(processes, processes.candidate, to_worker(worker_commands.Timed()))
-            events[name] = _positive(answer.get("ms"))
+            timed = to_worker(worker_commands.Timed(flushes))
+            walls[name], answer, card = _wall(processes, processes.candidate, timed)
             processes.check(answer, closely=closely)
         else:
-            events[name] = _positive(processes.oracle(to_oracle(oracle_commands.Timed(name))).get("ms"))
-    return Round(events, walls["candidate"] - walls["nothing"], walls["nothing"])
+            answer = processes.oracle(to_oracle(oracle_commands.Timed(name, flushes)))
+        events[name] = _positive(answer.get("ms"))
+        if "host_ms" in answer:
+            host[name] = _positive(answer["host_ms"])
+        late |= {name} if answer.get("is_late") else set()
+    return Round(
+        events, walls["candidate"] - walls["nothing"], walls["nothing"], host, frozenset(late),
+        order[0] == "candidate", card, flushes,
+    )  # fmt: skip
 
 
 def _wall(
     processes: TimedProcesses, worker: TimedWorker, command: dict[str, Any]
-) -> tuple[float, dict[str, Any]]:
-    """Milliseconds until the oracle has copied what came of the command, and the answer."""
+) -> tuple[float, dict[str, Any], dict[str, Any]]:
+    """Milliseconds until the oracle has copied what came of the command, the answer, and the GPU's state."""
     started = time.monotonic()
     answer = worker.timed(command)
-    processes.oracle(to_oracle(oracle_commands.Take()))
-    return 1000 * (time.monotonic() - started), answer
+    taken = processes.oracle(to_oracle(oracle_commands.Take()))
+    return 1000 * (time.monotonic() - started), answer, taken.get("card") or {}
 
 
-def _median_slope(processes: TimedProcesses, name: str, lengths: tuple[int, int], about: float) -> float:
-    """`about`: milliseconds of a call, of whose slope one is enough where it cannot count."""
-    found: list[float] = []
+def _least_slope(processes: TimedProcesses, name: str, lengths: tuple[int, int], about: float) -> float:
+    """Milliseconds of each call in a row; `about`: those of a call alone, above which alone a row counts."""
     if name == "candidate":
         _row(processes, ROW_WARM_UP)
+        rows = [[_row(processes, times) for times in lengths] for _ in range(SLOPES)]
+        few, many = (min(walls) for walls in zip(*rows, strict=True))
+        return (many - few) / (lengths[1] - lengths[0])
+    found: list[float] = []
     while len(found) < SLOPES:
-        found.append(_slope(processes, name, *lengths))
-        if name != "candidate" and found[-1] <= (1 + NOT_HELD_UP) * about:
+        found.append(_positive(processes.oracle(to_oracle(oracle_commands.Slope(name, *lengths))).get("ms")))
+        if found[-1] <= (1 + NOT_HELD_UP) * about:
             break
-        if len(found) >= LEAST_SLOPES and max(found) - min(found) <= STEADY * median(found):
-            break
-    return median(found)
-
-
-def _slope(processes: TimedProcesses, name: str, few: int, many: int) -> float:
-    """Milliseconds of each call in a row of them."""
-    if name != "candidate":
-        return _positive(processes.oracle(to_oracle(oracle_commands.Slope(name, few, many))).get("ms"))
-    walls = [_row(processes, times) for times in (few, many)]
-    return (walls[1] - walls[0]) / (many - few)
+    return min(found)
 
 
 def _row(processes: TimedProcesses, times: int) -> float:
     """Milliseconds of so many calls in a row, on fresh contents."""
     processes.oracle(to_oracle(oracle_commands.Refresh(secrets.randbits(62))))
-    wall, answer = _wall(processes, processes.candidate, to_worker(worker_commands.Repeated(times)))
+    wall, answer, _ = _wall(processes, processes.candidate, to_worker(worker_commands.Repeated(times)))
     processes.check(answer, closely=False)
     return wall
 
 
-def _fresh(processes: TimedProcesses) -> float | None:
-    """Milliseconds of each call in a row on contents of their own, beyond those of nothing."""
-    room = processes.oracle(to_oracle(oracle_commands.RoomForRow(2 * FRESH_FEW, FRESH_MOST)))
+def _fresh(processes: TimedProcesses, about: float) -> float | None:
+    """Milliseconds of each call in a row on contents of their own, beyond those of nothing.
+
+    `about`: milliseconds of a call; a row of long calls has fewer.
+    """
+    most = min(max(FRESH_FEW + int(SLOPE_MS / about), 2 * FRESH_FEW), FRESH_MOST)
+    room = processes.oracle(to_oracle(oracle_commands.RoomForRow(2 * FRESH_FEW, most)))
     calls = int(room.get("calls", 0))
     if not calls:
         return None
@@ -174,10 +220,13 @@ def _fresh(processes: TimedProcesses) -> float | None:
         worker.timed(to_worker(worker_commands.PrepareRow(room["row"])))
         # The first row allocates memory for later ones.
         worker.timed(to_worker(worker_commands.Row(calls)))
-    return median(_fresh_slope(processes, calls) for _ in range(FRESH_SLOPES))
+    rows = [_fresh_rows(processes, calls) for _ in range(FRESH_SLOPES)]
+    few, many = (min(walls) for walls in zip(*rows, strict=True))
+    return (many - few) / (calls - FRESH_FEW)
 
 
-def _fresh_slope(processes: TimedProcesses, many: int) -> float:
+def _fresh_rows(processes: TimedProcesses, many: int) -> list[float]:
+    """Milliseconds of a short and of a long row."""
     walls = []
     for times in (FRESH_FEW, many):
         seeds = [secrets.randbits(62) for _ in range(times)]
@@ -189,7 +238,7 @@ def _fresh_slope(processes: TimedProcesses, many: int) -> float:
         processes.oracle(to_oracle(oracle_commands.TakeOfRow(number)))
         processes.check_of_row(answer, seeds[number])
         walls.append(wall - nothing)
-    return (walls[1] - walls[0]) / (many - FRESH_FEW)
+    return walls
 
 
 def _row_wall(processes: TimedProcesses, worker: TimedWorker, times: int) -> tuple[float, dict[str, Any]]:

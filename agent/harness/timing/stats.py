@@ -22,6 +22,11 @@ CERTAIN = 0.003
 SAMPLES = 1000
 ALWAYS = ("eager", "compile", "graph")
 """Baselines that have a place of their own in a measurement."""
+LATE_SHARE = 0.3
+"""Share of calls held up by the host from which on that explains a spread."""
+EXPLAINED = 0.5
+"""Share of a spread that may be left for a cause to explain it."""
+FEW_SAMPLES = 5
 IMPOSSIBLE = 0.9
 """Share of the roofline floor below which no correct kernel can be."""
 METHOD = (
@@ -45,6 +50,16 @@ class Round(NamedTuple):
     wall: float
     """The judge's time for the candidate's call beyond that of nothing."""
     nothing: float
+    host: dict[str, float] = {}
+    """Processor time of the host for each process's call."""
+    late: frozenset[str] = frozenset()
+    """Processes whose launches came so late that the GPU may have waited for them."""
+    is_first: bool = True
+    """True where the candidate was called before the baselines."""
+    card: dict[str, Any] = {}
+    """The GPU's state just after the candidate's call, as `oracle.card` samples it."""
+    flushes: int = 5
+    """Overwrites of the L2 cache before each call."""
 
 
 Alone = dict[str, tuple[float, float]]
@@ -63,10 +78,28 @@ class Times(NamedTuple):
     """The two numbers of calls of each slope."""
 
     def of(self, name: str) -> list[float]:
-        return [entry.events[name] for entry in self.rounds]
+        """Return the times of one process.
+
+        Calls in which the GPU waited for the host do not count, unless most did.
+        """
+        prompt = [entry.events[name] for entry in self.rounds if name not in entry.late]
+        enough = 2 * len(prompt) >= len(self.rounds)
+        return prompt if enough else [entry.events[name] for entry in self.rounds]
 
     def wall(self) -> float:
-        return median(entry.wall for entry in self.rounds)
+        """Return the judge's time of a call beyond that of nothing, by the least of each.
+
+        Every call has to compute its outputs, and a busy host only makes them longer: the least is what the
+        call needs.
+        """
+        same = max(r.flushes for r in self.rounds)
+        rounds = [r for r in self.rounds if r.flushes == same]  # longer overwrites make both longer
+        return min(r.wall + r.nothing for r in rounds) - min(r.nothing for r in rounds)
+
+    def host_ms(self, name: str) -> float | None:
+        """Return the least processor time of a call of one process."""
+        found = [entry.host[name] for entry in self.rounds if name in entry.host]
+        return min(found, default=None)
 
 
 def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) -> Measurement:
@@ -93,8 +126,40 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) ->
         ),
         "stable": spread(times.of("candidate")) <= UNSTABLE,
         "host_bound": times.slopes["candidate"] > median(times.of("candidate")) * (1 + HOST_BOUND),
-        "card": times.card.get("card") or None,
+        "host_ms": times.host_ms("candidate"),
+        "card": _under_load(times),
     })  # fmt: skip
+
+
+def _under_load(times: Times) -> dict[str, Any] | None:
+    """The GPU's state while it was timed: medians over the rounds where there are samples."""
+    card, samples = times.card.get("card"), [entry.card for entry in times.rounds if entry.card]
+    if not card or not samples:
+        return card or None
+    reasons = dict.fromkeys(text for one in samples for text in str(one["throttle"]).split(", ") if text)
+    clocks = [float(one["sm_mhz"]) for one in samples]
+    return card | {
+        "sm_mhz": median(clocks), "sm_least_mhz": min(clocks), "throttle": ", ".join(reasons),
+        "watts": median(float(one["watts"]) for one in samples),
+    }  # fmt: skip
+
+
+def spread_cause(times: Times) -> str:
+    """Return why the candidate's times spread, as far as the samples tell it, in words for a reader."""
+    name = "candidate"
+    whole = spread([entry.events[name] for entry in times.rounds])
+    late = sum(name in entry.late for entry in times.rounds) / len(times.rounds)
+    if late > LATE_SHARE:
+        return f"in {late:.0%} of the calls the GPU waited for the host, or the call for the GPU"
+    clocked = [(r.events[name], float(r.card["sm_mhz"])) for r in times.rounds if r.card.get("sm_mhz")]
+    if len(clocked) >= FEW_SAMPLES and spread([ms * mhz for ms, mhz in clocked]) < EXPLAINED * whole:
+        clocks = [mhz for _, mhz in clocked]
+        return f"the SM clock moved between {min(clocks):g} and {max(clocks):g} MHz"
+    orders = [[r.events[name] for r in times.rounds if r.is_first is first] for first in (True, False)]
+    if min(map(len, orders)) >= FEW_SAMPLES and max(map(spread, orders)) < EXPLAINED * whole:
+        first, later = (median(order) for order in orders)
+        return f"before the baselines a call takes {first:.4g} ms, behind them {later:.4g} ms"
+    return "neither the host, nor the clock, nor the order of the calls explains it"
 
 
 def disagree(times: Times) -> bool:
@@ -143,7 +208,8 @@ def findings(times: Times, found: Measurement, alone: Alone) -> Iterator[Finding
         yield Finding(kind="host-bound", severity="note", message=message)
     if not found.stable:
         share = spread(times.of("candidate"))
-        message = f"The times spread by {share:.0%} between the 20th and the 80th percentile, twice in a row."
+        cause = spread_cause(times)
+        message = f"The times spread by {share:.0%} between the 20th and the 80th percentile: {cause}."
         yield Finding(kind="unstable-times", severity="note", message=message)
     card = found.card
     if card and card.throttle and card.sm_mhz < SLOWED * card.sm_most_mhz:

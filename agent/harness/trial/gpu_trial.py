@@ -1,5 +1,6 @@
 """A trial on a GPU: timing, what runs there during a call, calls under a tool, and the GPU's health."""
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any
 from agent import gpu_build
 from agent.build.build_request import BuildRequest
 from agent.diagnosis.performance import performance_advice
-from agent.errors import EnvironmentFault
 from agent.harness import disk_cache
+from agent.harness.backends import gpu_health
 from agent.harness.integrity import kernel_attribution
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle, to_worker
@@ -18,7 +19,7 @@ from agent.harness.task.job import END_LIMIT_S, HEALTH_LIMIT_S, ORACLE_LIMIT_S, 
 from agent.harness.task.protocol import Draw
 from agent.harness.timing import benchmark, stats
 from agent.harness.timing.processes import TimedProcesses
-from agent.harness.trial.ahead import Ahead, Steps
+from agent.harness.trial.ahead import Ahead, Steps, unsectioned
 from agent.harness.trial.trial import Trial
 from agent.harness.worker import worker_commands
 from agent.records import KernelTime, Measurement, Profile, Status, digest
@@ -43,15 +44,17 @@ class _NotTold(Exception):
 class GpuTrial(Trial):
     """What can be done with a candidate on a GPU beside verifying it."""
 
-    def load(self, *, ahead: bool = False) -> None:
-        """Also readies what needs no candidate, in a turn of its own where that can be had at once."""
+    def load(self, *, ahead: bool = True) -> None:
+        """Also readies what needs no candidate, meanwhile; not for a second look, which may not go on."""
         if self._job.measure:
             self.oracle.ask(to_oracle(oracle_commands.ExpectBaselines()))
-        work = Ahead(self._backend.gpu_lock, *self._steps_ahead())
+        ahead = ahead and not self._job.confirms
+        work = Ahead(self._backend.gpu_lock, *self._steps_ahead()) if ahead else None
         try:
-            super().load(ahead=ahead or work.is_free)
+            super().load(ahead=ahead)
         finally:
-            work.end()
+            if work is not None:
+                work.end()
 
     def verify(self, announce: Announce) -> None:
         self._use_kernels()
@@ -71,28 +74,38 @@ class GpuTrial(Trial):
 
         steps: list[Callable[[], object]] = [self.environment, self._use_kernels]
         if self._trace.flops <= MOST_FLOPS_AHEAD:
-            steps += [lambda: warm_up(False), *([lambda: warm_up(True)] if self._noop else [])]
+            steps.append(lambda: warm_up(False))
+        if self._noop:
+            steps.append(unsectioned(lambda: warm_up(True)))
         return [steps, [self._noop.begin]] if self._noop else [steps]
 
-    def turn(self) -> AbstractContextManager[None]:
-        """On the GPU; others have it while this trial builds."""
-        return self._backend.gpu_lock.held()
+    def using(self) -> AbstractContextManager[None]:
+        """Return a section in which the GPU is shared with other trials."""
+        return self._backend.gpu_lock.shared()
+
+    def alone_on_gpu(self) -> AbstractContextManager[None]:
+        """Return a turn in which no other trial uses the GPU."""
+        return self._backend.gpu_lock.exclusive()
 
     @property
     def requests(self) -> tuple[BuildRequest, ...]:
         """All that was asked to be built so far."""
         return tuple(self._backend.requests)
 
-    def call_under_a_tool(self, calls: int) -> str:
-        """So many calls whose outputs nobody looks at. Raises Hung.
+    def instantiate(self) -> None:
+        """Make an instance of the candidate. Raises Refused."""
+        self._instance(secret_seed(), "set0")
+
+    def call_under_a_tool(self, calls: int, limit_s: float) -> str:
+        """Make so many calls whose outputs nobody looks at. Raises Hung after `limit_s` seconds.
 
         Returns what the worker and the tool that runs it have printed.
         """
+        until, drawn = time.monotonic() + limit_s, dict[str, Any]()
         try:
-            self._instance(secret_seed(), "set0")
-            drawn: dict[str, Any] = {}
             for number in range(1, calls + 1):
                 drawn = self._drawn_for(Draw(), f"draw{number}", drawn)
+                self.limits.most_s = max(until - time.monotonic(), 0.1)
                 self._call_on(drawn, Draw(), f"draw{number}")
         except faults.Refused as refused:
             # At other sizes than its own a candidate may fail; what it did until then counts all the same.
@@ -100,19 +113,23 @@ class GpuTrial(Trial):
                 raise Hung(self.candidate.child.finish(END_LIMIT_S)) from None
         return self.candidate.child.finish(END_LIMIT_S)
 
-    def time(self, announce: Announce) -> stats.Times:
-        """Times of the candidate and of the reference in turns; see `clock`."""
-        announce("timing the candidate in turns with the reference")
+    def prepare_timing(self) -> list[str]:
+        """Ready what the candidate is timed against and return the names of the baselines."""
         assert self._noop is not None
         self.oracle.ask(to_oracle(oracle_commands.Rest()))
         self._noop.prepare(self._given)
-        processes = TimedProcesses(self.candidate, self._noop, self.oracle)
-        times = benchmark.timed(processes, more=self._job.baselines)
-        self.findings.extend(processes.notes)
+        self._processes = TimedProcesses(self.candidate, self._noop, self.oracle)
+        return benchmark.prepared(self._processes, more=self._job.baselines)
+
+    def time(self, names: list[str], announce: Announce) -> stats.Times:
+        """Return times of the candidate and of the baselines in turns; see `benchmark`."""
+        announce("timing the candidate in turns with the reference")
+        times = benchmark.timed(self._processes, names)
+        self.findings.extend(self._processes.notes)
         return times
 
-    def alone(self, times: stats.Times) -> stats.Alone:
-        """What the baselines take once the candidate is gone."""
+    def baselines_alone(self, times: stats.Times) -> stats.Alone:
+        """Return what the baselines take once the candidate is gone."""
         self.candidate.child.kill()
         rows = {name: lengths for name, lengths in times.rows.items() if name != "candidate"}
         enough = {name: stats.believed_from(times, name) for name in rows}
@@ -139,11 +156,15 @@ class GpuTrial(Trial):
             raise _NotTold
         return kernel_attribution.profile(answer["kernels"], set())
 
-    def measured(self, times: stats.Times, seen: Profile, gpu: str | None) -> Measurement:
-        """What the times come to, and what would shorten them. Raises Refused for times that cannot be."""
-        alone = self.alone(times)
-        found = stats.measurement(times, gpu or "unknown", self._job.floor_ms, alone)
-        found = found.model_copy(update={"compile_kernels": self.compiled(times)})
+    def measured(self, times: stats.Times, alone: stats.Alone, seen: Profile) -> Measurement:
+        """Return what the times come to;
+
+        says what would shorten them. Raises Refused for impossible times.
+        """
+        gpu = self.environment().gpu or "unknown"
+        found = stats.measurement(times, gpu, self._job.floor_ms, alone)
+        with self.using():
+            found = found.model_copy(update={"compile_kernels": self.compiled(times)})
         self.findings.extend(stats.findings(times, found, alone))
         if found.host_bound and self.build and self.build.backend == gpu_build.BACKEND:
             self.findings.append(stats.FAST_BUILD)
@@ -156,14 +177,15 @@ class GpuTrial(Trial):
         return found
 
     def end(self) -> None:
-        """Ends the candidate's process. Raises EnvironmentFault where the GPU has suffered from it."""
+        """End the candidate's process. Raises EnvironmentFault where the GPU has suffered from it."""
         super().end()
         try:
             answer = self.oracle.attempt(to_oracle(oracle_commands.Health()), HEALTH_LIMIT_S)
-        except ChildFault as fault:
-            raise EnvironmentFault(f"the GPU no longer answers: the reference's process {fault}") from None
+        except ChildFault:
+            answer = {}
         if not answer.get("healthy"):
-            raise EnvironmentFault(f"the GPU no longer works: {answer.get('error', 'its sums are wrong')}")
+            # The search for a cause may have cost this process its part of the GPU, and others nothing.
+            gpu_health.require(self._job, self._backend.trusted_environment())
 
     def watch(self, announce: Announce) -> Profile:
         """What the GPU does during one call, last of all. Raises Refused where others do the work."""

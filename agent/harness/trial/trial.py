@@ -8,6 +8,7 @@ there. The first thing that fails ends the trial.
 
 import secrets
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -75,6 +76,8 @@ class Trial:
         reference = workspace.oracle_folder(folder) / "reference.py"
         reference.write_text(source)
         self._given: dict[str, Any] = {}
+        self._unexplained: tuple[Finding, str | None] | None = None
+        """A mismatch whose cause was not looked for yet, and the family of the inputs that show it."""
         self._noop: NoopWorker | None = None
         timed = job.measure and backend.device == "cuda"
         with selection.joined(backend, 1 + timed) as (mine, theirs):
@@ -143,20 +146,24 @@ class Trial:
             if not draws:
                 continue
             seed = secret_seed()
-            self._instance(seed, f"set{number}", wide=number > 0)
+            announce("making an instance")
+            with self.using():
+                self._instance(seed, f"set{number}", wide=number > 0)
             self._parameters_seed = seed
             drawn, owed = dict[str, Any](), False
             for draw in draws:
                 begun += 1
                 announce(f"verifying, draw {begun} of {everything}")
-                drawn = self._drawn_for(draw, f"draw{begun}", drawn)
                 owed |= draw.checked  # one that is left out leaves its check to the next
-                if drawn:
-                    self._call(protocol.checking(draw, owed), f"draw{begun}", drawn)
-                    owed = False
+                with self.using():
+                    drawn = self._drawn_for(draw, f"draw{begun}", drawn)
+                    if drawn:
+                        self._call(protocol.checking(draw, owed), f"draw{begun}", drawn)
+                        owed = False
             if number == 0 and self._backend.suppressor is not None:
                 announce("repeating a call without the kernels")
-                self._ablate()
+                with self.using():
+                    self._ablate()
         announce("repeating the kernels alone")
         self._check_own_kernels()
         self._until_now = len(self._backend.requests)
@@ -166,10 +173,15 @@ class Trial:
             launch_limits.require_startable(told, self._on_a_gpu(), self._backend.locate)
             self.reuse.check_computing(slots=self._records.take_slots())
 
+    def using(self) -> AbstractContextManager[None]:
+        """Return the section in which a draw or a call takes place; a GPU is shared with other trials."""
+        return nullcontext()
+
     def _instance(self, seed: int, stem: str, *, wide: bool = False) -> None:
         """A new ModelNew that holds the parameters of this seed."""
         parameters, doing = to_oracle(oracle_commands.Parameters(seed, stem, wide)), "creating ModelNew"
         made = self.oracle.ask(parameters)
+        self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
         self._strength = min(self._strength, made["strength"])
         answer = self.candidate.tell(instance(made), doing)
         if not self.names and parameter_assignment.misfits(answer):
@@ -256,13 +268,27 @@ class Trial:
         if "finding" in reply:
             found = Finding.model_validate(reply["finding"])
             if reply["status"] == Status.INCORRECT:
-                self.mismatch = mismatch_diagnosis.picture(self.oracle)
-                candidate = Diagnosed(self.bounded(), self.candidate, self._followed)
-                found = mismatch_diagnosis.cause(found, candidate, self.oracle)
+                self._unexplained = found, draw.family
             raise faults.Refused(Status(reply["status"]), "verify", [found])
         if "left_out" in reply:
             self._left_out[f"{protocol.WORDS[str(draw.family)]}: {reply['left_out']}"] = None
         return reply
+
+    def explained(self, findings: tuple[Finding, ...], announce: Announce) -> tuple[Finding, ...]:
+        """Return the findings of a refusal with the cause of a mismatch, where one is found.
+
+        The verdict stands already: the reference's process may end in the search without costing anything.
+        """
+        if self._unexplained is None:
+            return findings
+        found, family = self._unexplained
+        announce("looking for the cause")
+        candidate = Diagnosed(self.bounded(), self.candidate, self._followed)
+        with self.using():
+            self.mismatch = mismatch_diagnosis.picture(self.oracle)
+            cause = mismatch_diagnosis.cause(found, candidate, self.oracle)
+        refused = faults.Refused(Status.INCORRECT, "verify", [cause, *findings[1:]])
+        return faults.under(protocol.WORDS.get(family or ""), refused).findings
 
     def _ablate(self) -> None:
         """Without the candidate's own launches the result has to be wrong."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.build.source_map import CANDIDATE
 from agent.diagnosis.runtime import illegal_launches, python_errors, timeouts
+from agent.errors import OutOfMemory
 from agent.harness.backends.backend import Backend
 from agent.harness.backends.candidate_process import Serve
 from agent.harness.messages import worker_answers
@@ -61,6 +62,7 @@ class WorkerClient:
     def check(self, answer: dict[str, Any], stage: faults.Stage, doing: str) -> None:
         """Raises Refused for what the worker reports; what is only a warning joins `findings`."""
         self.backend.raise_build_failure(answer.get("error"))
+        self._require_memory(answer.get("error"))
         claims = self.backend.resolve(answer.get("device_findings"))
         found = faults.device_findings(claims, self.backend.locate)
         found = [
@@ -82,6 +84,12 @@ class WorkerClient:
             raise faults.Refused(Status.RUNTIME_ERROR, stage, errors + differs)
         self._nothing_found |= self._checked
         self.launches = answer.get("launches")
+
+    def _require_memory(self, error: Any) -> None:
+        """Raise OutOfMemory where the candidate found too little memory beside other trials."""
+        said = str(error.get("message")).lower() if isinstance(error, dict) else ""
+        if "out of memory" in said and not self._job.has_whole_gpu:
+            raise OutOfMemory("the candidate found too little free memory on the GPU beside other trials")
 
     def timed(self, command: dict[str, Any]) -> dict[str, Any]:
         """The answer to a command of the clock's. Raises Refused where the call fails."""

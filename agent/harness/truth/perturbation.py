@@ -16,6 +16,8 @@ MOST_WIDENED, WIDENED = 4, 8
 """How many parameters get other signs and sizes, and how much larger some of their elements are."""
 DEEP = 16
 """Normalisations by running variances from which on the strength is a question: up to there it is full."""
+MANY = 1 << 24
+"""Elements of a parameter from which on a GPU draws its noise."""
 LEAST = 1 / 16
 """Strength that is never gone below: parameters still differ by 2 % of their scale."""
 
@@ -47,7 +49,7 @@ def widen(model: torch.nn.Module, constructed: dict[str, torch.Tensor], seed: in
     order = torch.randperm(len(known), generator=generator).tolist()
     for number in order[:MOST_WIDENED]:
         flat = known[number].detach().view(-1)
-        places = torch.randperm(flat.numel(), generator=generator)
+        places = torch.randperm(flat.numel(), generator=generator).to(flat.device)
         flat[places[: max(flat.numel() // 4, 1)]] *= -1
         flat[places[-max(flat.numel() // 8, 1) :]] *= WIDENED
 
@@ -59,10 +61,23 @@ def _has_one_sign(tensor: torch.Tensor) -> bool:
 def _perturb(name: str, tensor: torch.Tensor, generator: torch.Generator, strength: float) -> None:
     if not tensor.is_floating_point() or tensor.numel() == 0:
         return
-    scale = float(tensor.double().pow(2).mean().sqrt()) or 1.0
+    norm = torch.linalg.vector_norm(tensor.detach(), dtype=torch.float64)
+    scale = float(norm) / tensor.numel() ** 0.5 or 1.0
     with torch.no_grad():
-        noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
-        tensor.add_((strength * NOISE * scale * noise).to(tensor.dtype))
+        if tensor.is_cuda and tensor.numel() > MANY:
+            _add_noise_on_gpu(tensor, generator, strength * NOISE * scale)
+        else:
+            noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
+            tensor.add_((strength * NOISE * scale * noise).to(tensor))
         if name.endswith("running_var"):
             decades = strength * VARIANCE_DECADES * torch.rand(tensor.shape, generator=generator)
-            tensor.abs_().add_(0.1).mul_((10.0**-decades).to(tensor.dtype))
+            tensor.abs_().add_(0.1).mul_((10.0**-decades).to(tensor))
+
+
+def _add_noise_on_gpu(tensor: torch.Tensor, generator: torch.Generator, size: float) -> None:
+    """Add noise that the GPU draws, some rows at a time; `generator` decides its seed."""
+    seed = int(torch.randint(1 << 62, (), generator=generator))
+    own = torch.Generator(tensor.device).manual_seed(seed)
+    rows = max(MANY // max(tensor[0].numel(), 1), 1) if tensor.dim() else 1
+    for part in torch.split(tensor, rows) if tensor.dim() else (tensor,):
+        part.add_(torch.randn(part.shape, generator=own, device=tensor.device).mul_(size).to(tensor.dtype))

@@ -12,12 +12,16 @@ from typing import Any
 
 import torch
 
-from agent.harness.truth import float64, input_distributions, perturbation, ties, tolerance
+from agent.harness.truth import float64, input_distributions, perturbation, slices, ties, tolerance
 from agent.harness.truth.draws import Draw, in_sequence, seconds, tree_map
 from agent.harness.truth.summation_order import OtherOrder
 from agent.harness.truth.user_code import ReferenceRaised, drawn, of_the_reference
 from agent.harness.worker import memory_guards
 
+SLICED_BYTES = 1 << 30
+"""Bytes of inputs and outputs in float64 for one slice of the ground truth."""
+SLICES_PER_INPUT = 4
+"""Bytes in float64, inputs and outputs, for each byte of a float32 input."""
 WARM_S = 0.01
 """A first forward that takes longer is timed again, since what it had to load is no part of its time."""
 
@@ -38,6 +42,12 @@ class Reference:
         self.constructed: dict[str, torch.Tensor] = {}
         """The state of the present instance before it was perturbed."""
         self._fixed: bool | None = None
+        self._independent: bool | None = None
+        """True where the rows of the outputs follow from the same rows of the inputs; None: not tested."""
+        self._rows = 0
+        """First dimension of the outputs, along which they are independent."""
+        self._constructs_on = device
+        """Where constructing was possible: an initialisation of gigabytes is fast on a GPU."""
         self.construct_s = self.forward_s = 0.0
         """What constructing the model took, and what its float32 forward takes at most, once warm: seconds of
         the clock on a GPU, and of all processors together on a CPU."""
@@ -95,18 +105,34 @@ class Reference:
     def _made(self, seed: int, strength: float) -> list[Any]:
         self.seed = seed
         torch.manual_seed(seed)
-        with of_the_reference():
-            arguments = list(self._space["get_init_inputs"]())
-            begun = time.process_time()
-            self.model = self._space["Model"](*arguments).eval()
+        arguments, begun = self._arguments(), time.process_time()
+        self._model64 = self.model = None  # room for the next instance
+        self.model = self._constructed(arguments).to(self._device)
         self.construct_s = max(self.construct_s, time.process_time() - begun)
-        self.constructed = {n: t.to(self._device, copy=True) for n, t in self.model.state_dict().items()}
+        self.constructed = {n: t.clone() for n, t in self.model.state_dict().items()}
         perturbation.perturb(self.model.state_dict(), seed + 1, strength)
         if self._widened.get(seed, False):
             perturbation.widen(self.model, self.constructed, seed + 2)
-        self.model.to(self._device)
         self._model64 = self._dtype = None
         return arguments
+
+    def _arguments(self) -> list[Any]:
+        with of_the_reference():
+            return list(self._space["get_init_inputs"]())
+
+    def _constructed(self, arguments: list[Any]) -> Any:
+        """Construct the model from the present random state, on the GPU where its constructor takes that."""
+        state = torch.random.get_rng_state()
+        if self._constructs_on == "cuda":
+            try:
+                with of_the_reference(), torch.device("cuda"):
+                    return self._space["Model"](*arguments).eval()
+            except RuntimeError:
+                # A constructor that mixes tensors of numpy or of a CPU generator with others.
+                self._constructs_on = "cpu"
+                torch.random.set_rng_state(state)
+        with of_the_reference():
+            return self._space["Model"](*arguments).eval()
 
     def state(self) -> dict[str, torch.Tensor]:
         return dict(self.model.state_dict())
@@ -181,6 +207,7 @@ class Reference:
         native, touched = self.native(inputs)
         overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
         native = self._placed(native)
+        self._learn_independence(inputs, native, touched)
         self._writes = bool(self._writes or touched)
         if touched:
             self.changes |= touched
@@ -199,7 +226,7 @@ class Reference:
         reference that writes to nothing. Another order, as a draw has it, only widens them.
         """
         with torch.no_grad():
-            truth = self._wide_truth(tree_map(float64.wide, self._stated(seed)))
+            truth = self.truth(self._stated(seed))
             native = self._placed(self.native(self._stated(seed))[0])
             return tolerance.Expected(native, native, truth)
 
@@ -241,8 +268,38 @@ class Reference:
         return result, seconds(self._device) - begun
 
     def truth(self, inputs: list[Any]) -> Any:
-        """The result in float64; tensors that forward makes without a dtype are float64 as well."""
-        return self._wide_truth(tree_map(float64.wide, inputs))
+        """The result in float64; tensors that forward makes without a dtype are float64 as well.
+
+        Made in slices where the inputs are large and the reference allows it.
+        """
+        pieces = self._pieces(inputs)
+        if pieces < 2 or not self._rows:
+            return self._wide_truth(tree_map(float64.wide, inputs))
+
+        def run(part: list[Any]) -> Any:
+            return self._wide_truth(tree_map(float64.wide, part))
+
+        return slices.joined(run, inputs, self._rows, pieces)
+
+    def _pieces(self, inputs: list[Any]) -> int:
+        """Return how many slices the ground truth is made in; 1 where it is made whole."""
+        if not self._independent:
+            return 1
+        given = sum(tensor.numel() * tensor.element_size() for tensor in memory_guards.leaves(inputs))
+        return min(-(-SLICES_PER_INPUT * given // SLICED_BYTES), self._rows)
+
+    def _learn_independence(self, inputs: list[Any], native: Any, touched: set[str]) -> None:
+        """Test once, for large inputs on a GPU, whether the ground truth can be made in slices."""
+        size = sum(tensor.numel() * tensor.element_size() for tensor in memory_guards.leaves(inputs))
+        if self._independent is not None or self._device != "cuda" or size < SLICED_BYTES // SLICES_PER_INPUT:
+            return
+        self._rows = slices.length(native)
+        with contextlib.suppress(ReferenceRaised):
+            self._independent = not touched and slices.are_independent(self._forward, inputs, native)
+
+    def _forward(self, inputs: list[Any]) -> Any:
+        with of_the_reference():
+            return self._placed(self.model(*inputs))
 
     def _wide_truth(self, wide: Any) -> Any:
         model = self.in_float64()
@@ -259,9 +316,7 @@ class Reference:
         if self._model64 is None or self.changes:
             # What the constructor draws besides parameters has to be the same in both.
             torch.manual_seed(self.seed)
-            with of_the_reference():
-                arguments = self._space["get_init_inputs"]()
-                self._model64 = self._space["Model"](*arguments).eval().to(self._device).double()
+            self._model64 = self._constructed(self._arguments()).to(self._device).double()
             float64.widen_attributes(self._model64)
             self._model64.load_state_dict({name: float64.wide(t) for name, t in self.state().items()})
         return self._model64

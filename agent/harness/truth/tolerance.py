@@ -27,7 +27,7 @@ from torch.utils._pytree import tree_map_only
 
 from agent.diagnosis.mismatch import mismatch_description
 from agent.harness.truth import output_structure
-from agent.harness.truth.limits import Limits, distances, told
+from agent.harness.truth.limits import CHUNK, Limits, distances, told
 from agent.harness.truth.summation import USELESS
 from agent.harness.worker import memory_guards
 from agent.records import Finding
@@ -36,6 +36,8 @@ Allowance = Callable[[torch.Tensor, float], torch.Tensor]
 leaves = memory_guards.leaves
 UNSTABLE = 1e-3
 """Share of its own size by which the float32 reference may miss the truth on a derived draw."""
+FAR = 0.1
+"""Share of the root mean square of the truth from which on an error is no matter of rounding."""
 ROUNDINGS = 16
 """The same for an output of a shorter type, in units of its eps, by which rounding it alone is off."""
 
@@ -149,6 +151,13 @@ class Expected:
         quadruples = zip(outputs, self._finite_as, leaves(self.truth), self.limits, strict=True)
         return all(_fits(*quadruple) for quadruple in quadruples)
 
+    def is_far(self, outputs: list[torch.Tensor]) -> bool:
+        """Return True where an error is of the order of the output's own size, or a number is not finite."""
+        return any(
+            limits is not None and limits.is_finite and not _largest(y, r64) <= FAR * limits.scale
+            for y, r64, limits in zip(outputs, leaves(self.truth), self.limits, strict=True)
+        )
+
     def differs(self, one: Any, other: Any) -> bool:
         """Whether two outputs are further apart than either may be from the truth."""
         quadruples = zip(leaves(one), leaves(other), leaves(self.truth), self.limits, strict=True)
@@ -156,6 +165,15 @@ class Expected:
             not torch.equal(a, b) and (limits is None or limits.apart(a, b, r64))
             for a, b, r64, limits in quadruples
         )
+
+
+def _largest(y: torch.Tensor, r64: torch.Tensor) -> float:
+    """Return the largest error of an output; NaN where one is not a number."""
+    flat, truth = y.reshape(-1), r64.reshape(-1)
+    if not flat.numel():
+        return 0.0
+    pieces = zip(torch.split(flat, CHUNK), torch.split(truth, CHUNK), strict=True)
+    return float(torch.stack([torch.linalg.vector_norm(a - b, float("inf")) for a, b in pieces]).max())
 
 
 def _without_numbers(tensor: torch.Tensor) -> torch.Tensor:

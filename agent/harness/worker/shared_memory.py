@@ -60,8 +60,13 @@ class Segment:
 
     @classmethod
     def made(cls, size: int) -> "Segment":
-        """New memory of at least `size` bytes. Raises MemoryError where the GPU has no room for it."""
+        """New memory of at least `size` bytes. Raises MemoryError where the GPU has no room for it.
+
+        What this process's allocator holds free is given back first where that is in the way.
+        """
         _start()
+        if size > torch.cuda.mem_get_info()[0]:
+            torch.cuda.empty_cache()
         wanted = _Properties(_PINNED, _DESCRIPTOR, _DEVICE, torch.cuda.current_device(), None)
         step = ctypes.c_size_t()
         _call("cuMemGetAllocationGranularity", ctypes.byref(step), ctypes.byref(wanted), 0)

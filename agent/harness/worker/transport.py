@@ -61,6 +61,20 @@ class SharedMemory:
         """The segment at two addresses, between which inputs change."""
         self._tensors: dict[Any, torch.Tensor] = {}
         self._row: list[tuple[Any, list[torch.Tensor]]] = []
+        self._state_number = 0
+        self._state_segment: Any = None
+        """Memory of the parameters that the oracle gives."""
+
+    def state(self, description: dict[str, Any]) -> Any:
+        """Return the parameters that the oracle has put into memory; the next ones take the same place."""
+        if description["segment"] != self._state_number:
+            self._state_segment = shared_memory.Segment.received(self._oracle, description["bytes"])
+            self._state_number = description["segment"]
+        tensors = [
+            self._state_segment.tensor(spec["offset"], spec["shape"], getattr(torch, spec["dtype"]))
+            for spec in description["tensors"]
+        ]
+        return wire.rebuild(description["tree"], tensors)
 
     def forget(self) -> None:
         """Tensors that were inputs before are not so again, though their memory may be."""

@@ -132,7 +132,9 @@ class Ablate:
 
 @dataclass(frozen=True)
 class Timed:
-    pass
+    """`flushes`: overwrites of the L2 cache before the call, in which the host can launch it."""
+
+    flushes: int
 
 
 @dataclass(frozen=True)

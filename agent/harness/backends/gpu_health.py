@@ -1,0 +1,27 @@
+"""Health of a GPU, asked of a fresh process that has no part in what was judged."""
+
+import sys
+from collections.abc import Mapping
+
+from agent.errors import EnvironmentFault
+from agent.harness.task.job import Job
+from agent.sandbox import Child, ChildFault
+
+LIMIT_S = 120.0
+SUM = """import json, os, sys, torch
+sys.stdin.readline()
+os.write(int(sys.argv[-1]), json.dumps({"sum": int(torch.ones(8, device="cuda").sum())}).encode() + b"\\n")
+"""
+"""What a process computes on the GPU to show that it works."""
+
+
+def require(job: Job, environment: Mapping[str, str]) -> None:
+    """Raise EnvironmentFault where a new process cannot compute on the GPU."""
+    server = job.servers.for_trusted()
+    with Child([sys.executable, "-c", SUM], env=environment, server=server) as child:
+        try:
+            answer = child.ask({}, LIMIT_S)
+        except ChildFault as fault:
+            raise EnvironmentFault(f"the GPU no longer works: a new process {fault}", child.log) from None
+    if answer.get("sum") != 8:
+        raise EnvironmentFault("the GPU no longer works: its sums are wrong")

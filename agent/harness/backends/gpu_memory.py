@@ -1,0 +1,190 @@
+"""How much of a GPU's memory a trial holds, and whose trial may hold it now.
+
+A trial reserves what it will need before it uses the GPU; where that is not there beside other trials, it
+waits. Reservations are files that the kernel unlocks with the process that made them, and they are granted in
+the order of the queue, so that a large trial is not passed over for ever. An estimate may be too small: a
+trial that runs out of memory is tried once more with the whole GPU, and only then blamed for it or given
+up.
+"""
+
+import fcntl
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from agent.errors import EnvironmentFault, OutOfMemory
+from agent.harness.backends.fifo_lock import FifoLock, Taken
+from agent.harness.backends.gpu_lock import WAIT_LIMIT_S
+from agent.harness.task import progress
+from agent.harness.task.job import Announce
+from agent.records import TensorSpec, Trace
+
+CONTEXTS_BYTES = 3 << 30
+"""Taken by the contexts and kernels of the processes of one trial, and by small tensors."""
+ROWS_BYTES = 2 << 30
+"""For timed calls in a row on inputs of their own, which take what is there."""
+USABLE = 0.96
+"""Share of the GPU's memory that trials may hold together."""
+WIDE = 2
+"""Bytes of a number of the ground truth for each byte of a float32 number."""
+SLICED_BYTES = 4 << 30
+"""From this size on of inputs and intermediate results in float64, the ground truth is made in slices."""
+T = TypeVar("T")
+
+
+def needed(trace: Trace) -> int:
+    """Return the estimated peak in bytes of a trial at the sizes of `trace`, all its processes together.
+
+    The reference's process holds the inputs, two float32 results, the ground truth, the parameters in both
+    precisions and as constructed, and intermediate results; the memory that both sides map holds inputs,
+    outputs twice and parameters twice; the candidate's process its parameters and three sets of outputs.
+    """
+    inputs = sum(spec.bytes for spec in trace.inputs if isinstance(spec, TensorSpec))
+    outputs = sum(spec.bytes for spec in trace.outputs)
+    state = sum(spec.bytes for spec in trace.state)
+    between = _intermediate(trace)
+    wide = min(WIDE * (inputs + between), max(SLICED_BYTES, 2 * WIDE * between // max(_batch(trace), 1)))
+    oracle = inputs + (2 + WIDE) * outputs + (2 + WIDE) * state + max(between, wide)
+    shared = inputs + 2 * outputs + 2 * state
+    candidate = state + 3 * outputs + between
+    return CONTEXTS_BYTES + min(ROWS_BYTES, 8 * (inputs + outputs)) + oracle + shared + candidate
+
+
+def _intermediate(trace: Trace) -> int:
+    """Bytes of the largest operator's results, twice: what it is made from is there as well."""
+    return 2 * max((sum(spec.bytes for spec in op.outputs) for op in trace.operations), default=0)
+
+
+def _batch(trace: Trace) -> int:
+    """Length of the first dimension that all outputs share; 1 where there is none."""
+    firsts = {spec.shape[0] if spec.shape else 1 for spec in trace.outputs}
+    return firsts.pop() if len(firsts) == 1 else 1
+
+
+class Reservations:
+    """Bytes reserved on one GPU by all processes that share `place`, the folder of its queue."""
+
+    def __init__(
+        self, place: Path, total_bytes: int, announce: Announce, begun_ns: int | None = None
+    ) -> None:
+        self._folder = place / "memory"
+        self._total = int(USABLE * total_bytes)
+        self._announce = progress.of(announce)
+        self._queue = FifoLock(place / "memory-queue", begun_ns)
+
+    @contextmanager
+    def held(self, wanted: int | None) -> Iterator[None]:
+        """Hold so many bytes, or with None all of the GPU's; waits until others leave them.
+
+        Raises EnvironmentFault where one holder keeps them for longer than anybody waits.
+        """
+        path, file = self._reserved(self._total if wanted is None else min(wanted, self._total))
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            file.close()
+
+    def others(self) -> int:
+        """Return the bytes that are reserved now."""
+        return sum(size for _, size in self._living())
+
+    def _reserved(self, wanted: int) -> tuple[Path, BinaryIO]:
+        before = self._announce.now
+        try:
+            self._queue.acquire(lambda ahead: self._announce("waiting for memory of the GPU"), WAIT_LIMIT_S)
+            try:
+                self._wait(wanted)
+                return self._made(wanted)
+            finally:
+                self._queue.release()
+        except Taken as taken:
+            raise EnvironmentFault(
+                f"the memory of the GPU is in use: {taken} has held it for {WAIT_LIMIT_S:.0f} s "
+                f"({self._folder}); stop it, or wait for it"
+            ) from None
+        except OSError as error:
+            raise EnvironmentFault(f"cannot reserve memory in {self._folder}: {error}") from error
+        finally:
+            if before and self._announce.now != before:
+                self._announce(before)
+
+    def _wait(self, wanted: int) -> None:
+        until = time.monotonic() + WAIT_LIMIT_S
+        while (others := self.others()) and others + wanted > self._total:
+            self._announce("waiting for memory of the GPU")
+            if time.monotonic() > until:
+                raise Taken(None)
+            time.sleep(0.05)
+
+    def _made(self, wanted: int) -> tuple[Path, BinaryIO]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}-{wanted}"
+        unseen = self._folder / f"{path.name}.part"
+        file = unseen.open("wb", buffering=0)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unseen.replace(path)
+        return path, file
+
+    def _living(self) -> Iterator[tuple[Path, int]]:
+        for path in sorted(self._folder.glob("*-*-*")) if self._folder.is_dir() else []:
+            size = path.name.rpartition("-")[2]
+            if not size.isdigit():
+                continue
+            try:
+                with path.open("rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield path, int(size)
+            except FileNotFoundError:
+                continue
+            else:
+                path.unlink(missing_ok=True)
+
+
+def with_room(
+    place: Path | None,
+    trace: Trace,
+    announce: Announce,
+    judge: Callable[[bool], T],
+    begun_ns: int | None = None,
+) -> T:
+    """Return what `judge` returns once memory is reserved for it; it is told whether it has the whole GPU.
+
+    Without a place, or where the driver does not say how much memory there is, nothing is reserved. Raises
+    OutOfMemory where the whole GPU is too little.
+    """
+    total = total_bytes() if place is not None else None
+    if place is None or total is None:
+        return judge(True)
+    reservations = Reservations(place, total, announce, begun_ns)
+    wanted = needed(trace)
+    if wanted < USABLE * total:
+        try:
+            with reservations.held(wanted):
+                return judge(False)
+        except OutOfMemory:
+            announce("judging once more with the whole GPU: its memory was too little beside other trials")
+    with reservations.held(None):
+        return judge(True)
+
+
+@cache
+def total_bytes() -> int | None:
+    """Memory of this process's first GPU by the driver's own account; None where it does not say."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    command = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        return int(answer.stdout.splitlines()[0]) << 20
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):
+        return None

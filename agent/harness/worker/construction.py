@@ -1,0 +1,41 @@
+"""Construction of a module whose large parameters are overwritten right afterwards. Standalone: copied.
+
+Initialising gigabytes of parameters on a CPU takes longer than everything else that is asked of a candidate,
+and `load_state_dict` overwrites what it gives. So the functions of `torch.nn.init` leave tensors as they are
+while a module with large parameters is constructed. Those of small modules are initialised as always.
+"""
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+LARGE_BYTES = 256 << 20
+"""Size of all parameters together from which on they are not initialised."""
+
+
+@contextlib.contextmanager
+def of(state: dict[str, torch.Tensor]) -> Iterator[None]:
+    """Leave parameters uninitialised within this context if those of `state` replace many bytes."""
+    if sum(tensor.numel() * tensor.element_size() for tensor in state.values()) < LARGE_BYTES:
+        yield
+        return
+    init = torch.nn.init
+    known = {
+        name: function
+        for name, function in vars(init).items()
+        if name.endswith("_") and not name.startswith("_") and inspect.isfunction(function)
+    }
+    for name in known:
+        setattr(init, name, _untouched)
+    try:
+        yield
+    finally:
+        for name, function in known.items():
+            setattr(init, name, function)
+
+
+def _untouched(tensor: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
+    return tensor

@@ -64,7 +64,7 @@ class Call(NamedTuple):
     @property
     def name(self) -> str:
         """Without namespace, overload and the underscore of an in-place operator."""
-        return _name(self.func)
+        return operator_name(self.func)
 
     @property
     def is_view(self) -> bool:
@@ -72,7 +72,8 @@ class Call(NamedTuple):
 
 
 @cache
-def _name(func: Any) -> str:
+def operator_name(func: Any) -> str:
+    """Return the name without namespace, overload and the underscore of an in-place operator."""
     name = str(func._schema.name).split("::")[-1]
     return name.rstrip("_") or name
 

@@ -1,11 +1,13 @@
 """From a draw and a wrong output to the case that `agent.diagnosis` explains, in the oracle's process."""
 
+import contextlib
 import time
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from agent.diagnosis import preconditions
 from agent.diagnosis.mismatch import causes, rounds, samples, shapes
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.causes import Explained
@@ -45,7 +47,11 @@ class Explaining:
         """Outputs of few numbers that nothing explained: several of them may be explained together."""
 
     def of_values(self, draw: Draw, output: Any) -> dict[str, Any]:
-        """What is known after this output; `open` where another one may tell more."""
+        """Explain one more output; `open` in the answer means that another one may tell more."""
+        with _checked(draw):
+            return self._of_values(draw, output)
+
+    def _of_values(self, draw: Draw, output: Any) -> dict[str, Any]:
         whole = case(self._reference, draw, output, self._source)
         if self._few:
             return self._of_several(whole)
@@ -101,20 +107,22 @@ class Explaining:
         return confirmed if confirmed.named else None
 
     def where(self, draw: Draw, output: Any, followed: Followed) -> dict[str, Any]:
-        """With what the candidate's kernels wrote in the call that gave this output."""
+        """Explain with what the candidate's kernels wrote in the call that gave this output."""
         whole = case(self._reference, draw, output, self._source)
         left = WHERE_S - (time.thread_time() - self._begun)
-        found = telling.told(whole, followed, self._first, max(left, LEAST_S))
+        with _checked(draw):
+            found = telling.told(whole, followed, self._first, max(left, LEAST_S))
         self._sentences = found.sentences
         if found.explained is not None:
             self._found, self._few = found.explained, []
         return self._answer()
 
     def of_shape(self, draw: Draw, given: tuple[int, ...], wanted: tuple[int, ...]) -> dict[str, Any]:
-        """With the chain of operators that leads to the right shape."""
+        """Explain with the chain of operators that leads to the right shape."""
         made = case(self._reference, draw, draw.expected.native, self._source)
-        tape = record(made.run, made.names())
-        self._found = Explained(shapes.explain(tape, given, wanted, self._found.finding))
+        with _checked(draw):
+            tape = record(made.run, made.names())
+            self._found = Explained(shapes.explain(tape, given, wanted, self._found.finding))
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
@@ -130,6 +138,11 @@ class Explaining:
             "open": bool(found.open or self._few),
             "unconfirmed": found.unconfirmed or bool(self._few),
         }
+
+
+def _checked(draw: Draw) -> contextlib.AbstractContextManager[Any]:
+    """Return the context in which no wrong reference fails inside a kernel of the draw's device."""
+    return preconditions.checked([*tolerance.leaves(draw.inputs), *tolerance.leaves(draw.expected.truth)])
 
 
 def case(reference: Reference, draw: Draw, output: Any, source: str) -> Case:

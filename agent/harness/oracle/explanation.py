@@ -189,7 +189,7 @@ def _is_large(draw: Draw, output: Any) -> bool:
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
-    return all(bool(torch.isfinite(part).all()) for part in tensor.reshape(-1).split(AT_ONCE))
+    return all(bool(torch.isfinite(part).all()) for part in torch.split(tensor.reshape(-1), AT_ONCE))
 
 
 def _on_samples(found: Explained) -> Explained:

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,6 +31,10 @@ _FOREIGN = (str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parent
 
 
 Found = TypeVar("Found")
+
+
+class TooLarge(MemoryError):
+    """The results of a run take more memory than they may."""
 
 
 class Place(NamedTuple):
@@ -64,7 +69,7 @@ class Call(NamedTuple):
     @property
     def name(self) -> str:
         """Without namespace, overload and the underscore of an in-place operator."""
-        return _name(self.func)
+        return operator_name(self.func)
 
     @property
     def is_view(self) -> bool:
@@ -72,7 +77,8 @@ class Call(NamedTuple):
 
 
 @cache
-def _name(func: Any) -> str:
+def operator_name(func: Any) -> str:
+    """Return the name without namespace, overload and the underscore of an in-place operator."""
     name = str(func._schema.name).split("::")[-1]
     return name.rstrip("_") or name
 
@@ -80,9 +86,9 @@ def _name(func: Any) -> str:
 class Tape:
     """All calls of one run in order, and the run's result."""
 
-    def __init__(self, run: Callable[[], Any], names: Mapping[int, str]) -> None:
+    def __init__(self, run: Callable[[], Any], names: Mapping[int, str], most_bytes: float = inf) -> None:
         calls: list[Call] = []
-        recorder = _Recorder(calls)
+        recorder = _Recorder(calls, most_bytes)
         with torch.no_grad(), recorder:
             result = run()
         self._hold(run, names, calls, result, recorder.before)
@@ -140,9 +146,12 @@ class Tape:
             return self._run()
 
 
-def record(run: Callable[[], Any], names: Mapping[int, str]) -> Tape:
-    """`names` are the inputs and parameters by `id`. Raises what `run` raises."""
-    return Tape(run, names)
+def record(run: Callable[[], Any], names: Mapping[int, str], most_bytes: float = inf) -> Tape:
+    """Record a run. `names` are the inputs and parameters by `id`. Raises what `run` raises.
+
+    Every result is kept, so that TooLarge is raised once they take more than `most_bytes`.
+    """
+    return Tape(run, names, most_bytes)
 
 
 def _written(func: Any, given: Arguments) -> tuple[torch.Tensor, ...]:
@@ -197,9 +206,9 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Recorder(_Mode):  # type: ignore[no-untyped-call]
-    def __init__(self, calls: list[Call]) -> None:
+    def __init__(self, calls: list[Call], most_bytes: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._calls = calls
+        self._calls, self._left = calls, most_bytes
         self._leaves: dict[int, torch.Tensor] = {}
         self._made: set[int] = set()
         self.before: dict[int, torch.Tensor] = {}
@@ -215,6 +224,10 @@ class _Recorder(_Mode):  # type: ignore[no-untyped-call]
             self._keep(target)
         result = func(*args, **kwargs)
         made = tensors(result)
+        if not (func.is_view or target):
+            self._left -= sum(t.numel() * t.element_size() for t in made)
+            if self._left < 0:
+                raise TooLarge("the results of all operators")
         self._made |= {id(tensor) for tensor in made} - self._leaves.keys()
         value = next((t for t in made if t.is_floating_point()), made[0] if made else None)
         self._part = self._part + 1 if self._within else 0

@@ -9,6 +9,8 @@ from agent.diagnosis.graph import Rewrite
 from agent.diagnosis.tape import Tape, record
 
 Tensor = torch.Tensor
+MOST_BYTES = 1 << 30
+"""Largest size of all results of a reference that is explained; a wrong reference may take as much again."""
 
 
 class Case(NamedTuple):
@@ -40,8 +42,8 @@ class Case(NamedTuple):
     """What leads to the outputs, where that is a part of the reference."""
 
     def tape(self) -> Tape:
-        """The operators that lead to the outputs. Raises what the reference raises."""
-        return self.part or record(self.run, self.names())
+        """Record the operators that lead to the outputs. Raises what the reference raises, and TooLarge."""
+        return self.part or record(self.run, self.names(), MOST_BYTES)
 
     def run(self) -> Any:
         """The reference once more."""

@@ -15,6 +15,7 @@ from agent.diagnosis import source_lines
 from agent.diagnosis.graph import tensors
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.matching import Target, fractions
+from agent.diagnosis.mismatch.searching import FAILING
 from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references.products import PRECISIONS
 from agent.records import Finding
@@ -218,7 +219,8 @@ def _rounded(case: Case, target: Target, change: Callable[[Tensor], Tensor]) -> 
     try:
         with torch.no_grad(), _Rounded(change):
             values = tensors(case.run())
-    except RuntimeError:
+    except FAILING:
+        # A place that is rounded up may lie outside what it points into.
         return 0.0
     value = next((v for v in values if v.numel() == target.truth.numel()), None)
     if value is None:

@@ -3,16 +3,21 @@
 import torch
 
 from agent.diagnosis.graph import tensors
-from agent.diagnosis.mismatch.case import Case
+from agent.diagnosis.mismatch.case import MOST_BYTES, Case
+from agent.diagnosis.mismatch.searching import FAILING
 
+AT_ONCE = 1 << 22
+"""Elements of an output that are compared at a time."""
 SAME = 1e-9
 """Relative difference between a sample computed alone and among all, in float64."""
 
 
 def part(case: Case, most: int) -> Case | None:
-    """Some samples of dim 0, a wrong one among them, of about `most` elements; None where that cannot be.
+    """Cut out some samples of dim 0, a wrong one among them, of about `most` elements; None where that
+    cannot be.
 
     Which inputs hold samples is tried: those whose first dim is the output's, then the first of them alone.
+    They become float64 once they are cut.
     """
     count = case.truth[0].shape[0] if case.truth and case.truth[0].dim() else 0
     if count < 4 or any(t.dim() == 0 or t.shape[0] != count for t in case.truth):
@@ -33,14 +38,27 @@ def part(case: Case, most: int) -> Case | None:
 
 
 def _first_wrong(case: Case) -> int:
-    """The sample with the largest error, so that the fault shows."""
-    errors = [(y.double() - t.double()).abs().nan_to_num(posinf=1e300).reshape(len(t), -1).amax(1)
-              for y, t in zip(case.outputs, case.truth, strict=True)]  # fmt: skip
-    return int(torch.stack(errors).amax(0).argmax())
+    """Return the sample with the largest error, so that the fault shows; an output may be large."""
+    count = case.truth[0].shape[0]
+    step = max(1, AT_ONCE * count // max(sum(t.numel() for t in case.truth), 1))
+    errors = [
+        torch.stack([_errors(y[begin : begin + step], t[begin : begin + step])
+                     for y, t in zip(case.outputs, case.truth, strict=True)]).amax(0)
+        for begin in range(0, count, step)
+    ]  # fmt: skip
+    return int(torch.cat(errors).argmax())
+
+
+def _errors(y: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    """Return the largest error of each sample."""
+    return (y.double() - t.double()).abs().nan_to_num(posinf=1e300).reshape(len(t), -1).amax(1)
 
 
 def _cut(case: Case, window: slice, chosen: list[int]) -> Case | None:
-    inputs = [t[window].clone() if place in chosen else t for place, t in enumerate(case.inputs)]
+    parts = [t[window].clone() if place in chosen else t for place, t in enumerate(case.inputs)]
+    if sum(t.numel() * torch.float64.itemsize for t in parts) > MOST_BYTES:
+        return None
+    inputs = [t.double() if t.is_floating_point() else t for t in parts]
     cut = case._replace(
         arguments=inputs,
         inputs=inputs,
@@ -50,7 +68,8 @@ def _cut(case: Case, window: slice, chosen: list[int]) -> Case | None:
     try:
         with torch.no_grad():
             alone = tensors(cut.run())
-    except RuntimeError:
+    except FAILING:
+        # An input that was cut may be a table that another one points into.
         return None
     alike = all(
         a.shape == t.shape and torch.allclose(a.double(), t.double(), rtol=SAME, atol=SAME, equal_nan=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from agent.diagnosis import preconditions
 from agent.harness.mutation import equivalence, lost_terms, mutants
 from agent.harness.task import protocol
 from agent.harness.truth import perturbation, tolerance
@@ -173,12 +174,12 @@ def _null(name: str, draw: Draw) -> Any:
 
 
 def _halved(reference: Reference, draw: Draw) -> Any:
-    with torch.no_grad(), mutants.Halved():
+    with torch.no_grad(), preconditions.checked(tolerance.leaves(draw.inputs)), mutants.Halved():
         return reference.native(tree_map(torch.clone, draw.inputs))[0]
 
 
 def _mutated(reference: Reference, sites: list[mutants.Site], draw: Draw) -> Any:
-    with torch.no_grad(), mutants.Mutated(*sites):
+    with torch.no_grad(), preconditions.checked(tolerance.leaves(draw.inputs)), mutants.Mutated(*sites):
         return reference.truth(tree_map(torch.clone, draw.inputs))
 
 

@@ -1,6 +1,9 @@
 """Commands about the output judged last, where it is wrong: where, and why."""
 
+import contextlib
 from typing import Any
+
+import torch
 
 from agent.diagnosis.mismatch import error_map
 from agent.harness.messages import oracle_commands, where_commands
@@ -45,11 +48,15 @@ class DiagnosisCommands:
         return self._explaining.where(self._state.present, self._state.output, followed)
 
     def do_map(self, command: oracle_commands.Map) -> dict[str, Any]:
-        """Where the output judged last is wrong; null where its structure is, or every element is right."""
+        """Show where the output judged last is wrong; null where its structure is, or every element is right,
+        or the memory does not suffice.
+        """
         if self._state.draw is None or self._state.output is None:
             return {"map": None}
-        found = self._state.draw.expected.wrong(self._state.output)
-        return {"map": error_map.of(found[1], found[0]).model_dump() if found else None}
+        with contextlib.suppress(MemoryError, torch.OutOfMemoryError):
+            found = self._state.draw.expected.wrong(self._state.output)
+            return {"map": error_map.of(found[1], found[0]).model_dump() if found else None}
+        return {"map": None}
 
     def do_narrow(self, command: oracle_commands.Narrow) -> dict[str, Any]:
         """The same with the candidate's outputs for the present draw besides."""

@@ -1,16 +1,19 @@
 """From a draw and a wrong output to the case that `agent.diagnosis` explains, in the oracle's process."""
 
+import contextlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from agent.diagnosis.mismatch import causes, rounds, samples, shapes
-from agent.diagnosis.mismatch.case import Case
+from agent.diagnosis import preconditions
+from agent.diagnosis.mismatch import causes, rounds, samples, shapes, wording
+from agent.diagnosis.mismatch.case import MOST_BYTES, Case
 from agent.diagnosis.mismatch.causes import Explained
 from agent.diagnosis.mismatch.pairs import AND
-from agent.diagnosis.tape import record
+from agent.diagnosis.tape import TooLarge
 from agent.diagnosis.where import telling
 from agent.diagnosis.where.following import Followed
 from agent.harness.truth import tolerance
@@ -27,6 +30,14 @@ NOT_FINITE = frozenset({"nan-output", "non-finite-output", "constant-output"})
 WHERE_S = 2.0
 """Of computing, for an explanation and the search in what kernels wrote; LEAST_S for that in any case."""
 LEAST_S = 0.2
+MOST_LOOKED_AT = 1 << 26
+"""Elements of outputs that are looked at as a whole in float64, at most."""
+AT_ONCE = 1 << 24
+"""Elements of which it is seen at a time whether they are finite."""
+ALLOCATOR = "DefaultCPUAllocator"
+"""Part of the message of a RuntimeError of torch that is one of memory on a CPU."""
+NO_MEMORY = "Too little memory to look for the cause; judge smaller sizes for it."
+ON_SAMPLES = "Seen on some samples; the whole is too large to be compared with wrong references."
 
 
 class Explaining:
@@ -45,15 +56,37 @@ class Explaining:
         """Outputs of few numbers that nothing explained: several of them may be explained together."""
 
     def of_values(self, draw: Draw, output: Any) -> dict[str, Any]:
-        """What is known after this output; `open` where another one may tell more."""
-        whole = case(self._reference, draw, output, self._source)
-        if self._few:
+        """Explain one more output; `open` in the answer means that another one may tell more."""
+        return self._within_memory(draw, lambda: self._of_values(draw, output))
+
+    def _within_memory(self, draw: Draw, explain: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return what is known already, with a note, where the memory does not suffice to find out more."""
+        with _checked(draw):
+            try:
+                return explain()
+            except (MemoryError, torch.OutOfMemoryError):
+                pass
+            except RuntimeError as error:
+                if ALLOCATOR not in str(error):
+                    raise
+        # Only now the frames that held what did not fit are gone.
+        self._few = []
+        noted = wording.with_evidence(self._found.finding, NO_MEMORY)
+        self._found = self._found._replace(finding=noted, open=(), unconfirmed=False)
+        return self._answer()
+
+    def _of_values(self, draw: Draw, output: Any) -> dict[str, Any]:
+        large = _is_large(draw, output)
+        whole = case(self._reference, draw, output, self._source, wide=not large)
+        if self._few and not large:
             return self._of_several(whole)
-        found = self._by_samples(whole)
+        found = self._by_samples(whole, large)
+        if found is None and large:
+            raise TooLarge("the inputs in float64")
         if found is None:
             found = causes.explain(whole, self._first, self._found.open, self._budget_s, self._across)
-        finite = all(bool(torch.isfinite(y).all()) for y in whole.outputs)
-        if self._found.unconfirmed and finite and not found.named and not found.open:
+        finite = all(map(_is_finite, whole.outputs))
+        if self._found.unconfirmed and not large and finite and not found.named and not found.open:
             # What agreed with the few elements of one output does not agree with those of another.
             self._found = causes.explain(whole, self._first, (), self._budget_s)
         elif self._is_part(found):
@@ -79,11 +112,15 @@ class Explaining:
             self._few = []
         return self._answer()
 
-    def _by_samples(self, whole: Case) -> Explained | None:
-        """From a few samples, confirmed on all; None where the output is small or its samples depend."""
+    def _by_samples(self, whole: Case, large: bool) -> Explained | None:
+        """Explain a few samples, confirmed on all; None where the output is small or its samples depend.
+
+        `large`: nothing is confirmed, and the inputs are no float64 yet.
+        """
         if sum(t.numel() for t in (*whole.inputs, *whole.outputs)) <= FEW_ELEMENTS:
             return None
-        lost = causes.never_written(whole, self._found.finding)
+        elements = sum(t.numel() for t in whole.outputs)
+        lost = causes.never_written(whole, self._found.finding) if elements <= MOST_LOOKED_AT else None
         part = None if lost is not None or self._reference.changes else samples.part(whole, FEW_ELEMENTS)
         if part is None:
             return lost
@@ -92,16 +129,20 @@ class Explaining:
         if not found.named:
             self._across = True
             return None
-        if sum(t.numel() for t in whole.outputs) > causes.LARGEST_ELEMENTS:
-            note = "Seen on some samples; the whole is too large to be compared with wrong references."
-            evidence = "\n".join([note, found.finding.evidence or ""])
-            return found._replace(finding=found.finding.model_copy(update={"evidence": evidence}))
-        confirmed = causes.explain(whole, self._found.finding, found.named)
+        if large or elements > causes.LARGEST_ELEMENTS:
+            return _on_samples(found)
+        try:
+            confirmed = causes.explain(whole, self._found.finding, found.named)
+        except (MemoryError, torch.OutOfMemoryError):
+            return _on_samples(found)
         self._across = not confirmed.named
         return confirmed if confirmed.named else None
 
     def where(self, draw: Draw, output: Any, followed: Followed) -> dict[str, Any]:
-        """With what the candidate's kernels wrote in the call that gave this output."""
+        """Explain with what the candidate's kernels wrote in the call that gave this output."""
+        return self._within_memory(draw, lambda: self._where(draw, output, followed))
+
+    def _where(self, draw: Draw, output: Any, followed: Followed) -> dict[str, Any]:
         whole = case(self._reference, draw, output, self._source)
         left = WHERE_S - (time.thread_time() - self._begun)
         found = telling.told(whole, followed, self._first, max(left, LEAST_S))
@@ -111,10 +152,14 @@ class Explaining:
         return self._answer()
 
     def of_shape(self, draw: Draw, given: tuple[int, ...], wanted: tuple[int, ...]) -> dict[str, Any]:
-        """With the chain of operators that leads to the right shape."""
+        """Explain with the chain of operators that leads to the right shape."""
+        return self._within_memory(draw, lambda: self._of_shape(draw, given, wanted))
+
+    def _of_shape(self, draw: Draw, given: tuple[int, ...], wanted: tuple[int, ...]) -> dict[str, Any]:
+        if _is_large(draw, draw.expected.native):
+            raise TooLarge("the inputs in float64")
         made = case(self._reference, draw, draw.expected.native, self._source)
-        tape = record(made.run, made.names())
-        self._found = Explained(shapes.explain(tape, given, wanted, self._found.finding))
+        self._found = Explained(shapes.explain(made.tape(), given, wanted, self._found.finding))
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
@@ -132,12 +177,35 @@ class Explaining:
         }
 
 
-def case(reference: Reference, draw: Draw, output: Any, source: str) -> Case:
+def _checked(draw: Draw) -> contextlib.AbstractContextManager[Any]:
+    """Return the context in which no wrong reference fails inside a kernel of the draw's device."""
+    return preconditions.checked([*tolerance.leaves(draw.inputs), *tolerance.leaves(draw.expected.truth)])
+
+
+def _is_large(draw: Draw, output: Any) -> bool:
+    """Return True if inputs and outputs take more memory in float64 than a case may."""
+    held = (*tolerance.leaves(draw.inputs), *tolerance.leaves(output))
+    return sum(t.numel() for t in held) * torch.float64.itemsize > MOST_BYTES
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    return all(bool(torch.isfinite(part).all()) for part in torch.split(tensor.reshape(-1), AT_ONCE))
+
+
+def _on_samples(found: Explained) -> Explained:
+    evidence = "\n".join([ON_SAMPLES, found.finding.evidence or ""])
+    return found._replace(finding=found.finding.model_copy(update={"evidence": evidence}))
+
+
+def case(reference: Reference, draw: Draw, output: Any, source: str, *, wide: bool = True) -> Case:
+    """Make the case; unless `wide` its inputs are the draw's own, to be cut to samples."""
     model = reference.in_float64()
-    inputs = tree_map(lambda t: t.double() if t.is_floating_point() else t.clone(), draw.inputs)
+    inputs = draw.inputs
+    if wide:
+        inputs = tree_map(lambda t: t.double() if t.is_floating_point() else t.clone(), inputs)
 
     state = [*tolerance.leaves(inputs), *model.state_dict(keep_vars=True).values()]
-    before = [t.detach().clone() for t in state] if reference.changes else []
+    before = [t.detach().clone() for t in state] if reference.changes and wide else []
 
     def run(*given: Any) -> Any:
         # What a reference writes to is as it was before, each time; nobody records that.

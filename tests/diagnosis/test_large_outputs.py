@@ -76,7 +76,7 @@ def _drawn(folder: Path, source: str) -> tuple[Reference, Draw]:
 def test_a_large_output_is_explained_by_samples_without_a_copy_of_all(drawn: tuple[Reference, Draw]) -> None:
     reference, draw = drawn
     x = draw.inputs[0]
-    with Largest() as largest:
+    with Largest() as largest:  # type: ignore[no-untyped-call]
         explaining = explanation.Explaining(reference, "", FOUND)
         told = explaining.of_values(draw, x.relu() * 3)
     assert told["named"]
@@ -88,7 +88,7 @@ def test_a_large_output_is_explained_by_samples_without_a_copy_of_all(drawn: tup
 def test_a_large_output_whose_samples_depend_keeps_its_plain_finding(tmp_path: Path) -> None:
     reference, draw = _drawn(tmp_path, SOURCE.replace("mean(-1", "mean(0"))
     noise = torch.randn(draw.inputs[0].shape, generator=torch.Generator().manual_seed(5))
-    with Largest() as largest:
+    with Largest() as largest:  # type: ignore[no-untyped-call]
         told = explanation.Explaining(reference, "", FOUND).of_values(draw, noise)
     assert (told["finding"]["kind"], told["finding"]["message"]) == (FOUND.kind, FOUND.message)
     assert told["finding"]["evidence"] == explanation.NO_MEMORY

@@ -188,7 +188,7 @@ def _least_slope(processes: TimedProcesses, name: str, lengths: tuple[int, int],
         _row(processes, ROW_WARM_UP)
         rows = [[_row(processes, times) for times in lengths] for _ in range(SLOPES)]
         few, many = (min(walls) for walls in zip(*rows, strict=True))
-        return (many - few) / (lengths[1] - lengths[0])
+        return float((many - few) / (lengths[1] - lengths[0]))
     found: list[float] = []
     while len(found) < SLOPES:
         found.append(_positive(processes.oracle(to_oracle(oracle_commands.Slope(name, *lengths))).get("ms")))
@@ -222,7 +222,7 @@ def _fresh(processes: TimedProcesses, about: float) -> float | None:
         worker.timed(to_worker(worker_commands.Row(calls)))
     rows = [_fresh_rows(processes, calls) for _ in range(FRESH_SLOPES)]
     few, many = (min(walls) for walls in zip(*rows, strict=True))
-    return (many - few) / (calls - FRESH_FEW)
+    return float((many - few) / (calls - FRESH_FEW))
 
 
 def _fresh_rows(processes: TimedProcesses, many: int) -> list[float]:

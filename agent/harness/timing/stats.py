@@ -133,9 +133,9 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) ->
 
 def _under_load(times: Times) -> dict[str, Any] | None:
     """The GPU's state while it was timed: medians over the rounds where there are samples."""
-    card, samples = times.card.get("card"), [entry.card for entry in times.rounds if entry.card]
+    card, samples = dict(times.card.get("card") or {}), [entry.card for entry in times.rounds if entry.card]
     if not card or not samples:
-        return card or None
+        return dict(card) if card else None
     reasons = dict.fromkeys(text for one in samples for text in str(one["throttle"]).split(", ") if text)
     clocks = [float(one["sm_mhz"]) for one in samples]
     return card | {

@@ -205,7 +205,7 @@ class Worker:
             torch.cuda.empty_cache()
             self._timer = timing.Timer()
         times, outputs = self._timer.timed(lambda: self._model(*self._inputs), command.flushes)
-        return times._asdict() | self._timed(outputs)
+        return {**times._asdict(), **self._timed(outputs)}
 
     def do_repeated(self, command: worker_commands.Repeated) -> dict[str, Any]:
         """So many calls on the present inputs; the outputs of the last."""

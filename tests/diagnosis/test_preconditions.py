@@ -67,7 +67,7 @@ class Asserts(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         try:
             return func(*args, **kwargs)
-        except torch._C._LinAlgError:
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
             raise
         except Exception as error:
             if any(_runs(func, args, kwargs, value) for value in (0, 1)):

@@ -5,7 +5,9 @@
     │   ├── ProblemError        2      a file that is missing or is no reference
     │   └── UnknownRun          2      an address that leads to no run
     ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint; a defect
-    │   └── NothingOffered      3      the provider has no kernel for this problem
+    │   ├── NothingOffered      3      the provider has no kernel for this problem
+    │   ├── PassingFault        3      memory, a lost GPU, a killed process: another try may go well
+    │   └── Unprepared          3      nothing can be judged before what failed here is mended
     ├── EndpointError           4      the provider failed for good
     │   └── AwaitingAnswers     75     nothing but answers is missing, and nobody waits for them; resumable
     ├── AwaitingGpu             75     answers are here, the GPU that judges them is elsewhere; resumable
@@ -53,6 +55,17 @@ class NothingOffered(EnvironmentFault):
     """A provider without a model behind it has no kernel for this problem; it may have one for others."""
 
 
+class PassingFault(EnvironmentFault):
+    """A fault of this machine that may be over at the next try: memory, a lost GPU, a killed process.
+
+    A run judges the candidate once more before it asks its model again.
+    """
+
+
+class Unprepared(EnvironmentFault):
+    """The executor could not be prepared, so no candidate can be judged: the run ends and can be resumed."""
+
+
 def defect(part: str, error: str, details: str = "") -> EnvironmentFault:
     """A part of ours that raised; `error` is the exception in one line, `details` its traceback."""
     said = " ".join(error.split())[:300]
@@ -60,6 +73,11 @@ def defect(part: str, error: str, details: str = "") -> EnvironmentFault:
         f"{part} failed: {said}; this is a bug in kernelwright, not in the candidate; -v shows more",
         details,
     )
+
+
+def passing(fault: EnvironmentFault) -> PassingFault:
+    """Return the fault as one that may be over at the next try."""
+    return PassingFault(str(fault), fault.details)
 
 
 class EndpointError(AgentError):

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent import sandbox, screen
-from agent.errors import AgentError, EnvironmentFault, Rebuilt, defect
+from agent.errors import AgentError, EnvironmentFault, PassingFault, Rebuilt, defect
 from agent.harness.admission import robustness
 from agent.harness.backends.backend import Backend
 from agent.harness.backends.candidate_process import CandidateProcess
@@ -273,7 +273,9 @@ def main(argv: list[str]) -> None:
             say({"rebuilt": known.program})
         except AgentError as fault:
             details = fault.details if isinstance(fault, EnvironmentFault) else ""
-            say({"fault": {"exit": fault.exit_code, "message": str(fault), "details": details}})
+            passing = isinstance(fault, PassingFault)
+            told = {"exit": fault.exit_code, "message": str(fault), "details": details, "passing": passing}
+            say({"fault": told})
         except Exception as error:  # noqa: BLE001 - whatever raises here is ours, and no verdict
             ours = defect("the judge", f"{type(error).__name__}: {error}", traceback.format_exc()[-8_000:])
             say({"fault": {"exit": ours.exit_code, "message": str(ours), "details": ours.details}})

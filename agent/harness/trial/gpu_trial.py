@@ -8,7 +8,7 @@ from typing import Any
 from agent import gpu_build
 from agent.build.build_request import BuildRequest
 from agent.diagnosis.performance import performance_advice
-from agent.errors import EnvironmentFault
+from agent.errors import PassingFault
 from agent.harness import disk_cache
 from agent.harness.integrity import kernel_attribution
 from agent.harness.messages import oracle_commands
@@ -156,14 +156,14 @@ class GpuTrial(Trial):
         return found
 
     def end(self) -> None:
-        """Ends the candidate's process. Raises EnvironmentFault where the GPU has suffered from it."""
+        """Ends the candidate's process. Raises PassingFault where the GPU has suffered from it."""
         super().end()
         try:
             answer = self.oracle.attempt(to_oracle(oracle_commands.Health()), HEALTH_LIMIT_S)
         except ChildFault as fault:
-            raise EnvironmentFault(f"the GPU no longer answers: the reference's process {fault}") from None
+            raise PassingFault(f"the GPU no longer answers: the reference's process {fault}") from None
         if not answer.get("healthy"):
-            raise EnvironmentFault(f"the GPU no longer works: {answer.get('error', 'its sums are wrong')}")
+            raise PassingFault(f"the GPU no longer works: {answer.get('error', 'its sums are wrong')}")
 
     def watch(self, announce: Announce) -> Profile:
         """What the GPU does during one call, last of all. Raises Refused where others do the work."""

@@ -175,7 +175,8 @@ def test_steps_of_the_preparation_show_only_while_somebody_waits_for_it() -> Non
 @pytest.mark.parametrize(
     ("provider", "no_wait", "expected"),
     [("catalogue", False, True), ("compose", False, True), ("replay:x", False, True),
-     ("file:a.py", False, True), ("openai_compat", False, False), ("command:x", False, False), ("mailbox:box", False, False),
+     ("file:a.py", False, True), ("openai_compat", False, False), ("command:x", False, False),
+     ("mailbox:box", False, False),
      ("mailbox:box", True, True)],
 )  # fmt: skip
 def test_only_what_takes_time_to_answer_leaves_time_to_prepare(

@@ -1,4 +1,4 @@
-"""Whether a problem is admitted: decided before anything is asked of a model, once for each problem.
+"""Whether a problem is admitted: decided before any candidate is judged, once for each problem.
 
 The probes run in a process of the reference's (`agent.harness.mutation.mutation_testing`), at sizes that a
 CPU affords. A problem that lets a wrong answer pass is tightened by further families of inputs; one that

@@ -6,7 +6,7 @@ import pytest
 from second_looks import TRACE
 
 from agent.errors import EnvironmentFault
-from agent.executors import JudgeOptions, LocalExecutor, local, select
+from agent.executors import JudgeOptions, LocalExecutor, local, select, warm
 from agent.records import Problem, TensorSpec
 
 GB = 10**9
@@ -20,7 +20,7 @@ def problem(*shapes: int, dtype: str = "float32") -> Problem:
 
 
 def require(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, total: int | None, asked: Problem) -> None:
-    monkeypatch.setattr(local.warm, "begin", lambda *_: None)
+    monkeypatch.setattr(warm, "begin", lambda *_: None)
     monkeypatch.setattr(local, "gpu_memory_bytes", lambda: total)
     options = JudgeOptions(candidate_timeout_s=1.0)
     LocalExecutor("cuda", cache_dir=tmp_path, options=options).require_memory(asked)

@@ -282,7 +282,7 @@ def test_the_search_goes_on_where_the_final_best_is_refused() -> None:
     best, _, provider = chosen(executor, "end", 8.0, 2.0, 9.0, 4.0, 5.0, patience=1)
     assert best is not None
     assert (best.number, best.evaluation.scope.confirmed) == (4, True)
-    assert executor.looked == [2.0, 4.0]
+    assert executor.looked == [2.0, 8.0, 4.0], "what is fallen back on is confirmed first"
     assert RACE.message in provider.asked[3].messages[1].content
 
 

@@ -3,7 +3,8 @@
 What the first look at a candidate verified stands at once, unconfirmed, and the next question is asked.
 Second looks are made one at a time: whenever none goes on, the best attempt is looked at if it is
 unconfirmed. A best that a better one follows before its look began is left out; a look that has begun is
-brought to its end, since what it confirms is what the run falls back on.
+brought to its end, since what it confirms is what the run falls back on. A run may leave second looks to its
+end, or make none.
 """
 
 import threading
@@ -13,7 +14,7 @@ from concurrent.futures import Future
 from agent import gpu_build, ranking
 from agent.errors import AwaitingGpu, EnvironmentFault, defect
 from agent.protocols import Confirmer, Executor, Look, Transcript
-from agent.records import Attempt, Evaluation, Problem, SecondLook, Unconfirmed
+from agent.records import Attempt, ConfirmPolicy, Evaluation, Problem, SecondLook, Unconfirmed
 
 
 class Beside:
@@ -58,8 +59,8 @@ class Standing:
     that they come in the same place again makes the run resumable.
     """
 
-    def __init__(self, transcript: Transcript, confirmer: Confirmer) -> None:
-        self._transcript, self._confirmer = transcript, confirmer
+    def __init__(self, transcript: Transcript, confirmer: Confirmer, policy: ConfirmPolicy = "best") -> None:
+        self._transcript, self._confirmer, self._policy = transcript, confirmer, policy
         self._attempts: dict[int, Attempt] = {}
         self._rounds: dict[int, int] = {}
         self._looked_at: int | None = None
@@ -97,10 +98,13 @@ class Standing:
     def settle(self) -> list[Attempt]:
         """Waits until the best is confirmed; gives the attempts that are withdrawn until then.
 
+        Returns at once in a run without second looks.
         Raises EnvironmentFault where a second look cannot be made even when it is tried once more, and
         AwaitingGpu where another machine has to make it.
         """
-        withdrawn = []
+        withdrawn: list[Attempt] = []
+        if self._policy == "none":
+            return withdrawn
         while True:
             while self._looked_at is not None:
                 withdrawn += self._told(self._confirmer.outcome())
@@ -111,7 +115,7 @@ class Standing:
                 raise self._elsewhere
             self._begin(best)
             look = self._confirmer.outcome()
-            if isinstance(look.found, EnvironmentFault):
+            if isinstance(look.found, EnvironmentFault) and best.number in self._in_vain:
                 # This one has no event: whoever resumes the run looks again.
                 raise look.found
             withdrawn += self._told(look)
@@ -144,7 +148,7 @@ class Standing:
 
     def _due(self) -> Attempt | None:
         """What is looked at next: the best, then what may be faster than its first look says."""
-        if self._elsewhere:
+        if self._elsewhere or self._policy != "best":
             return None
         best = self.best
         held_up = (

@@ -6,7 +6,9 @@
     │   └── UnknownRun          2      an address that leads to no run
     ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint; a defect
     │   ├── NothingOffered      3      the provider has no kernel for this problem
-    │   └── OutOfMemory         3      the GPU has too little free memory for a trial
+    │   ├── PassingFault        3      memory, a lost GPU, a killed process: another try may go well
+    │   │   └── OutOfMemory     3      the GPU has too little free memory for a trial
+    │   └── Unprepared          3      nothing can be judged before what failed here is mended
     ├── EndpointError           4      the provider failed for good
     │   └── AwaitingAnswers     75     nothing but answers is missing, and nobody waits for them; resumable
     ├── AwaitingGpu             75     answers are here, the GPU that judges them is elsewhere; resumable
@@ -50,12 +52,23 @@ class EnvironmentFault(AgentError):
         self.details = details
 
 
-class OutOfMemory(EnvironmentFault):
+class NothingOffered(EnvironmentFault):
+    """A provider without a model behind it has no kernel for this problem; it may have one for others."""
+
+
+class PassingFault(EnvironmentFault):
+    """A fault of this machine that may be over at the next try: memory, a lost GPU, a killed process.
+
+    A run judges the candidate once more before it asks its model again.
+    """
+
+
+class OutOfMemory(PassingFault):
     """A trial needs more of the GPU's memory than is free; it may be there once other trials have ended."""
 
 
-class NothingOffered(EnvironmentFault):
-    """A provider without a model behind it has no kernel for this problem; it may have one for others."""
+class Unprepared(EnvironmentFault):
+    """The executor could not be prepared, so no candidate can be judged: the run ends and can be resumed."""
 
 
 def defect(part: str, error: str, details: str = "") -> EnvironmentFault:
@@ -65,6 +78,11 @@ def defect(part: str, error: str, details: str = "") -> EnvironmentFault:
         f"{part} failed: {said}; this is a bug in kernelwright, not in the candidate; -v shows more",
         details,
     )
+
+
+def passing(fault: EnvironmentFault) -> PassingFault:
+    """Return the fault as one that may be over at the next try."""
+    return PassingFault(str(fault), fault.details)
 
 
 class EndpointError(AgentError):

@@ -19,8 +19,10 @@ from agent.errors import (
     BudgetExceeded,
     EndpointError,
     EnvironmentFault,
+    PassingFault,
     Rebuilt,
     ReplyError,
+    Unprepared,
 )
 from agent.memory import Ledger
 from agent.prompts import Requirement, Situation
@@ -30,6 +32,7 @@ from agent.records import (
     Candidate,
     Completed,
     Completion,
+    ConfirmPolicy,
     Evaluated,
     Evaluation,
     Event,
@@ -51,7 +54,7 @@ from agent.search.tree import Tree
 from agent.search.workers import Workers
 
 UNJUDGED_IN_A_ROW = 3
-"""So many candidates that could not be judged, one after the other, end a run."""
+"""Abort after this many consecutive judgements that failed by a fault of ours."""
 
 
 class Terms(Record):
@@ -70,6 +73,7 @@ class Terms(Record):
     """Rounds that may be open at the same time."""
     mends: bool = True
     """Whether faults with one right mend are mended before the model is asked again."""
+    confirm: ConfirmPolicy = "best"
     requirements: tuple[Requirement, ...] = ()
     gpu: str
     floor_ms: float | None = None
@@ -89,11 +93,14 @@ def solve(
 ) -> Attempt | None:  # fmt: skip
     """The best verified attempt, or None. What a candidate does wrong never raises.
 
-    Where second looks are due, they are made beside the search; what they refuse is withdrawn, and the search
-    goes on from the best before it. What is returned is confirmed. A candidate that cannot be judged is
-    nobody's mistake: the round is spent, and nothing is told of it.
+    Where second looks are due, they are made beside the search or, by `terms.confirm`, at its end; what they
+    refuse is withdrawn, and the search goes on from the best before it. What is returned is confirmed, unless
+    `terms.confirm` is `none`. A candidate that cannot be judged is
+    nobody's mistake: where the fault may have passed it is judged once more, else its round is not spent, the
+    same question is asked again, and nothing is told of it.
     Raises EndpointError or BudgetExceeded when a question could not be asked, after what else was asked has
-    come in; EnvironmentFault when several in a row could not be judged, or when the best cannot be confirmed.
+    come in; EnvironmentFault when several in a row could not be judged, or when the best cannot be confirmed;
+    Unprepared and ProblemError when the executor turns out to be able to judge nothing.
     """
     pacing = pacing or Pacing(Beside(problem, executor), Budget(Limits(), parallel=terms.parallel))
     return _Search(problem, provider, executor, transcript, terms, pacing).run()
@@ -116,21 +123,24 @@ class _Search:
         self.problem, self.provider, self.executor, self.terms = problem, provider, executor, terms
         self.transcript, self.pace = transcript, pacing.pace
         self.tree = Tree()
-        self.standing = Standing(self, pacing.confirmer)
+        self.standing = Standing(self, pacing.confirmer, terms.confirm)
         self.workers = Workers(terms.parallel)
         self.asked: dict[int, Prompt] = {}
         """Questions without an answer, by round."""
         self.judged: dict[int, Candidate] = {}
         """Candidates without a verdict, by round."""
         self.number = self.unjudged = 0
+        self.repeated: set[tuple[int, str]] = set()
+        """Rounds and candidates that were judged once more."""
         self.stopped: AgentError | None = None
         """Why nothing is begun any more."""
         self.awaited: dict[int, _Awaited] = {}
         """Rounds whose answer or verdict nobody waits for now; they stay open."""
 
-    def append(self, event: Event) -> None:
-        self.transcript.append(event)
-        self.tree = self.tree.take(event)
+    def append(self, event: Event) -> Event:
+        stored = self.transcript.append(event) or event
+        self.tree = self.tree.take(stored)
+        return stored
 
     def run(self) -> Attempt | None:
         while True:
@@ -161,15 +171,15 @@ class _Search:
 
     def _ask(self) -> bool:
         """Asks what the policy wants, as long as the pace allows; whether anything was asked."""
-        before = len(self.tree.nodes)
+        before = self.tree.asked
         while not self.stopped and (move := self._wanted()) is not None:
-            number, prompt = len(self.tree.nodes) + 1, self._prompt(move)
+            number, prompt = self.tree.asked + 1, self._prompt(move)
             if self._is_open(prompt.id) or not self.pace.begins(prompt, len(self.tree.open)):
                 break
             self.append(Prompted(round=number, prompt=prompt, move=move))
             self.asked[number] = prompt
             self.workers.begin(number, partial(self.provider.complete, prompt))
-        return len(self.tree.nodes) > before
+        return self.tree.asked > before
 
     def _wanted(self) -> Move | None:
         rounds_left = len(self.tree.nodes) < self.terms.rounds
@@ -195,7 +205,8 @@ class _Search:
             self._answered(number, prompt, outcome)
         else:
             self._looked(number, self.judged.pop(number), outcome)
-        if not any(number in rounds for rounds in (self.asked, self.judged, self.awaited)):
+        goes_on = any(number in rounds for rounds in (self.asked, self.judged, self.awaited))
+        if number in self.tree.nodes and not goes_on:
             self.tree = self.tree.closed(number)
             line = tuple(self.tree.attempts[one] for one in self.tree.nodes[number].attempts)
             self.standing.add(number, line)
@@ -255,18 +266,7 @@ class _Search:
             return
         assert isinstance(look, Look)
         if isinstance(look.found, EnvironmentFault):
-            # The last of several in a row has no event: whoever resumes the run judges it again.
-            self.unjudged += 1
-            if self.unjudged == UNJUDGED_IN_A_ROW:
-                self.stopped = look.found
-                return
-            self.number += 1
-            self.append(
-                Unjudged(
-                    round=number, number=self.number, candidate=candidate, reason=str(look.found),
-                    details=look.found.details, seconds=look.seconds,
-                )
-            )  # fmt: skip
+            self._unjudged(number, candidate, look.found, look.seconds)
             return
         self.number += 1
         self.unjudged = 0
@@ -277,12 +277,38 @@ class _Search:
         if child:
             self._judge(number, child)
 
+    def _unjudged(
+        self, number: int, candidate: Candidate, fault: EnvironmentFault, seconds: float | None
+    ) -> None:
+        # The last of several in a row has no event: whoever resumes the run judges it again.
+        self.unjudged += 1
+        if self.unjudged == UNJUDGED_IN_A_ROW:
+            self.stopped = fault
+            return
+        self.number += 1
+        repeats = isinstance(fault, PassingFault) and (number, candidate.id) not in self.repeated
+        answered = "spent" if self.tree.nodes[number].attempts else "unspent"
+        event = self.append(
+            Unjudged.model_validate(
+                {
+                    "round": number, "number": self.number, "candidate": candidate, "reason": str(fault),
+                    "details": fault.details, "seconds": seconds, "then": "again" if repeats else answered,
+                }
+            )
+        )  # fmt: skip
+        # A stored event says what followed it, also where an earlier version wrote it.
+        if isinstance(event, Unjudged) and event.then == "again":
+            self.repeated.add((number, candidate.id))
+            self._judge(number, candidate)
+
 
 def _verdict(executor: Executor, problem: Problem, candidate: Candidate) -> Look:
     started = time.monotonic()
     found: Evaluation | EnvironmentFault
     try:
         found = executor.evaluate(problem, candidate)
+    except Unprepared:
+        raise
     except EnvironmentFault as fault:
         found = fault
     return Look(found, round(time.monotonic() - started, 3))

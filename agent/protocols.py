@@ -90,6 +90,9 @@ class Pacing(NamedTuple):
 class Transcript(Protocol):
     """Where a run is written down."""
 
-    def append(self, event: Event) -> None:
-        """Puts one event on disk before it returns."""
+    def append(self, event: Event) -> Event | None:
+        """Puts one event on disk before it returns.
+
+        Returns the event that is on disk in its place, where the run was stopped after it and goes on again.
+        """
         ...

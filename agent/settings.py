@@ -8,7 +8,7 @@ import platformdirs
 from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from agent.records import LibraryOps, MoreBaselines, PolicyName
+from agent.records import ConfirmPolicy, LibraryOps, MoreBaselines, PolicyName
 
 APPLICATION = "kernelwright"
 PROVIDERS = ("openai_compat", "compose", "catalogue", "replay:RUN", "command:CMD", "mailbox:DIR",
@@ -73,6 +73,8 @@ class Settings(BaseSettings):
     """Seconds of judging on a GPU that a run may take, confirming its best included."""
     good_enough: float | None = Field(None, gt=0, le=1)
     """Share of the roofline at which a run ends."""
+    confirm: ConfirmPolicy = "best"
+    """Kernels of a run on a GPU that get a second look: best (each new best), end (the final one) or none."""
     prices: dict[str, dict[Literal["input", "output"], float]] = {}
     """Dollars for a million tokens by name of the model, or * for any: {"m": {"input": 1, "output": 4}}."""
     runs_dir: Path = Path("runs")

@@ -14,13 +14,16 @@ from agent.records import (
     Attempt,
     Candidate,
     Completion,
+    ConfirmPolicy,
     Evaluation,
+    Event,
     Problem,
     Prompt,
     SecondLook,
     Status,
     Unconfirmed,
 )
+from agent.store import Log, Resume
 
 LONG_S = 60.0
 """A thread that waits for longer than this has hung."""
@@ -253,3 +256,72 @@ def test_a_second_look_has_to_decide() -> None:
     found = beside.outcome().found
     assert isinstance(found, EnvironmentFault)
     assert "neither confirmed nor refused" in str(found)
+
+
+def chosen(
+    executor: TwoLooks, policy: ConfirmPolicy, *times: float, patience: int = 9
+) -> tuple[Attempt | None, Events, Answers]:
+    """A search whose second looks, if any, end as soon as they begin."""
+    events, provider = Events(), Answers(*times)
+    wanted = terms(len(times), patience).model_copy(update={"confirm": policy})
+    best = solve(PROBLEM, provider, executor, events, wanted, paced(Held(executor, at_once=True)))
+    return best, events, provider
+
+
+def test_only_the_final_best_is_looked_at_when_second_looks_are_left_to_the_end() -> None:
+    executor = TwoLooks()
+    best, events, _ = chosen(executor, "end", 8.0, 4.0, 2.0, 9.0)
+    assert best is not None
+    assert (best.number, best.evaluation.scope.confirmed) == (3, True)
+    assert executor.looked == [2.0]
+    assert events.kinds() == ["evaluated"] * 4 + ["second_look"]
+
+
+def test_the_search_goes_on_where_the_final_best_is_refused() -> None:
+    executor = TwoLooks(refuses=(2.0,))
+    best, _, provider = chosen(executor, "end", 8.0, 2.0, 9.0, 4.0, 5.0, patience=1)
+    assert best is not None
+    assert (best.number, best.evaluation.scope.confirmed) == (4, True)
+    assert executor.looked == [2.0, 8.0, 4.0], "what is fallen back on is confirmed first"
+    assert RACE.message in provider.asked[3].messages[1].content
+
+
+def test_a_look_at_the_end_is_tried_once_more_after_a_fault_of_ours() -> None:
+    executor = TwoLooks(breaks={2.0: 1})
+    best, events, _ = chosen(executor, "end", 2.0)
+    assert best is not None
+    assert best.evaluation.scope.confirmed is True
+    assert events.kinds() == ["evaluated", "unconfirmed", "second_look"]
+    with pytest.raises(EnvironmentFault, match="the GPU is gone"):
+        chosen(TwoLooks(breaks={2.0: 2}), "end", 2.0)
+
+
+def test_a_run_without_second_looks_ends_with_its_best_unconfirmed() -> None:
+    executor = TwoLooks(refuses=(2.0,))
+    best, events, _ = chosen(executor, "none", 4.0, 2.0)
+    assert best is not None
+    assert (best.number, best.evaluation.scope.confirmed) == (2, False)
+    assert "not confirmed by a second look" in str(best.evaluation.scope)
+    assert executor.looked == []
+    assert events.kinds() == ["evaluated", "evaluated"]
+
+
+@pytest.mark.parametrize("policy", ["end", "none"])
+def test_such_a_run_stopped_anywhere_goes_on_as_it_would_have(policy: ConfirmPolicy) -> None:
+    times = (4.0, 2.0, 3.0)
+
+    def searched(before: list[Event], executor: TwoLooks) -> Events:
+        written, resume = Events(), Resume(Log(tuple(before)))
+        provider = resume.provider(Answers(*times, known=len(resume.answers)))
+        wanted = terms(len(times)).model_copy(update={"confirm": policy})
+        confirmer = resume.confirmer(Held(executor, at_once=True))
+        transcript, judge = resume.transcript(written), resume.executor(executor)
+        solve(PROBLEM, provider, judge, transcript, wanted, paced(confirmer, resume))
+        return written
+
+    whole = searched([], TwoLooks(refuses=(2.0,), breaks={4.0: 1}))
+    assert "second_look" in whole.kinds() or policy == "none"
+    for known in range(len(whole) + 1):
+        broken = any(isinstance(event, Unconfirmed) for event in whole[:known])
+        written = searched(whole[:known], TwoLooks(refuses=(2.0,), breaks={} if broken else {4.0: 1}))
+        assert [event.kind for event in (*whole[:known], *written)] == [event.kind for event in whole]

@@ -26,7 +26,8 @@ class Checks(Record):
     """Time a verified candidate where there is a GPU."""
     confirm: bool = True
     """Wait for the second look at what a GPU verified; without it the scope says `confirmed: false`. Can be
-    left out where there is one: not on the emulator, with `quick`, or in a run, which always makes it."""
+    left out where there is one: not on the emulator or with `quick`. In a run, False is `confirm="none"` of
+    `Search`."""
     admit_anyway: bool = False
     """Judge even a problem on which wrong answers would pass; recorded in the evaluation."""
     library_ops: LibraryOps | None = None

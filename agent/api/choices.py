@@ -1,6 +1,6 @@
 """What may be chosen about a run, beside what is checked."""
 
-from agent.records import PolicyName, Record
+from agent.records import ConfirmPolicy, PolicyName, Record
 
 
 class Budget(Record):
@@ -34,6 +34,8 @@ class Search(Record):
     """Whether a ranked list of approaches is asked for before any kernel."""
     parallel: int | None = None
     """Rounds that may be open at the same time."""
+    confirm: ConfirmPolicy | None = None
+    """Kernels that get a second look on a GPU: `best` (each new best), `end` (the final one) or `none`."""
 
 
 class Choices(Record):

@@ -32,9 +32,13 @@ def load_problem(
     """
     from agent.api import tracing
 
-    listener(progress).update(f"tracing {address}")
+    told = listener(progress)
+    told.update(f"tracing {address}")
     settings = config.load({}, offline=True).settings
-    return tracing.load(str(address), kernelbench_root or settings.kernelbench_root, settings.cache_dir)
+    return tracing.load(
+        str(address), kernelbench_root or settings.kernelbench_root, settings.cache_dir,
+        lambda: told.update("waiting for another process that traces this reference"),
+    )  # fmt: skip
 
 
 def evaluate(

@@ -54,7 +54,10 @@ def budget_for(settings: Settings, provider: str, executor: str, before: Iterabl
         )
     tariff = Tariff(answer_tokens=0 if free else settings.max_output_tokens or 0, prices=prices)
     on_gpu = executor == "cuda"
-    return Budget(limits, parallel=settings.parallel, tariff=tariff, on_gpu=on_gpu, before=before)
+    return Budget(
+        limits, parallel=settings.parallel, tariff=tariff, on_gpu=on_gpu, confirms=settings.confirm != "none",
+        before=before,
+    )  # fmt: skip
 
 
 def _price(settings: Settings, model: str) -> Price | None:

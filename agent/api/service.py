@@ -190,6 +190,13 @@ class Remote:
         """Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`."""
         return self._service.admit(problem, self._checks.model_copy(update={"admit_anyway": anyway}))
 
+    def is_admission_known(self, problem: Problem) -> bool:
+        """Return False: only the service knows."""
+        return False
+
+    def prepare(self, problem: Problem) -> None:
+        """Do nothing: the service has what it needs."""
+
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         """The verdict that stands: the service makes the second look as well, where one is due."""
         return self._service.evaluate(problem, candidate, self._checks)

@@ -38,6 +38,7 @@ from agent.records import (
 from agent.search.budget import Budget, Limits
 from agent.search.workers import ROUND
 
+_FOLLOWS = {"again": "; it is judged once more", "unspent": "; the round does not count", "spent": ""}
 Outcome = Literal["verified", "no_kernel", "budget", "interrupted", "failed"]
 
 
@@ -133,6 +134,8 @@ class Session:
 
     def _finish(self, outcome: Outcome, reason: str) -> RunFinished:
         best = self.best()
+        if best is not None and best.evaluation.unconfirmed and self.terms.confirm == "none":
+            self.told.say(f"attempt {best.number} is not confirmed: this run makes no second look")
         number = best.number if best else None
         finished = RunFinished(outcome=outcome, best=number, reason=reason, spent=self.budget.spent)
         self.writer.append(finished)
@@ -198,6 +201,7 @@ class _Narrated:
         elif isinstance(event, Unjudged):
             self._told.warn(
                 f"round {event.round}: attempt {event.number} could not be judged: {event.reason}"
+                f"{_FOLLOWS[event.then]}"
             )
         elif isinstance(event, Evaluated):
             headline = event.attempt.evaluation.headline

@@ -11,7 +11,6 @@ from agent.api.choices import Budget, Choices, Search
 from agent.api.judge import (
     Address,
     ExecutorName,
-    admitted,
     architecture,
     begin_servers,
     executor_elsewhere,
@@ -23,13 +22,16 @@ from agent.api.judge import (
 )
 from agent.api.limits import ONE_ANSWER, bounded, budget_for, with_policy
 from agent.api.listening import Listener, Progress, heard_by, listener
+from agent.api.preparing import Behind, Preparation, PreparedExecutor, PreparedProvider, answers_at_once
 from agent.api.runs import Run
+from agent.api.service import Remote
 from agent.config import Settings
 from agent.errors import UsageError
 from agent.providers import Several, Told, choose, for_run
 from agent.records import Problem, Prompt
 
 if TYPE_CHECKING:
+    from agent.executors import Elsewhere, LocalExecutor
     from agent.loop import Terms
     from agent.providers.endpoint import StreamProgress
 
@@ -57,7 +59,8 @@ def solve(
     an endpoint where one is configured, else the shipped kernels. `require`: requirements of your own, one a
     line, or `@FILE`. `autofix`: mend faults that have exactly one mend without asking the model. `in_order`:
     with `replay:RUN`, take the stored answers in their order, whatever the prompt. `search`: one line of
-    attempts, or several at a time. `from_composed`: the first answer is a composed one, to be improved on.
+    attempts, or several at a time, and which kernels are confirmed. `from_composed`: the first answer is a
+    composed one, to be improved on.
 
     The process is made non-dumpable, since it holds the endpoint's key. Returns the run also where nothing
     was verified (`run.best` is None). Raises UsageError, ProblemError, EnvironmentFault as `evaluate` does,
@@ -114,6 +117,12 @@ def resume(
     before = stored.settings(asked)
     if asked.provider.startswith("command:") and "provider" not in given:
         before["provider"] = _own_command(asked.provider, found.id)
+    checks = checks or Checks()
+    if (given.get("confirm") if checks.confirm else "none") not in (None, before["confirm"]):
+        raise UsageError(
+            f"run {found.id} was begun with --confirm {before['confirm']}, and going on keeps that; "
+            "leave out --confirm"
+        )
     settings = config.load(before | given).settings
     log = found.read()
     if log.started is None:
@@ -125,7 +134,7 @@ def resume(
         told.say(f"run {found.id} has ended; pass --rounds N, or a higher limit, to allow more rounds")
         return Run(found)
     require = str(asked.options.get("require", ""))
-    checks = with_requirements(stored.checked(checks or Checks(), asked), require)
+    checks = with_requirements(stored.checked(checks, asked), require)
     choices = Choices(
         require=require,
         # A run from before there were automatic fixes has made none, and goes on without.
@@ -179,6 +188,7 @@ def terms_for(problem: Problem, settings: Settings, provider: str, require: str,
         plan=bool(settings.plan),
         parallel=settings.parallel,
         good_enough=settings.good_enough,
+        confirm=settings.confirm,
         requirements=prompts.wishes(require, checks.requests),
         gpu=gpu_of(settings),
         library_ops=settings.library_ops,
@@ -196,12 +206,10 @@ class _Work:
     def __init__(
         self, settings: Settings, problem: Problem, checks: Checks, choices: Choices, told: Listener
     ) -> None:
-        """Raises UsageError where the second look is left out: a run ends with its best confirmed."""
-        if not checks.confirm:
-            raise UsageError("a run always confirms its best; leave out confirm=False")
+        confirm = settings.confirm if checks.confirm else "none"
         # Named from here on, so that a run that is resumed elsewhere says the same.
-        self._settings = settings.model_copy(update={"gpu": gpu_of(settings)})
-        self._problem, self._checks = problem, checks
+        self._settings = settings.model_copy(update={"gpu": gpu_of(settings), "confirm": confirm})
+        self._problem, self._checks = problem, checks.model_copy(update={"confirm": True})
         self._choices, self._told = choices, told
 
     def begin(self, address: str) -> Run:
@@ -226,8 +234,17 @@ class _Work:
             arch=arch,
             told=Told(on_retry=lambda event: session.note(event), on_progress=self._streaming, say=told.say),
         )  # fmt: skip
-        judge = (executor_elsewhere if away else executor_for)(settings, problem, self._checks, told)
-        admitted(judge, problem, self._checks.admit_anyway, told)
+        told = behind = Behind(told)
+        checks = self._checks
+        if settings.service is not None:
+            checks = checks.model_copy(update={"confirm": settings.confirm != "none"})
+        judge = (executor_elsewhere if away else executor_for)(settings, problem, checks, told)
+        self._require_second_looks(judge)
+        if isinstance(judge, LocalExecutor):
+            judge.require_memory(problem)
+        preparation = Preparation(judge, problem, self._checks.admit_anyway, behind)
+        at_once = answers_at_once(provider.name, no_wait=self._choices.no_wait)
+        (preparation.now if at_once else preparation.begin)()
         settings = self._settings = with_policy(settings, provider.name, judge.name)
         terms = terms_for(problem, settings, provider.name, self._choices.require, self._checks)
         terms = terms.model_copy(update={"mends": self._choices.autofix})
@@ -258,8 +275,28 @@ class _Work:
                 own = settings.library_ops == "none"
                 provider = begun_with_composed(problem, provider, told.warn, arch, own)
             verdicts = (attempt.evaluation for attempt in log.attempts) if log else ()
-            session.solve(provider, Once(judge, verdicts) if isinstance(judge, LocalExecutor) else judge)
+            executor = Once(judge, verdicts) if isinstance(judge, LocalExecutor) else judge
+            if at_once:
+                session.solve(provider, executor)
+            else:
+                session.solve(
+                    PreparedProvider(provider, preparation), PreparedExecutor(executor, preparation)
+                )
+                preparation.wait()
         return Run(run)
+
+    def _require_second_looks(self, judge: "LocalExecutor | Elsewhere | Remote") -> None:
+        """Raises UsageError for a choice of second looks where it would change nothing."""
+        chosen = self._settings.confirm
+        if chosen == "best":
+            return
+        if judge.name == "emulator" or self._checks.quick:
+            where = "on the emulator" if judge.name == "emulator" else "with --quick"
+            raise UsageError(f"--confirm {chosen}: there is no second look {where}; leave it out")
+        if chosen == "end" and isinstance(judge, Remote):
+            raise UsageError(
+                "--confirm end: a service makes the second look with the first; choose best or none"
+            )
 
     def _streaming(self, so_far: "StreamProgress") -> None:
         thinking = f", {so_far.reasoning_characters} of reasoning" if so_far.reasoning_characters else ""

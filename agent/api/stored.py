@@ -12,11 +12,11 @@ Option = str | int | float | bool
 _SETTINGS = (
     "gpu", "candidate_timeout", "library_ops", "unchecked", "api", "temperature", "max_output_tokens",
     "reasoning_effort", "seed", "stop", "extra_body", "search", "samples", "width", "plan", "parallel",
-    "good_enough", "baselines", "max_tokens", "max_cost", "max_time", "max_gpu_time",
+    "good_enough", "confirm", "baselines", "max_tokens", "max_cost", "max_time", "max_gpu_time",
 )  # fmt: skip
 _CHECKS = ("quick", "admit_anyway", "backward", "compile_safe")
 """Fields of Checks that are options of their own, for whoever resumes or replays the run."""
-_BEFORE: dict[str, Option] = {"search": "line", "plan": False}
+_BEFORE: dict[str, Option] = {"search": "line", "plan": False, "confirm": "best"}
 """What a run from before there were these settings did."""
 
 

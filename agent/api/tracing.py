@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from agent import problems
-from agent.harness.disk_cache import cached
+from agent.harness.disk_cache import Waiting, cached
 from agent.python_source import syntax_tree
 from agent.records import Problem, Trace, digest
 
@@ -21,14 +21,19 @@ _MEMBERS = frozenset({"fromfile", "hub", "load", "open", "random"})
 """Names by which a file can be reached all the same; numpy's `random` may draw other sizes each time."""
 
 
-def load(address: str, kernelbench_root: Path | None, cache_dir: Path) -> Problem:
-    """As `problems.load`, which takes seconds; the trace comes from `cache_dir` where it lies there."""
+def load(
+    address: str, kernelbench_root: Path | None, cache_dir: Path, waiting: Waiting = lambda: None
+) -> Problem:
+    """As `problems.load`, which takes seconds; the trace comes from `cache_dir` where it lies there.
+
+    `waiting` is called before a wait for another process that traces the same reference.
+    """
 
     def remembered(source: str, make: Callable[[], Trace]) -> Trace:
         if not depends_on_its_text_alone(source):
             return make()
         key = digest(source, version("torch"), platform.python_version(), problems.code())
-        return cached(cache_dir / "traces" / f"{key[:32]}.json", Trace, make)
+        return cached(cache_dir / "traces" / f"{key[:32]}.json", Trace, make, waiting)
 
     return problems.load(address, kernelbench_root=kernelbench_root, remembered=remembered)
 

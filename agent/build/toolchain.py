@@ -4,6 +4,7 @@ A prepared directory's name is a digest of everything it was made from, so that 
 compiler makes a new one; a damaged one is made again.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -91,16 +92,17 @@ def compiler_here() -> tuple[Path, str]:
     return Path(gxx), _output([gxx, "-dumpfullversion"]).strip()
 
 
-def make_once(directory: Path, make: Callable[[], None]) -> None:
+def make_once(directory: Path, make: Callable[[], None], progress: Progress | None = None) -> None:
     """Has `make` fill the new `directory`, unless that is there and whole; one process at a time.
 
+    `progress` is told of a wait for another process that makes the same.
     Raises EnvironmentFault where it cannot be written, or is long in the making by another process.
     """
     if _intact(directory):
         return
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(directory.with_suffix(".lock"), timeout=_LOCK_SECONDS):
+        with _alone(directory, progress):
             if _intact(directory):
                 return
             shutil.rmtree(directory, ignore_errors=True)
@@ -114,6 +116,22 @@ def make_once(directory: Path, make: Callable[[], None]) -> None:
         ) from error
     except OSError as error:
         raise EnvironmentFault(f"cannot prepare the emulator in {directory.parent}: {error}") from error
+
+
+@contextlib.contextmanager
+def _alone(directory: Path, progress: Progress | None) -> Iterator[None]:
+    """Hold the directory's lock, which the kernel releases when its holder dies."""
+    lock = FileLock(directory.with_suffix(".lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        if progress is not None:
+            progress("waiting for another process that prepares the compiler's headers", 0, 1)
+        lock.acquire(timeout=_LOCK_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 Steps = Sequence[tuple[str, Sequence[list[str]]]]

@@ -60,6 +60,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the prompt withou
     "max_time",
     "max_gpu_time",
     "good_enough",
+    "confirm",
     after="patience",
 )
 @settings_options.taking("candidate_timeout", "library_ops", "baselines", "gpu", after="require")

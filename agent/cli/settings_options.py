@@ -59,6 +59,14 @@ _OPTIONS: dict[str, Any] = {
     "good_enough": Annotated[
         float | None, typer.Option(metavar="FRACTION", help="End at this share of the roofline.")
     ],
+    "confirm": Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="On a GPU, look a second time at each new best, the best at the end, or none.",
+            show_default="best",
+        ),
+    ],
     "candidate_timeout": judging.Timeout,
     "library_ops": judging.LibraryOps,
     "baselines": judging.Baselines,

@@ -23,6 +23,13 @@ class Elsewhere:
         """Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`."""
         return self._admits.admit(problem, anyway)
 
+    def is_admission_known(self, problem: Problem) -> bool:
+        """See `LocalExecutor.is_admission_known`."""
+        return self._admits.is_admission_known(problem)
+
+    def prepare(self, problem: Problem) -> None:
+        """Do nothing: what judging takes is needed where the GPU is."""
+
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         """Raises AwaitingGpu."""
         raise AwaitingGpu("an answer is here and waits to be judged on a machine with an NVIDIA GPU")

@@ -8,9 +8,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-from agent import config, errors, problems
+from agent import config, errors, gpu_build, problems
+from agent.emulator.compile import toolchain
 from agent.executors import second_look, warm
 from agent.executors.phases import PhaseClock
+from agent.executors.select import gpu_memory_bytes
 from agent.harness.admission import check
 from agent.harness.confirmation import fault_localization
 from agent.harness.disk_cache import cached
@@ -25,6 +27,8 @@ from agent.records import (
     Problem,
     Request,
     Status,
+    TensorSpec,
+    Trace,
     digest,
 )
 from agent.sandbox import Child, ChildFault, Limits, ProcessServer
@@ -39,6 +43,7 @@ ENVELOPE_S = {"cuda": 2.0, "emulator": 4.0}
 JUDGE = Limits(gentle=True)
 JUDGE_LIMIT_S = 4 * (BUILD_LIMIT_S + ORACLE_LIMIT_S)
 """A stop for a judge that says nothing for so long; every step inside has a tighter limit of its own."""
+_FLOAT64_BYTES = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,9 +94,43 @@ class LocalExecutor:
         Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`.
         """
         self._announce("probing the problem with wrong answers")
-        found = check.probed(problem, lambda: self._sizes(problem), self._cache_dir, self._server)
+        found = check.probed(
+            problem, lambda: self._sizes(problem), self._cache_dir, self._server,
+            lambda: self._announce("waiting for another process that probes this problem"),
+        )  # fmt: skip
         self._admissions[problem.id] = check.check(problem, found, anyway)
         return self._admissions[problem.id]
+
+    def is_admission_known(self, problem: Problem) -> bool:
+        """Return True if `admit` answers at once, because the problem was probed before."""
+        return problem.id in self._admissions or check.is_known(problem, self._cache_dir)
+
+    def prepare(self, problem: Problem) -> None:
+        """Make what judging the problem takes besides its admission, while nothing is judged yet.
+
+        Steps that fail are left out: the judge takes them again, and says so where they count.
+        """
+        steps: list[Callable[[], object]] = [lambda: self._sizes(problem)]
+        if self.name == "cuda":
+            # The first candidate needs the fast builds, its second look the sizes and the emulator.
+            steps.insert(0, lambda: gpu_build.prepare(self._cache_dir))
+            steps.append(lambda: toolchain.prepare(self._cache_dir))
+        for step in steps:
+            with contextlib.suppress(errors.AgentError, gpu_build.Unavailable):
+                step()
+
+    def require_memory(self, problem: Problem) -> None:
+        """Raise EnvironmentFault if the problem cannot be judged on this GPU, however empty it is.
+
+        The bound counts inputs, outputs and parameters as they are and once more in float64.
+        """
+        total = gpu_memory_bytes() if self.name == "cuda" else None
+        needed = _held_bytes(problem.trace)
+        if total is not None and needed > total:
+            raise errors.EnvironmentFault(
+                f"{problem.name}: judging takes at least {needed / 1e9:.1f} GB of GPU memory, and this GPU "
+                f"has {total / 1e9:.1f} GB; choose smaller sizes or a GPU with more memory"
+            )
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         """The verdict of the first look; on a GPU *verified* has still to be confirmed."""
@@ -161,8 +200,21 @@ class LocalExecutor:
             self._announce("scaling the sizes down for the emulator")
             key = digest(problem.source, version("torch"), problems.code())
             file = self._cache_dir / "sizes" / f"{key[:32]}.json"
-            self._shrunken[problem.id] = cached(file, Shrunken, lambda: problems.shrink(problem))
+            self._shrunken[problem.id] = cached(
+                file, Shrunken, lambda: problems.shrink(problem),
+                lambda: self._announce("waiting for another process that scales these sizes down"),
+            )  # fmt: skip
         return self._shrunken[problem.id]
+
+
+def _held_bytes(trace: Trace) -> int:
+    """Return the size of inputs, outputs and parameters, and of the float64 copies that judge them."""
+    inputs = (given for given in trace.inputs if isinstance(given, TensorSpec))
+    tensors = (*inputs, *trace.outputs, *trace.state)
+    return sum(
+        tensor.bytes + (tensor.elements * _FLOAT64_BYTES if "float" in tensor.dtype else 0)
+        for tensor in tensors
+    )
 
 
 def _marked(found: Evaluation, *, confirmed: bool) -> Evaluation:
@@ -207,7 +259,9 @@ def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -
         except ChildFault as fault:
             if decided:
                 return _unexplained(decided[-1], f"its process {fault}", clock)
-            raise errors.defect("the judge", f"its process {fault}", judge.log[-8_000:]) from None
+            raise errors.passing(
+                errors.defect("the judge", f"its process {fault}", judge.log[-8_000:])
+            ) from None
     if "rebuilt" in answer:
         raise errors.Rebuilt(str(answer["rebuilt"]))
     if "fault" in answer:
@@ -227,4 +281,5 @@ def _unexplained(decided: Evaluation, why: object, clock: PhaseClock) -> Evaluat
 def _fault(fault: dict[str, object]) -> errors.AgentError:
     if fault["exit"] == errors.ProblemError.exit_code:
         return errors.ProblemError(str(fault["message"]))
-    return errors.EnvironmentFault(str(fault["message"]), str(fault["details"]))
+    kind = errors.PassingFault if fault.get("passing") else errors.EnvironmentFault
+    return kind(str(fault["message"]), str(fault["details"]))

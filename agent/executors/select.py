@@ -39,10 +39,21 @@ def gpu_name() -> str | None:
 
 def gpu_names() -> tuple[str, ...]:
     """Of all GPUs, in the driver's order; none where it does not answer."""
+    return _asked("name")
+
+
+def gpu_memory_bytes() -> int | None:
+    """Return the total memory of the first GPU, or None where the driver does not say."""
+    first = next(iter(_asked("memory.total")), "").removesuffix(" MiB")
+    return int(first) << 20 if first.isdecimal() else None
+
+
+def _asked(field: str) -> tuple[str, ...]:
+    """Return one property of all GPUs, in the driver's order; nothing where the driver does not answer."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ()
-    command = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    command = [tool, f"--query-gpu={field}", "--format=csv,noheader"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):

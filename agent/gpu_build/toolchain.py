@@ -99,7 +99,7 @@ def prepare(cache: Path | None = None, progress: Progress | None = None) -> GpuT
         nvcc=compiler,
         cudart=cudart,
     )
-    make_once(made.directory, lambda: _make(made, progress))
+    make_once(made.directory, lambda: _make(made, progress), progress)
     return made
 
 

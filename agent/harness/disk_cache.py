@@ -1,6 +1,7 @@
 """What is worked out once for each problem and kept in the user's cache."""
 
 import ast
+import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -8,6 +9,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 from typing import TypeVar
 
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from agent.python_source import syntax_tree
@@ -16,20 +18,76 @@ from agent.records import Record, digest
 _ROOT = Path(__file__).resolve().parents[2]
 
 R = TypeVar("R", bound=Record)
+Waiting = Callable[[], None]
+"""Function that tells the user about a wait for another process."""
+WAIT_S = 900.0
+"""Maximum wait for another process, in seconds; afterwards the record is made here as well."""
 
 
-def cached(file: Path, kind: type[R], make: Callable[[], R]) -> R:
-    """The record in `file`; made and written where there is none that can be read."""
+def cached(file: Path, kind: type[R], make: Callable[[], R], waiting: Waiting = lambda: None) -> R:
+    """Return the record in `file`, or make and store one where no readable record is there.
+
+    While another thread or process makes the same record, wait for it and take its result. `waiting` is
+    called once before such a wait. A folder that takes no lock or no file keeps nothing, and the record is
+    returned all the same.
+    """
+    known = read(file, kind)
+    if known is not None:
+        return known
+    with _alone(file, waiting):
+        known = read(file, kind)
+        if known is not None:
+            return known
+        made = make()
+        # A full disk or a folder of somebody else's costs the next caller time, not this one its result.
+        with contextlib.suppress(OSError):
+            _write(file, made)
+    return made
+
+
+def read(file: Path, kind: type[R]) -> R | None:
+    """Return the record in `file`, or None where no readable record is there."""
     try:
         return kind.model_validate_json(file.read_text(encoding="utf-8"))
     except (OSError, ValidationError):
-        made = make()
+        return None
+
+
+def _write(file: Path, record: Record) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Another thread or process may be making the same.
+    # Not every writer holds the lock: a folder may take none, and a wait has an end.
     part = file.with_suffix(f".{secrets.token_hex(8)}")
-    part.write_text(made.model_dump_json(), encoding="utf-8")
+    part.write_text(record.model_dump_json(), encoding="utf-8")
     part.replace(file)
-    return made
+
+
+@contextlib.contextmanager
+def _alone(file: Path, waiting: Waiting) -> Iterator[None]:
+    """Hold the lock beside `file`, which the kernel releases when its holder dies.
+
+    Continue without the lock where the folder takes none, or after WAIT_S: the worst is work done twice.
+    """
+    lock = FileLock(file.with_suffix(".lock"))
+    try:
+        _acquire(lock, waiting)
+        yield
+        if lock.is_locked and file.exists():
+            # Whoever still waits for this lock reads the file next: nobody needs the lock's name any more.
+            with contextlib.suppress(OSError):
+                Path(lock.lock_file).unlink(missing_ok=True)
+    finally:
+        lock.release()
+
+
+def _acquire(lock: FileLock, waiting: Waiting) -> None:
+    # Timeout is an OSError, as is what a folder raises that cannot be written or takes no lock.
+    with contextlib.suppress(OSError, NotImplementedError):
+        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            waiting()
+            lock.acquire(timeout=WAIT_S)
 
 
 @cache

@@ -50,11 +50,12 @@ from agent.records.mismatch import Axis, MismatchMap
 from agent.records.phase import Phase
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
 from agent.records.scope import Request, Scope
-from agent.records.search import APPROACH, Move, PolicyName, Spent
+from agent.records.search import APPROACH, ConfirmPolicy, Move, PolicyName, Spent
 
 __all__ = [
     "APPROACH", "Admission", "Attempt", "Axis", "BASELINES", "Baseline", "Build", "Candidate", "Card",
-    "Completed", "Completion", "Correctness", "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation",
+    "Completed", "Completion", "ConfirmPolicy", "Correctness", "EVENT", "Envelope", "Environment",
+    "Evaluated", "Evaluation",
     "Event", "Feedback", "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location",
     "MAY_END_OTHERWISE",
     "Measurement", "Message", "MismatchMap", "MoreBaselines", "Move", "Operation", "Origin", "Percentiles",

@@ -4,7 +4,7 @@ import hashlib
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Of the records and of every JSON document; `store.migrations` says what each version brought."""
 
 

@@ -85,6 +85,10 @@ class Unjudged(EventBase):
     details: str = ""
     """The traceback, or the last words of the process that failed."""
     seconds: float | None = None
+    then: Literal["again", "unspent", "spent"] = "spent"
+    """What follows: `again`, the candidate is judged once more; `unspent`, the round does not count and is
+    asked again; `spent`, the round counts, because its answer has a verdict and this is a mend of it. Before
+    schema version 7 every such round counted."""
 
 
 class SecondLook(EventBase):

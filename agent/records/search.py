@@ -7,6 +7,9 @@ from agent.records.base import Record
 PolicyName = Literal["line", "beam", "evolve"]
 """How it is chosen what is asked next."""
 
+ConfirmPolicy = Literal["best", "end", "none"]
+"""Kernels of a run on a GPU that get a second look: each new best, the final best, or none."""
+
 APPROACH = "Approach to try: "
 """What an idea begins with, where it stands in a prompt."""
 

@@ -91,9 +91,9 @@ class Budget:
 
     def __init__(
         self, limits: Limits, *, parallel: int = 1, tariff: Tariff | None = None, on_gpu: bool = False,
-        before: Iterable[Event] = (),
+        confirms: bool = True, before: Iterable[Event] = (),
     ) -> None:  # fmt: skip
-        """`before`: the events of a run that is gone on with."""
+        """`confirms`: the best gets a second look; `before`: the events of a run that is gone on with."""
         self.limits, self.tariff, self._parallel, self._on_gpu = limits, tariff or Tariff(), parallel, on_gpu
         self.refused: str | None = None
         """The limit that kept a question from being asked, in words."""
@@ -101,13 +101,14 @@ class Budget:
         """Whether a question that is open could not be asked again: the search ends for that."""
         self._lock = threading.Lock()
         self._began = time.monotonic()
-        self._rounds, self._used = 0, Most()
+        self._rounds, self._unspent, self._used = 0, 0, Most()
         self._aside: dict[int, Most] = {}
         """For each question without an answer."""
         self._failed: set[int] = set()
         """Questions that the endpoint did not answer."""
         self._gpu_s = self._longest_s = self._elapsed_s = 0.0
-        self._look_s, self._second_s = (LOOK_S, SECOND_LOOK_S) if on_gpu else (0.0, 0.0)
+        self._look_s = LOOK_S if on_gpu else 0.0
+        self._second_s = SECOND_LOOK_S if on_gpu and confirms else 0.0
         self._lost: dict[int, Most] = {}
         """Questions whose answer may have been paid for and will not come in: they go out once more."""
         for event in before:
@@ -119,7 +120,7 @@ class Budget:
     def spent(self) -> Spent:
         priced = self.limits.cost_usd is not None or self._used.cost_usd > 0
         return Spent(
-            rounds=self._rounds, tokens=self._used.tokens,
+            rounds=self._rounds - self._unspent, tokens=self._used.tokens,
             cost_usd=self._used.cost_usd if priced else None, seconds=self.elapsed(),
             gpu_seconds=round(self._gpu_s, 3),
         )  # fmt: skip
@@ -174,6 +175,8 @@ class Budget:
             self._count(event)
 
     def _count(self, event: Event) -> None:
+        if isinstance(event, Unjudged) and event.then == "unspent":
+            self._unspent += 1
         match event:
             case Prompted():
                 self._rounds = max(self._rounds, event.round)

@@ -66,8 +66,12 @@ class Tree:
     """Answers since there was a better kernel, or since one was withdrawn."""
     plan: str = ""
     """The answer to the question for ideas."""
+    asked: int = 0
+    """Number of the latest round, those included that do not count."""
     gains: tuple[float, ...] = ()
     """For each answer, the logarithm of how much faster the best became until the next one came."""
+    answered: tuple[int, ...] = ()
+    """The rounds of those answers."""
 
     @property
     def open(self) -> tuple[Node, ...]:
@@ -112,11 +116,17 @@ class Tree:
             case Completed() if self.nodes[event.round].move.plan:
                 return replace(self, plan=event.completion.text)
             case Completed():
-                return replace(self, idle=self.idle + 1, gains=(*self.gains, 0.0))
+                return replace(
+                    self, idle=self.idle + 1, gains=(*self.gains, 0.0), answered=(*self.answered, event.round)
+                )  # fmt: skip
             case ReplyRejected():
                 return self._with(replace(self.nodes[event.round], feedback=event.feedback))
+            case Unjudged(then="again"):
+                return self
+            case Unjudged(then="unspent"):
+                return self._without(event.round)
             case Unjudged() if not self.nodes[event.round].attempts:
-                # Nobody's mistake: the round does not count.
+                # A round of an earlier version: it counts, but not for patience.
                 return replace(self, idle=self.idle - 1)
             case Evaluated():
                 return self._judged(event.round, event.attempt)
@@ -128,14 +138,27 @@ class Tree:
     def _with(self, node: Node) -> "Tree":
         return replace(self, nodes=MappingProxyType({**self.nodes, node.round: node}))
 
+    def _without(self, number: int) -> "Tree":
+        """As if a round had never been asked, so that policies ask for the same again."""
+        nodes = {round_: node for round_, node in self.nodes.items() if round_ != number}
+        place = self.answered.index(number)
+        gains = list(self.gains)
+        gain = gains.pop(place)
+        if place:
+            gains[place - 1] += gain
+        answered = tuple(round_ for round_ in self.answered if round_ != number)
+        return replace(
+            self, nodes=MappingProxyType(nodes), idle=max(self.idle - 1, 0), gains=tuple(gains),
+            answered=answered,
+        )  # fmt: skip
+
     def _asked(self, event: Prompted) -> "Tree":
         after = event.move.after
         before = self.nodes[after] if after is not None else Node(round=0, move=Move())
         best = self.best_on(after) if event.prompt.template in ("optimise", "combine") else None
         shown = best.number if best else before.last
-        return self._with(
-            replace(before, round=event.round, move=event.move, shown=shown, open=True, attempts=())
-        )
+        node = replace(before, round=event.round, move=event.move, shown=shown, open=True, attempts=())
+        return replace(self._with(node), asked=event.round)
 
     def _judged(self, number: int, attempt: Attempt) -> "Tree":
         node, best = self.nodes[number], self.best

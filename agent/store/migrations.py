@@ -14,6 +14,7 @@
     6   of a build, which program was made; of an answer without a candidate, that it was built and is the
         program of an earlier one; of a measurement, what torch.compile launches; of a
         prompt, whether it asks for ideas
+    7   of a candidate that could not be judged, what follows
 
 Files are never rewritten: they are read through these functions each time.
 """
@@ -84,6 +85,11 @@ def _from_5(document: Document) -> Document:
     return _numbered(document, 6)
 
 
+def _from_6(document: Document) -> Document:
+    """Version 7 gave rounds back in which a candidate could not be judged; before they counted as spent."""
+    return _numbered(document, 7)
+
+
 def _numbered(document: Document, version: int) -> Document:
     document = document | {"schema_version": version}
     attempt = document.get("attempt")
@@ -93,4 +99,6 @@ def _numbered(document: Document, version: int) -> Document:
     return document
 
 
-_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1, _from_2, _from_3, _from_4, _from_5)
+_STEPS: tuple[Callable[[Document], Document], ...] = (
+    _from_1, _from_2, _from_3, _from_4, _from_5, _from_6,
+)  # fmt: skip

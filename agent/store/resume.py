@@ -169,17 +169,17 @@ class _Transcript:
         self._stored = stored
         self._inner = inner
 
-    def append(self, event: Event) -> None:
+    def append(self, event: Event) -> Event | None:
         if isinstance(event, RunStarted) and self._stored.started is not None:
             if event.problem.id != self._stored.started.problem.id:
                 raise UsageError("the problem's source has changed since the run was made; start a new run")
-            return
+            return self._stored.started
         if not isinstance(event, _Step) or not self._stored.pending:
-            self._inner.append(event)
-            return
+            return self._inner.append(event)
         stored = self._stored.pending.popleft()
         if _identity(stored) != _identity(event):
             raise _changed(f"event {stored.seq} is {_spell(stored)}, now it would be {_spell(event)}")
+        return stored
 
 
 def _identity(event: _Step) -> tuple[str, int, str]:

@@ -225,7 +225,21 @@ def test_there_is_no_second_look_to_leave_out_on_the_emulator(checks: Checks) ->
         api.local_executor(settings, job().problem, checks, Listener())
 
 
-def test_a_run_does_not_leave_it_out() -> None:
-    settings = config.load({"executor": "emulator"}, offline=True).settings
-    with pytest.raises(UsageError, match="a run always confirms its best"):
-        solving.begin("level1/softmax", settings, Checks(confirm=False), Choices(), Listener())
+@pytest.mark.parametrize(
+    ("flags", "checks"),
+    [({"confirm": "none"}, Checks()), ({"confirm": "end"}, Checks()), ({}, Checks(confirm=False))],
+)
+def test_a_run_has_none_to_choose_on_the_emulator(
+    monkeypatch: pytest.MonkeyPatch, flags: dict[str, str], checks: Checks
+) -> None:
+    monkeypatch.setattr(solving, "begin_servers", lambda settings: None)
+    monkeypatch.setattr(solving, "load_problem", lambda *_, **__: job().problem)
+    monkeypatch.setattr(solving, "choose", lambda *_, **__: NoGpu())
+    monkeypatch.setattr(solving, "executor_for", lambda *_: NoGpu())
+    settings = config.load({"executor": "emulator", **flags}, offline=True).settings
+    with pytest.raises(UsageError, match="no second look on the emulator"):
+        solving.begin("p", settings, checks, Choices(), Listener())
+
+
+class NoGpu:
+    name = "emulator"

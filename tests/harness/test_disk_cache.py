@@ -1,10 +1,27 @@
-"""A key made of code changes with every module that the code imports."""
+"""A key made of code changes with what that imports; what one process makes, others wait for."""
 
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from filelock import FileLock, Timeout
 
 from agent.harness import disk_cache
+from agent.records import Record
+
+LONG_S = 60.0
+"""A thread that waits for longer than this has hung."""
+HOLD = """
+import sys, time
+from filelock import FileLock
+lock = FileLock(sys.argv[1])
+lock.acquire()
+print(flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -45,3 +62,84 @@ def test_admission_is_known_by_the_code_that_probes() -> None:
         "mutation_testing", "mutants", "equivalence", "lost_terms", "input_distributions", "tolerance",
         "reference", "summation", "summation_order", "protocol",
     } <= names  # fmt: skip
+
+
+class Number(Record):
+    value: int
+
+
+class Making:
+    """Makes a record once it is told to, and counts how often."""
+
+    def __init__(self, value: int = 1) -> None:
+        self.value, self.times = value, 0
+        self.begun, self.allowed = threading.Event(), threading.Event()
+
+    def __call__(self) -> Number:
+        self.times += 1
+        self.begun.set()
+        assert self.allowed.wait(LONG_S)
+        return Number(value=self.value)
+
+
+def test_who_comes_second_waits_and_takes_what_the_first_made(tmp_path: Path) -> None:
+    file, making, waits = tmp_path / "part" / "key.json", Making(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(disk_cache.cached, file, Number, making)
+        assert making.begun.wait(LONG_S)
+        second = pool.submit(disk_cache.cached, file, Number, making, waits.set)
+        assert waits.wait(LONG_S), "the wait is announced"
+        making.allowed.set()
+        assert first.result() == second.result() == Number(value=1)
+    assert making.times == 1
+    assert [found.name for found in file.parent.iterdir()] == ["key.json"], "no lock is left"
+
+
+def test_who_waited_makes_it_where_the_first_failed(tmp_path: Path) -> None:
+    file, waits, fails, making = tmp_path / "key.json", threading.Event(), Making(), Making(2)
+    making.allowed.set()
+
+    def failing() -> Number:
+        fails()
+        raise RuntimeError("no reference")
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(disk_cache.cached, file, Number, failing)
+        assert fails.begun.wait(LONG_S)
+        second = pool.submit(disk_cache.cached, file, Number, making, waits.set)
+        assert waits.wait(LONG_S)
+        fails.allowed.set()
+        assert second.result() == Number(value=2)
+    assert isinstance(first.exception(), RuntimeError)
+
+
+def test_a_holder_that_was_killed_holds_up_nobody(tmp_path: Path) -> None:
+    file, making = tmp_path / "key.json", Making()
+    waits: list[int] = []
+    making.allowed.set()
+    command = [sys.executable, "-c", HOLD, str(file.with_suffix(".lock"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(Timeout):
+            FileLock(file.with_suffix(".lock")).acquire(timeout=0)
+        holder.kill()
+    assert disk_cache.cached(file, Number, making, lambda: waits.append(1)) == Number(value=1)
+    assert waits == []
+
+
+def test_a_cache_that_cannot_be_written_keeps_nothing_and_fails_nobody(tmp_path: Path) -> None:
+    (tmp_path / "part").write_text("a file where a folder belongs")
+    making = Making()
+    making.allowed.set()
+    for _ in range(2):
+        assert disk_cache.cached(tmp_path / "part" / "key.json", Number, making) == Number(value=1)
+    assert making.times == 2
+
+
+def test_a_damaged_record_is_made_again(tmp_path: Path) -> None:
+    file, making = tmp_path / "key.json", Making()
+    making.allowed.set()
+    file.write_text("{")
+    assert disk_cache.cached(file, Number, making) == Number(value=1)
+    assert disk_cache.read(file, Number) == Number(value=1)

@@ -108,7 +108,7 @@ def prepare(
         if _content() != content:
             raise EnvironmentFault("the emulator's sources changed while it was being prepared: run it again")
 
-    make_once(toolchain.directory, make)
+    make_once(toolchain.directory, make, progress)
     return toolchain
 
 

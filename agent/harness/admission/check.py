@@ -1,4 +1,4 @@
-"""Whether a problem is admitted: decided before anything is asked of a model, once for each problem.
+"""Whether a problem is admitted: decided before any candidate is judged, once for each problem.
 
 The probes run in a process of the reference's (`agent.harness.mutation.mutation_testing`), at sizes that a
 CPU affords. A problem that lets a wrong answer pass is tightened by further families of inputs; one that
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent import config, problems
 from agent.errors import ProblemError
-from agent.harness.disk_cache import cached, code_digest
+from agent.harness.disk_cache import Waiting, cached, code_digest, read
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
 from agent.harness.messages.oracle_client import ORACLE, OracleClient
@@ -35,14 +35,20 @@ def probed(
     shrink: Callable[[], Shrunken],
     cache_dir: Path,
     server: Callable[[], ProcessServer | None] = lambda: None,
+    waiting: Waiting = lambda: None,
 ) -> Admission:
     """What the probes found; from the cache where this problem was probed before.
 
-    `server`: where the probing process comes from, if one is needed. Raises ProblemError where the reference
-    itself fails.
+    `server`: where the probing process comes from, if one is needed. `waiting` is called before a wait for
+    another process that probes the same problem. Raises ProblemError where the reference itself fails.
     """
-    file = cache_dir / "admission" / f"{digest(problem.source, version('torch'), _code())[:32]}.json"
-    return cached(file, Admission, lambda: _probe(problem, shrink(), server()))
+    file = _file(problem, cache_dir)
+    return cached(file, Admission, lambda: _probe(problem, shrink(), server()), waiting)
+
+
+def is_known(problem: Problem, cache_dir: Path) -> bool:
+    """Return True if the cache has what the probes of this problem found."""
+    return read(_file(problem, cache_dir), Admission) is not None
 
 
 def check(problem: Problem, found: Admission, anyway: bool) -> Admission:
@@ -57,6 +63,10 @@ def check(problem: Problem, found: Admission, anyway: bool) -> Admission:
         f"({listed}): its inputs or its output cannot distinguish them from correct ones; change get_inputs "
         "or the model, or pass --admit-anyway"
     )
+
+
+def _file(problem: Problem, cache_dir: Path) -> Path:
+    return cache_dir / "admission" / f"{digest(problem.source, version('torch'), _code())[:32]}.json"
 
 
 @cache

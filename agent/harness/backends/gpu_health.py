@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 
-from agent.errors import EnvironmentFault
+from agent.errors import PassingFault
 from agent.harness.task.job import Job
 from agent.sandbox import Child, ChildFault
 
@@ -16,12 +16,12 @@ os.write(int(sys.argv[-1]), json.dumps({"sum": int(torch.ones(8, device="cuda").
 
 
 def require(job: Job, environment: Mapping[str, str]) -> None:
-    """Raise EnvironmentFault where a new process cannot compute on the GPU."""
+    """Raise PassingFault where a new process cannot compute on the GPU."""
     server = job.servers.for_trusted()
     with Child([sys.executable, "-c", SUM], env=environment, server=server) as child:
         try:
             answer = child.ask({}, LIMIT_S)
         except ChildFault as fault:
-            raise EnvironmentFault(f"the GPU no longer works: a new process {fault}", child.log) from None
+            raise PassingFault(f"the GPU no longer works: a new process {fault}", child.log) from None
     if answer.get("sum") != 8:
-        raise EnvironmentFault("the GPU no longer works: its sums are wrong")
+        raise PassingFault("the GPU no longer works: its sums are wrong")

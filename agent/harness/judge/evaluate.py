@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent import config, sandbox, screen
-from agent.errors import AgentError, EnvironmentFault, Rebuilt, defect
+from agent.errors import AgentError, EnvironmentFault, PassingFault, Rebuilt, defect
 from agent.harness.admission import robustness
 from agent.harness.backends import gpu_lock, gpu_memory
 from agent.harness.backends.backend import Backend
@@ -341,7 +341,9 @@ def main(argv: list[str]) -> None:
             say({"rebuilt": known.program})
         except AgentError as fault:
             details = fault.details if isinstance(fault, EnvironmentFault) else ""
-            say({"fault": {"exit": fault.exit_code, "message": str(fault), "details": details}})
+            passing = isinstance(fault, PassingFault)
+            told = {"exit": fault.exit_code, "message": str(fault), "details": details, "passing": passing}
+            say({"fault": told})
         except Exception as error:  # noqa: BLE001 - whatever raises here is ours, and no verdict
             ours = defect("the judge", f"{type(error).__name__}: {error}", traceback.format_exc()[-8_000:])
             say({"fault": {"exit": ours.exit_code, "message": str(ours), "details": ours.details}})

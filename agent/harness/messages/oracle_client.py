@@ -8,7 +8,7 @@ traceback, and never a verdict.
 
 from typing import Any
 
-from agent.errors import OutOfMemory, ProblemError, defect
+from agent.errors import EnvironmentFault, OutOfMemory, ProblemError, defect, passing
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
 from agent.harness.task import faults
@@ -22,6 +22,9 @@ ORACLE = "agent.harness.oracle.server"
 _MEASURED = {"max_abs_err", "max_rel_err", "ratio"}
 _WEIGHED = _MEASURED | {"finding", "status", "native_error", "left_out"}
 """What a comparison says: how far off it is, or the finding, or why the inputs tell nothing."""
+
+_GPU_ERROR = "CUDA error"
+"""Words of torch for what the driver reports; the process that saw it can do nothing more on the GPU."""
 
 
 class OracleClient:
@@ -38,7 +41,7 @@ class OracleClient:
             return reply
         if reply.get("blame") == "reference":
             raise ProblemError(f"{self._problem}: the reference failed: {reply['error']}")
-        raise defect("the oracle", str(reply["error"]), str(reply.get("traceback", "")))
+        raise _failed("the oracle", reply)
 
     def environment(self) -> Message:
         """What it computes with and on; asked for once."""
@@ -71,14 +74,15 @@ class OracleClient:
         if reply.get("blame") == "description":
             raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation(str(reply["error"]))])
         if "error" in reply:
-            raise defect("the comparison", str(reply["error"]), str(reply.get("traceback", "")))
+            raise _failed("the comparison", reply)
         return reply
 
     def _reply(self, command: Message, limit_s: float) -> Message:
         try:
             reply = self._child.ask(command, limit_s)
         except ChildFault as fault:
-            raise defect("the oracle", f"the reference's process {fault}", self._child.log) from None
+            # Killed, or slow beyond its limit: what else this machine does may be the reason.
+            raise passing(defect("the oracle", f"the reference's process {fault}", self._child.log)) from None
         if reply.get("blame") == "memory":
             raise OutOfMemory(
                 f"{self._problem}: there is too little memory on this GPU to judge at these sizes; end what "
@@ -86,3 +90,10 @@ class OracleClient:
                 str(reply.get("traceback", "")),
             )
         return reply
+
+
+def _failed(part: str, reply: Message) -> EnvironmentFault:
+    """Return the fault behind an error of ours, as a passing one where the GPU was lost on the way."""
+    error = str(reply["error"])
+    fault = defect(part, error, str(reply.get("traceback", "")))
+    return passing(fault) if _GPU_ERROR in error else fault

@@ -177,7 +177,7 @@ class GpuTrial(Trial):
         return found
 
     def end(self) -> None:
-        """End the candidate's process. Raises EnvironmentFault where the GPU has suffered from it."""
+        """End the candidate's process. Raises PassingFault where the GPU has suffered from it."""
         super().end()
         try:
             answer = self.oracle.attempt(to_oracle(oracle_commands.Health()), HEALTH_LIMIT_S)

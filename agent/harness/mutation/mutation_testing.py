@@ -54,7 +54,7 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
     tightened: list[str] = []
     alive: dict[str, Answer] | None = None
     seen = Seen(set(), set(), set())
-    order: list[str | None] = [None, *protocol.FAMILIES, *protocol.TIGHTENING]
+    order: list[str | None] = [None, *protocol.FAMILIES, *protocol.VARYING, *protocol.TIGHTENING]
     joined: tuple[str, ...] = ()
     tried, number, layers = 0, -1, 0
     while order and alive != {}:
@@ -67,7 +67,7 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
             alive, layers = _answers(reference, draw)
             tried = len(alive)
             joined = protocol.DOMINATED if _few(draw) else ()
-            order = [*protocol.FAMILIES, *joined, *joined]  # candidates meet these twice
+            order = [*protocol.FAMILIES, *protocol.VARYING, *joined, *joined]  # candidates meet these twice
             order += [name for name in protocol.TIGHTENING if name not in joined]
         passing = {name: answer for name, answer in alive.items() if _passes(answer, draw, name, seen)}
         if family in protocol.TIGHTENING and family not in joined and len(passing) < len(alive):

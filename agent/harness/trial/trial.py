@@ -213,8 +213,10 @@ class Trial:
             return self.oracle.ask(to_oracle(oracle_commands.Again(stem))) | {"stem": stem}
         self._seed = self._seed if draw.family == protocol.NEAR else secret_seed()
         drawn = self.oracle.ask(to_oracle(oracle_commands.Draw(self._seed, stem, draw.family, draw.in_place)))
+        self._left_out |= dict.fromkeys(drawn.pop("fixed", ()))
         if "left_out" in drawn:
-            self._left_out[f"{protocol.WORDS[str(draw.family)]}: {drawn['left_out']}"] = None
+            if drawn["left_out"]:
+                self._left_out[f"{protocol.WORDS[str(draw.family)]}: {drawn['left_out']}"] = None
             return {}
         self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
         return drawn | {"stem": stem}

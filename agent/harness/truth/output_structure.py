@@ -34,6 +34,12 @@ def fault(description: dict[str, Any], native: Any) -> Finding | None:
     return None
 
 
+def skeleton(value: Any) -> str:
+    """Describe containers, shapes and dtypes of a reference's own output."""
+    tensors = ", ".join(f"{tuple(t.shape)} {t.dtype}" for t in leaves(value))
+    return f"{_shape_of(value)}: {tensors}"
+
+
 def _shape_of(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return "a tensor"

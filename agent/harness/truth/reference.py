@@ -16,6 +16,7 @@ from agent.harness.truth import float64, input_distributions, perturbation, ties
 from agent.harness.truth.draws import Draw, in_sequence, seconds, tree_map
 from agent.harness.truth.summation_order import OtherOrder
 from agent.harness.truth.user_code import ReferenceRaised, drawn, of_the_reference
+from agent.harness.truth.varying import Varying
 from agent.harness.worker import memory_guards
 
 WARM_S = 0.01
@@ -29,6 +30,7 @@ class Reference:
         with of_the_reference():
             exec(compile(source.read_text(), str(source), "exec"), self._space)
         self.model: Any = None
+        self.varying = Varying(self)
         self._model64: Any = None
         self._dtype: torch.dtype | None = None
         self.seed = 0
@@ -106,6 +108,7 @@ class Reference:
             perturbation.widen(self.model, self.constructed, seed + 2)
         self.model.to(self._device)
         self._model64 = self._dtype = None
+        self.varying.forget()
         return arguments
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -114,7 +117,7 @@ class Reference:
     def inputs(self, seed: int, family: str | None) -> list[Any] | None:
         """Inputs as stated, or derived from those; None where the family has nothing to change."""
         inputs = self._stated(seed)
-        return input_distributions.derived(family, inputs, seed + 1) if family else inputs
+        return self.varying.derived(family, inputs, seed + 1) if family else inputs
 
     def draw(
         self, seed: int, family: str | None = None, inputs: list[Any] | None = None, *, strict: bool = False
@@ -124,21 +127,22 @@ class Reference:
         `inputs` are those of this seed and family where they are at hand. `strict`: where an earlier draw
         has shown that this reference allows it, `Draw.in_full` is left for outputs that need it.
         """
-        milder = input_distributions.MILDER.get(family or "")
-        if milder is not None:
+        *stronger, last = (family, *input_distributions.MILDER.get(family or "", ()))
+        for name in stronger:
             with contextlib.suppress(ReferenceRaised):
-                drawn = self._draw(seed, family, None, strict)
-                if drawn is None or drawn.expected.obstacle() is None:
+                drawn = self._draw(seed, name, None, strict)
+                if drawn is not None and drawn.expected.obstacle() is None:
                     return drawn
                 del drawn
-        return self._draw(seed, milder or family, inputs, strict)
+        return self._draw(seed, last, inputs, strict)
 
     def _draw(self, seed: int, family: str | None, inputs: list[Any] | None, strict: bool) -> Draw | None:
         inputs = self.inputs(seed, family) if inputs is None else inputs
         if inputs is None:
             return None
         is_plain = self._writes is False and self._has_other_ways is False
-        return (self._strictly if strict and is_plain else self._fully)(seed, family, inputs)
+        drawn = (self._strictly if strict and is_plain else self._fully)(seed, family, inputs)
+        return drawn if self.varying.keeps_structure(family, drawn.expected.native) else None
 
     def _strictly(self, seed: int, family: str | None, inputs: list[Any]) -> Draw:
         with torch.no_grad():

@@ -68,8 +68,11 @@ def mixed(x: torch.Tensor, use: FloatUse, name: str, generator: torch.Generator)
     stands_out[:, : width // 4] = False
     outliers = torch.where(stands_out, rows * 2.0 ** _drawn(reach.outliers, rows.shape, generator, x), rows)
     sparse = torch.where(torch.rand(rows.shape, generator=generator, device=x.device) < 0.1, rows, 0)
+    step = (deviation / 2).clamp_min(torch.finfo(x.dtype).tiny)
+    tied = (rows / step).round() * step
+    changes = {2: shifted, 3: outliers, 4: sparse, 5: -(rows.abs() + deviation), 6: tied}
     new = torch.where(kind <= 1, scaled, rows)
-    for number, change in ((2, shifted), (3, outliers), (4, sparse), (5, -(rows.abs() + deviation)), (6, rows[:, :1])):
+    for number, change in changes.items():
         new = torch.where(kind == number, change, new)
     return new.reshape(-1)[: x.numel()].reshape(x.shape).to(x.dtype)
 

@@ -188,7 +188,7 @@ class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if (factor, offset) == (1.0, 0.0):
             use.exact.append(values.double().cpu())
         elif factor:
-            use.mapped += ((values.double() - offset) / factor).tolist()
+            use.mapped.extend(((values.double() - offset) / factor).tolist())
 
 
 def _indices(name: str, given: dict[str, Any]) -> list[tuple[torch.Tensor, int]]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from agent.harness.mutation import equivalence, lost_terms, mutants
+from agent.harness.mutation import equivalence, input_faults, lost_terms, mutants
 from agent.harness.task import protocol
 from agent.harness.truth import perturbation, tolerance
 from agent.harness.truth.draws import Draw, tree_map
@@ -75,7 +75,12 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
         alive = passing
     left = alive or {}
     different, unresolved = seen.different, _too_fine(left, seen, layers)
-    null = [name for name in left if not name.endswith(mutants.CHANGES)]
+    # Counts and quantised values are the same in float16: nobody is wrong by being like that.
+    null = [
+        name
+        for name in left
+        if not name.endswith(mutants.CHANGES) and (name != HALVED or name in different)
+    ]
     same = _right(reference, left, set(null), different - set(unresolved), seed + 1 + number)
     survivors = [
         name
@@ -122,6 +127,7 @@ def _answers(reference: Reference, draw: Draw) -> tuple[dict[str, Answer], int]:
         answers[equivalence.OTHER] = lambda at: stale
     if any(t.dtype is torch.float32 for t in tolerance.leaves(draw.expected.native)):
         answers[HALVED] = partial(_halved, reference)
+    answers |= input_faults.answers(reference, draw)
     sites = mutants.Sites()
     with torch.no_grad(), sites:
         reference.truth(tree_map(torch.clone, draw.inputs))

@@ -30,7 +30,7 @@ class Reach(NamedTuple):
 
 REACHES = {
     "mixed": Reach((60, 40, 24, 12, 5, -5, -12, -24), (1024, 256, 32, -32), (20, 12, 5)),
-    "mixed within 2^12": Reach((12, 8, 5, -5, -12, -20), (1024, 256, 32, -32), (12, 8, 5)),
+    "mixed within 2^12": Reach((12, 8, 5, -5, -12, -20), (512, 128, 32, -32), (12, 8, 5)),
     "mixed within 2^5": Reach((5, 3, 1, -3, -5), (8, 3, -3), (5, 3, 1)),
 }
 """Mixtures by name, the strongest first."""

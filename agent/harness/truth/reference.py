@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from agent.harness.truth import float64, input_distributions, perturbation, ties, tolerance
+from agent.harness.truth import float64, input_distributions, perturbation, steps, ties, tolerance
 from agent.harness.truth.draws import Draw, in_sequence, seconds, tree_map
 from agent.harness.truth.summation_order import OtherOrder
 from agent.harness.truth.user_code import ReferenceRaised, drawn, of_the_reference
@@ -40,6 +40,8 @@ class Reference:
         self.constructed: dict[str, torch.Tensor] = {}
         """The state of the present instance before it was perturbed."""
         self._fixed: bool | None = None
+        self._has_steps: bool | None = None
+        """Whether it rounds, compares or chooses; None before the first draw."""
         self.construct_s = self.forward_s = 0.0
         """What constructing the model took, and what its float32 forward takes at most, once warm: seconds of
         the clock on a GPU, and of all processors together on a CPU."""
@@ -174,7 +176,7 @@ class Reference:
             chosen = self._chosen(seed, family, inputs, bool(touched)) if family and mode.picks else None
             inputs = self._restored(seed, family) if touched and chosen else inputs
             truth = self.truth(inputs) if truth is None or touched else truth
-            expected = tolerance.Expected(native, other, truth, sequence)
+            expected = self._expected(inputs, (native, other), truth, sequence, bool(touched))
             expected.open_choice = chosen is not None and expected.differs(*chosen)
         return Draw(inputs, expected, overlaps, family)
 
@@ -214,7 +216,7 @@ class Reference:
             with OtherOrder() as mode:
                 other = self.model(*inputs)
             sequence = self._in_sequence(inputs) if mode.order.few else None
-            return Draw(inputs, tolerance.Expected(native, other, self.truth(inputs), sequence), [])
+            return Draw(inputs, self._expected(inputs, (native, other), self.truth(inputs), sequence), [])
 
     def convert(self, dtype: torch.dtype | None) -> None:
         """The present parameters in another floating-point dtype; None is the stated one again."""
@@ -269,6 +271,29 @@ class Reference:
             float64.widen_attributes(self._model64)
             self._model64.load_state_dict({name: float64.wide(t) for name, t in self.state().items()})
         return self._model64
+
+    def _expected(
+        self,
+        inputs: list[Any],
+        own: tuple[Any, Any],
+        truth: Any,
+        sequence: tolerance.Sequence | None,
+        is_touched: bool = False,
+    ) -> tolerance.Expected:
+        """Return what the draw must give, with the other right results of rounding and choice.
+
+        A reference that writes to its inputs or state gets none: each further run would see other values.
+        """
+        if is_touched or self._has_steps is False:
+            return tolerance.Expected(*own, truth, sequence)
+        displaced = steps.displacements(lambda: self.model(*inputs), lambda: self.truth(inputs))
+        self._has_steps = displaced is not None
+        if displaced is None:
+            return tolerance.Expected(*own, truth, sequence)
+        self._has_other_ways = True
+        expected = tolerance.Expected(*own, truth, sequence, steps.rooms(truth, displaced.results, own))
+        expected.is_undefined = displaced.is_undefined
+        return expected
 
     def _chosen(self, seed: int, family: str, inputs: list[Any], writes: bool) -> tuple[Any, Any]:
         """What the reference gives when it picks the first of equal elements, and when the last."""

@@ -11,6 +11,7 @@ from agent.harness.task import faults, protocol
 from agent.harness.truth import tolerance
 from agent.harness.truth.draws import Draw
 from agent.harness.truth.user_code import ReferenceRaised
+from agent.harness.truth.output_structure import is_expanded
 from agent.harness.worker import wire
 from agent.records import Finding
 
@@ -77,6 +78,7 @@ class VerificationCommands:
         native, state = draw.expected.native, self._state.parameters()
         given = self._state.exchange.give(draw.inputs, native, state, stem=stem, in_place=in_place)
         return given | {
+            "may_overlap": any(map(is_expanded, tolerance.leaves(native))),
             "stateful": bool(self._state.reference.changes - {"input"}),
             "state": list(state),
             "state_bytes": [tensor.numel() * tensor.element_size() for tensor in state.values()],

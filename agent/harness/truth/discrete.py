@@ -25,7 +25,7 @@ _UNCHANGED = "the reference takes no other values"
 def is_discrete(value: Any) -> bool:
     """Return True for a value that the families of this module vary."""
     if isinstance(value, torch.Tensor):
-        return not value.is_complex() and value.numel() > 0 and (_is_integer(value) or _is_mask(value))
+        return not value.is_complex() and value.numel() > 0 and (_is_integer(value) or is_mask(value))
     return isinstance(value, (bool, int, float))
 
 
@@ -63,7 +63,7 @@ def varied(value: Any, variant: str, use: IntegerUse, generator: torch.Generator
     if not isinstance(value, torch.Tensor):
         return _scalar(value, variant, generator)
     stated = value.detach().cpu()
-    if _is_mask(stated) and (variant != "wide" or stated.dtype is torch.bool or not use.is_free):
+    if is_mask(stated) and (variant != "wide" or stated.dtype is torch.bool or not use.is_free):
         new = _mask(stated, variant, generator)
     elif _is_integer(stated):
         new = _integers(stated, variant, use, generator)
@@ -76,7 +76,7 @@ def _is_integer(x: torch.Tensor) -> bool:
     return not x.is_floating_point() and not x.is_complex()
 
 
-def _is_mask(x: torch.Tensor) -> bool:
+def is_mask(x: torch.Tensor) -> bool:
     """Return True for booleans and for tensors of two values."""
     if x.dtype is torch.bool:
         return True

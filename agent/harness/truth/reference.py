@@ -37,6 +37,8 @@ class Reference:
         self._strengths: dict[int, float] = {}
         """Of the perturbation, by seed."""
         self._widened: dict[int, bool] = {}
+        self._masked: dict[int, bool] = {}
+        """Whether the mask among the buffers is drawn anew, by seed."""
         self.constructed: dict[str, torch.Tensor] = {}
         """The state of the present instance before it was perturbed."""
         self._fixed: bool | None = None
@@ -64,6 +66,11 @@ class Reference:
         if seed not in self._strengths and perturbation.is_deep(self.model):
             self._strengths[seed] = self._strength_at(seed)
             arguments = self._made(seed, self._strengths[seed])
+        if seed not in self._masked:
+            self._masked[seed] = perturbation.redraw_mask(self.model, seed + 3)
+            if self._masked[seed] and not self._stable(seed, raising=False):
+                self._masked[seed] = False
+                arguments = self._made(seed, self._strengths.get(seed, 1.0))
         return arguments
 
     @property
@@ -105,7 +112,9 @@ class Reference:
             self.model = self._space["Model"](*arguments).eval()
         self.construct_s = max(self.construct_s, time.process_time() - begun)
         self.constructed = {n: t.to(self._device, copy=True) for n, t in self.model.state_dict().items()}
-        perturbation.perturb(self.model.state_dict(), seed + 1, strength)
+        perturbation.perturb(self.model.state_dict(), seed + 1, strength, perturbation.masks(self.model))
+        if self._masked.get(seed, False):
+            perturbation.redraw_mask(self.model, seed + 3)
         if self._widened.get(seed, False):
             perturbation.widen(self.model, self.constructed, seed + 2)
         self.model.to(self._device)

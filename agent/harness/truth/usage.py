@@ -32,8 +32,9 @@ _EDGES = {
     **{name: ("other",) for name in ("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "fmax", "fmin")},
 }  # fmt: skip
 """Arguments that are thresholds, by operator."""
+_AT_ZERO = {"relu", "leaky_relu", "elu", "celu", "sign", "abs", "sqrt", "log"}
+"""Operators with a threshold at zero, of interest where the input is shifted."""
 _FIXED = {"hardsigmoid": 3.0, "hardswish": 3.0, "relu6": 6.0}
-_FROM_EDGES = {"bucketize": "self", "searchsorted": "self"}
 
 
 @dataclass
@@ -171,6 +172,8 @@ class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
             edges: list[Any] = [_FIXED[base], -_FIXED[base]] if base in _FIXED else []
             edges += [given.get(key) for key in _EDGES.get(base, ())]
+            if base in _AT_ZERO and offset:
+                edges.append(0.0)
             if base == "hardshrink" or base == "softshrink":
                 edges += [-edge for edge in edges]
             for edge in edges:

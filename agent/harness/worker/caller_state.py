@@ -9,8 +9,6 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# A copy beside this file.
-import memory_guards  # type: ignore[import-not-found]
 import torch
 
 _SWITCHES: dict[str, Callable[[], Any]] = {
@@ -42,18 +40,18 @@ def kept(doing: str) -> Iterator[None]:
         raise Disturbed(f"{doing} changes {', '.join(changed)} of the whole process")
 
 
-def check_inputs(inputs: Any) -> None:
+def check_inputs(inputs: list[torch.Tensor]) -> None:
     """Raise Disturbed where forward left a mark on an input."""
-    for number, tensor in enumerate(memory_guards.leaves(inputs)):
+    for number, tensor in enumerate(inputs):
         if tensor.requires_grad or tensor.grad is not None or tensor._backward_hooks:
             raise Disturbed(f"forward makes input {number} require a gradient, or leaves a hook on it")
 
 
-def check_outputs(outputs: Any, may_overlap: bool) -> None:
+def check_outputs(outputs: list[torch.Tensor], may_overlap: bool) -> None:
     """Raise Disturbed where elements of an output share memory; `may_overlap`: the reference's do."""
     if may_overlap:
         return
-    for number, tensor in enumerate(memory_guards.leaves(outputs)):
+    for number, tensor in enumerate(outputs):
         if is_expanded(tensor):
             message = f"output {number} is expanded: elements share memory, as the reference's do not"
             raise Disturbed(f"{message}; return a contiguous tensor")

@@ -144,8 +144,8 @@ class Worker:
             with caller_state.kept("forward"):
                 outputs = self._model(*inputs)
         self._synchronize()
-        caller_state.check_inputs(inputs)
-        caller_state.check_outputs(outputs, command.may_overlap)
+        caller_state.check_inputs(memory_guards.leaves(inputs))
+        caller_state.check_outputs(memory_guards.leaves(outputs), command.may_overlap)
         if self._shim is not None:
             self._shim.check_outputs(outputs)
             (HERE / "record.jsonl").write_text(self._shim.record(outputs) or "")

@@ -9,6 +9,7 @@ import torch
 from agent.errors import ProblemError
 from agent.harness.admission import check
 from agent.harness.mutation import mutants, mutation_testing
+from agent.harness.task import protocol
 from agent.harness.truth.reference import Reference
 from agent.harness.worker import memory_guards
 from agent.problems import Shrunken
@@ -112,11 +113,42 @@ def test_an_output_that_asks_for_nothing_is_said_to(
     ],
 )
 def test_what_equals_a_null_answer_on_likely_inputs_alone_is_refused(
-    tmp_path: Path, returned: str, passing: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, returned: str, passing: str
 ) -> None:
+    monkeypatch.setattr(protocol, "VARYING", ())  # these reach the thresholds
     found = probed(tmp_path, returned)
     assert passing in found["survivors"]
     assert found["trivial"] == []
+
+
+@pytest.mark.parametrize("returned", ["torch.clamp(x, -1e6, 1e6)", "torch.sigmoid(x.sum(1) + 1e9)"])
+def test_far_thresholds_are_reached(tmp_path: Path, returned: str) -> None:
+    assert probed(tmp_path, returned)["survivors"] == []
+
+
+@pytest.mark.parametrize(
+    ("forward", "drawn"),
+    [
+        ("x.masked_fill(~mask, -1e9).softmax(1)", "torch.tril(torch.ones(24, 24, dtype=torch.bool))"),
+        ("x * (torch.arange(24) < mask[:, None])", "torch.full((24,), 24)"),
+        ("x * mask", "3.0"),
+        ("x[mask]", "torch.arange(24)"),
+    ],
+)
+def test_an_answer_that_ignores_an_input_is_tried_and_refused(
+    tmp_path: Path, forward: str, drawn: str
+) -> None:
+    source = tmp_path / "reference.py"
+    text = TEMPLATE.format(made="pass", returned=forward, drawn=f"torch.randn(24, 24), {drawn}")
+    source.write_text(text.replace("forward(self, x)", "forward(self, x, mask)"))
+    found = mutation_testing.probe(Reference(source, "cpu"), 77)
+    assert found["survivors"] == []
+    assert not [name for name in found["equivalent"] if name.startswith("input 1")]
+
+
+def test_counts_that_float16_holds_are_no_reason_to_refuse(tmp_path: Path) -> None:
+    found = probed(tmp_path, "(x > 0).cumsum(1, dtype=torch.float32)")
+    assert mutation_testing.HALVED not in found["survivors"]
 
 
 LOSSES = {
@@ -203,7 +235,7 @@ def problem(tmp_path: Path, returned: str) -> tuple[Problem, Shrunken]:
 
 
 def test_the_result_is_kept_and_a_refusal_names_what_passes(tmp_path: Path) -> None:
-    asked, shrunken = problem(tmp_path, "torch.relu(x - 1e6)")
+    asked, shrunken = problem(tmp_path, "torch.relu(x.pow(3) - 59) if x.abs().max() < 5 else 1 / 0")
     found = check.probed(asked, lambda: shrunken, tmp_path)
     assert found.survivors
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from agent.harness.task import protocol
-from agent.harness.truth import input_distributions
+from agent.harness.truth import discrete, input_distributions, mixtures
 from agent.harness.truth.reference import Reference
 
 
@@ -15,7 +15,7 @@ def test_the_full_plan_has_five_stated_draws_every_family_and_one_repeat() -> No
     first, second = protocol.plan("full")
     draws = [*first, *second]
     assert sum(draw.family is None and not draw.repeat for draw in draws) == 5
-    assert {draw.family for draw in draws} == {None, protocol.NEAR, *protocol.FAMILIES}
+    assert {draw.family for draw in draws} == {None, protocol.NEAR, *protocol.FAMILIES, *protocol.VARYING}
     assert [draw.repeat for draw in draws].count(True) == 1
     assert [draw.checked for draw in first] == [True] + [False] * (len(first) - 1)
     assert [draw.checked for draw in second] == [True] + [False] * (len(second) - 1)
@@ -62,7 +62,7 @@ def test_what_is_left_out_is_named(name: protocol.Name, stated: int) -> None:
     draws = [draw for group in protocol.plan(name) for draw in group]
     assert sum(draw.family is None and not draw.repeat for draw in draws) >= stated
     (words,) = protocol.skipped(name)
-    for family in protocol.FAMILIES:
+    for family in (*protocol.FAMILIES, *protocol.VARYING):
         assert (family in words) != (family in {draw.family for draw in draws})
 
 
@@ -70,15 +70,17 @@ def test_costly_calls_are_fewer_and_keep_what_the_problem_needs() -> None:
     first, second = protocol.plan("reduced", ("negated", "even"))
     draws = [draw.family for draw in (*first, *second)]
     assert len(draws) <= len([draw for group in protocol.plan("full") for draw in group]) // 2 + 2
-    assert {None, protocol.NEAR, "shifted", "negative", "vast", "negated", "even"} == set(draws)
+    assert {None, protocol.NEAR, *protocol.REDUCED, "negated", "even"} == set(draws)
     assert first[0].checked
     assert second[0].checked
 
 
 def test_every_family_of_the_protocol_is_made_and_has_words() -> None:
     names = {*protocol.FAMILIES, *protocol.TIGHTENING, protocol.NEAR}
-    assert names == set(protocol.WORDS)
-    assert names | set(input_distributions.MILDER.values()) == set(input_distributions.FAMILIES)
+    assert names | set(protocol.VARYING) == set(protocol.WORDS)
+    milder = {name for chain in input_distributions.MILDER.values() for name in chain}
+    known = {*input_distributions.FAMILIES, *discrete.VARIANTS, *mixtures.REACHES, *mixtures.EDGED}
+    assert names | set(protocol.VARYING) | milder == known
 
 
 def test_families_change_floats_and_nothing_else() -> None:

@@ -34,10 +34,10 @@ def load(*, ahead: bool = False) -> Message:
     return to_worker(worker_commands.Load(name, ahead))
 
 
-def instance(manifest: Message) -> Message:
+def instance(manifest: Message, *, keeps_former: bool = False) -> Message:
     """ModelNew with the parameters that the oracle has answered `parameters` with."""
     given = {key: value for key, value in manifest.items() if key != "strength"}
-    return to_worker(worker_commands.Instance(**given))
+    return to_worker(worker_commands.Instance(**given, keeps_former=keeps_former))
 
 
 def call(

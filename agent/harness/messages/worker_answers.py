@@ -198,6 +198,7 @@ class Expected(NamedTuple):
 
 _ANSWERS = {
     "load": Expected(Loaded), "instance": Expected(Done, ("held", Misfit)),
+    "former": Expected(Done),
     "real_shapes": Expected(RealShapes), "profile": Expected(Profiled), "ablate": Expected(Ablated),
     "timed": Expected(Timed), "repeated": Expected(Repeated), "prepare_row": Expected(Done),
     "row": Expected(Row), "kernels": Expected(Kernels), "further": Expected(Further),

@@ -25,8 +25,11 @@ MAX_SITES = 40
 """Mutations of operators at most; a reference with more has them thinned out evenly."""
 SMALL_EPS = 1e-3
 """A number up to here that is added is taken for an eps."""
-CHANGES = ("dropped", "ignored", "doubled", *lost_terms.REWRITES, *recurrent_faults.ENDS)
-"""How the name of a mutated operator ends."""
+CHANGES = (
+    "dropped", "ignored", "doubled", "taken for causal", "taken for constant",
+    *lost_terms.REWRITES, *recurrent_faults.ENDS,
+)  # fmt: skip
+"""Ends of the names of mutated operators and ignored inputs."""
 TERMS = ("weight ignored", "bias ignored", "eps dropped", "eps doubled")
 """Those that change one constant or one affine term of an operator."""
 EVERY = "every "

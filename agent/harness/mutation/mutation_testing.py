@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from agent.diagnosis import preconditions
-from agent.harness.mutation import equivalence, lost_terms, mutants
+from agent.harness.mutation import equivalence, input_faults, lost_terms, mutants
 from agent.harness.task import protocol
 from agent.harness.truth import perturbation, tolerance
 from agent.harness.truth.draws import Draw, tree_map
@@ -55,7 +55,7 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
     tightened: list[str] = []
     alive: dict[str, Answer] | None = None
     seen = Seen(set(), set(), set())
-    order: list[str | None] = [None, *protocol.FAMILIES, *protocol.TIGHTENING]
+    order: list[str | None] = [None, *protocol.FAMILIES, *protocol.VARYING, *protocol.TIGHTENING]
     joined: tuple[str, ...] = ()
     tried, number, layers = 0, -1, 0
     while order and alive != {}:
@@ -68,7 +68,7 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
             alive, layers = _answers(reference, draw)
             tried = len(alive)
             joined = protocol.DOMINATED if _few(draw) else ()
-            order = [*protocol.FAMILIES, *joined, *joined]  # candidates meet these twice
+            order = [*protocol.FAMILIES, *protocol.VARYING, *joined, *joined]  # candidates meet these twice
             order += [name for name in protocol.TIGHTENING if name not in joined]
         passing = {name: answer for name, answer in alive.items() if _passes(answer, draw, name, seen)}
         if family in protocol.TIGHTENING and family not in joined and len(passing) < len(alive):
@@ -76,7 +76,10 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
         alive = passing
     left = alive or {}
     different, unresolved = seen.different, _too_fine(left, seen, layers)
-    null = [name for name in left if not name.endswith(mutants.CHANGES)]
+    # Counts and quantised values are the same in float16: nobody is wrong by being like that.
+    null = [
+        name for name in left if not name.endswith(mutants.CHANGES) and (name != HALVED or name in different)
+    ]
     same = _right(reference, left, set(null), different - set(unresolved), seed + 1 + number)
     survivors = [
         name
@@ -123,6 +126,7 @@ def _answers(reference: Reference, draw: Draw) -> tuple[dict[str, Answer], int]:
         answers[equivalence.OTHER] = lambda at: stale
     if any(t.dtype is torch.float32 for t in tolerance.leaves(draw.expected.native)):
         answers[HALVED] = partial(_halved, reference)
+    answers |= input_faults.answers(reference, draw)
     sites = mutants.Sites()
     with torch.no_grad(), sites:
         reference.truth(tree_map(torch.clone, draw.inputs))

@@ -7,15 +7,21 @@ import torch
 from agent.harness.messages import oracle_commands
 from agent.harness.oracle.state import OracleState
 from agent.harness.oracle.transport import Excepted
-from agent.harness.task import faults
+from agent.harness.task import faults, protocol
 from agent.harness.truth import tolerance
 from agent.harness.truth.draws import Draw
+from agent.harness.truth.output_structure import is_expanded
 from agent.harness.truth.user_code import ReferenceRaised
 from agent.harness.worker import wire
 from agent.records import Finding
 
 _NOTHING = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
 """Of an output that nothing can be held against."""
+
+
+def _nothing_to_change(family: str | None) -> str:
+    """Return why a family gives no draw; empty where its absence is no gap of the verdict."""
+    return "" if family in protocol.VARYING else "no floating-point input"
 
 
 class VerificationCommands:
@@ -50,20 +56,21 @@ class VerificationCommands:
         self._state.draw, family = None, command.family
         try:
             draw = self._state.reference.draw(command.seed, family, strict=self._state.has_room())
-            reason = draw.expected.obstacle() if draw else "no floating-point input"
+            reason = draw.expected.obstacle() if draw else _nothing_to_change(family)
         except ReferenceRaised as error:
             if family is None:
                 raise
             draw, reason = None, f"the reference raises {type(error.__cause__).__name__}"
+        fixed = {"fixed": self._state.reference.varying.fixed} if family in protocol.VARYING else {}
         if draw is None or (family is not None and reason is not None):
-            return {"left_out": reason}
+            return {"left_out": reason} | fixed
         self._state.draw = draw
         if self._state.device == "cuda":
             draw.expected.lean()
         self._state.make_room()
         if command.as_files:
             return {"inputs": wire.dump(draw.inputs, self._state.folder, command.stem)}
-        return self._given(command.stem, in_place=command.in_place)
+        return self._given(command.stem, in_place=command.in_place) | fixed
 
     def do_again(self, command: oracle_commands.Again) -> dict[str, Any]:
         """The inputs of the present draw once more, at another address."""
@@ -74,6 +81,7 @@ class VerificationCommands:
         native, state = draw.expected.native, self._state.parameters()
         given = self._state.exchange.give(draw.inputs, native, state, stem=stem, in_place=in_place)
         return given | {
+            "may_overlap": any(map(is_expanded, tolerance.leaves(native))),
             "stateful": bool(self._state.reference.changes - {"input"}),
             "state": list(state),
             "state_bytes": [tensor.numel() * tensor.element_size() for tensor in state.values()],

@@ -19,6 +19,8 @@ TIGHTENING = ("negated", "even", "lone", "rows", "uneven")
 DOMINATED = ("lone", "rows", "uneven")
 """Families in each set of parameters where all of a large input ends in a few numbers: in others, what one
 element or one row contributes is lost in them."""
+VARYING = ("redrawn", "ragged", "wide", "mixed", "edges")
+"""Families that follow from how the reference uses its inputs; a reference without such inputs has none."""
 FEW = 64
 """Elements up to which an output has few."""
 NEAR = "near"
@@ -36,6 +38,11 @@ WORDS = {
     "lone": "inputs that are zero but for single large elements",
     "rows": "inputs that are zero but for a few large slices",
     "uneven": "inputs whose slices differ by up to 2^10",
+    "redrawn": "integers, masks and scalars redrawn within their range",
+    "ragged": "integers and masks that are skewed or equal by rows",
+    "wide": "integers of either sign and every size",
+    "mixed": "inputs whose slices come from different distributions",
+    "edges": "inputs at the thresholds of the reference",
     NEAR: "the inputs before with a few elements changed",
 }
 
@@ -54,7 +61,7 @@ class Draw(NamedTuple):
     """Nothing but the check sets it apart from calls that are not checked."""
 
 
-REDUCED = ("shifted", "negative", "vast")
+REDUCED = ("shifted", "negative", "vast", "redrawn", "ragged", "mixed")
 """The families that stay where a call is so costly that there are fewer of them."""
 
 Plan = tuple[tuple[Draw, ...], tuple[Draw, ...]]
@@ -73,8 +80,9 @@ def plan(protocol: Name, tightened: tuple[str, ...] = (), few: bool = False) -> 
     both = DOMINATED if few else ()
     if protocol == "further":
         dominated = (Draw(family, in_place=True) for family in both)
-        return (_FIRST, Draw("shifted", in_place=True), *dominated), (
+        return (_FIRST, Draw("redrawn", in_place=True), Draw("shifted", in_place=True), *dominated), (
             Draw(),
+            Draw("ragged", in_place=True),
             Draw("sparse", in_place=True),
             Draw("vast", in_place=True),
         )
@@ -85,7 +93,8 @@ def plan(protocol: Name, tightened: tuple[str, ...] = (), few: bool = False) -> 
             (_FIRST, Draw(NEAR, in_place=True), *(Draw(f, in_place=True) for f in (*kept[::2], *both))),
             (_FIRST, *(Draw(f, in_place=True) for f in (*kept[1::2], *both))),
         )
-    first, second = (*FAMILIES, *others)[::2], (*FAMILIES, *others)[1::2]
+    families = (*FAMILIES, *VARYING, *others)
+    first, second = families[::2], families[1::2]
     return (
         (_FIRST, Draw(repeat=True), Draw(NEAR, in_place=True), Draw(in_place=True), Draw(),
          *(Draw(family, in_place=True) for family in (*first, *both))),
@@ -142,11 +151,11 @@ def skipped(protocol: Name, few: bool = False) -> tuple[str, ...]:
     if protocol in ("full", "further", "once"):
         return ()
     if protocol == "reduced":
-        left = ", ".join(family for family in FAMILIES if family not in REDUCED)
+        left = ", ".join(family for family in (*FAMILIES, *VARYING) if family not in REDUCED)
         return (
             f"a call is costly at these sizes: {left} inputs, the repeated call, further draws as stated",
         )
-    families = ", ".join((*FAMILIES, *(DOMINATED if few else ())))
+    families = ", ".join((*FAMILIES, *VARYING, *(DOMINATED if few else ())))
     return (
         f"quick: {families} and nearly equal inputs, the repeated call, memory checks of the second "
         "parameter set, the envelope of what else is handled",

@@ -28,7 +28,13 @@ from agent.harness.task.conditions import Dealer
 from agent.harness.task.job import Announce, Job, secret_seed
 from agent.harness.task.protocol import Draw
 from agent.harness.timing.noop_worker import NoopWorker
-from agent.harness.trial import kernel_coverage, mismatch_diagnosis, parameter_assignment, worst_errors
+from agent.harness.trial import (
+    interleaved,
+    kernel_coverage,
+    mismatch_diagnosis,
+    parameter_assignment,
+    worst_errors,
+)
 from agent.harness.trial.mismatch_diagnosis import Diagnosed
 from agent.harness.trial.reused_outputs import ReusedOutputs
 from agent.harness.trial.worker_client import WorkerClient
@@ -145,10 +151,11 @@ class Trial:
         for number, draws in enumerate(self._plan):
             if not draws:
                 continue
-            seed = secret_seed()
+            first, seed = self._parameters_seed, secret_seed()
+            is_second = number > 0 and interleaved.fits(self._given)
             announce("making an instance")
             with self.using():
-                self._instance(seed, f"set{number}", wide=number > 0)
+                self._instance(seed, f"set{number}", wide=number > 0, keeps_former=is_second)
             self._parameters_seed = seed
             drawn, owed = dict[str, Any](), False
             for draw in draws:
@@ -160,6 +167,9 @@ class Trial:
                     if drawn:
                         self._call(protocol.checking(draw, owed), f"draw{begun}", drawn)
                         owed = False
+                        if is_second:
+                            self._call_former(first, drawn)
+                            is_second, drawn = False, {}
             if number == 0 and self._backend.suppressor is not None:
                 announce("repeating a call without the kernels")
                 with self.using():
@@ -177,13 +187,29 @@ class Trial:
         """Return the section in which a draw or a call takes place; a GPU is shared with other trials."""
         return nullcontext()
 
-    def _instance(self, seed: int, stem: str, *, wide: bool = False) -> None:
+    def _call_former(self, seed: int, drawn: dict[str, Any]) -> None:
+        """Call the first instance, of the parameters of that seed, while the second is alive."""
+        workspace.discard(self._folder, drawn["stem"])
+        present, self._parameters_seed = self._parameters_seed, seed
+
+        def call() -> None:
+            self.oracle.ask(to_oracle(oracle_commands.Parameters(seed, "former-set")))
+            self._call(Draw(), "former", self._drawn_for(Draw(), "former", {}))
+
+        try:
+            interleaved.call_former(self.candidate, call)
+        except faults.Refused as refused:
+            raise faults.under("a second instance alive", refused) from None
+        self._parameters_seed = present
+        self.oracle.ask(to_oracle(oracle_commands.Parameters(present, "present-set")))
+
+    def _instance(self, seed: int, stem: str, *, wide: bool = False, keeps_former: bool = False) -> None:
         """A new ModelNew that holds the parameters of this seed."""
         parameters, doing = to_oracle(oracle_commands.Parameters(seed, stem, wide)), "creating ModelNew"
         made = self.oracle.ask(parameters)
         self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
         self._strength = min(self._strength, made["strength"])
-        answer = self.candidate.tell(instance(made), doing)
+        answer = self.candidate.tell(instance(made, keeps_former=keeps_former), doing)
         if not self.names and parameter_assignment.misfits(answer):
             self.names = parameter_assignment.found(
                 self.bounded(), self._trace, self.candidate, self.oracle, answer
@@ -225,8 +251,10 @@ class Trial:
             return self.oracle.ask(to_oracle(oracle_commands.Again(stem))) | {"stem": stem}
         self._seed = self._seed if draw.family == protocol.NEAR else secret_seed()
         drawn = self.oracle.ask(to_oracle(oracle_commands.Draw(self._seed, stem, draw.family, draw.in_place)))
+        self._left_out |= dict.fromkeys(drawn.pop("fixed", ()))
         if "left_out" in drawn:
-            self._left_out[f"{protocol.WORDS[str(draw.family)]}: {drawn['left_out']}"] = None
+            if drawn["left_out"]:
+                self._left_out[f"{protocol.WORDS[str(draw.family)]}: {drawn['left_out']}"] = None
             return {}
         self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
         return drawn | {"stem": stem}

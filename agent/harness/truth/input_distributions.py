@@ -12,6 +12,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from agent.harness.task.protocol import DOMINATED
+from agent.harness.truth import mixtures
 from agent.harness.worker.memory_guards import leaves
 
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
@@ -160,8 +161,12 @@ FAMILIES: dict[str, Change] = {
     NEAR: _near,
 }
 
-MILDER = {"vast": "large"}
-"""What stands in for a family that a reference does not take."""
+MILDER: dict[str, tuple[str, ...]] = {
+    "vast": ("large",),
+    "mixed": tuple(mixtures.REACHES)[1:],
+    "edges": ("finite edges",),
+}
+"""Families that stand in for one that a reference does not take, the strongest first."""
 
 
 def _where_finite(new: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:

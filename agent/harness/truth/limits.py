@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from agent.harness.truth import passes
+from agent.harness.truth import passes, scales
 
 CHUNK = 1 << 22
 """Elements; what is made of so many on the way stays in a GPU's second cache."""
@@ -18,6 +18,8 @@ _ROUNDED = 1e-4
 """More than what sizes rounded to float32 make of a share."""
 _OF_EACH = 1e-5
 """The share of its own magnitude by which any element may be off."""
+_SHORT = 1e-5
+"""Least eps of a dtype shorter than float32."""
 ENOUGH = 64  # elements from which on the rms of an output's errors counts
 
 
@@ -25,7 +27,7 @@ def distances(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dic
     """The errors, the largest share of a limit among them, and whether a single element is outside."""
     totals = _Totals()
     for begin, end in _row_chunks(y.numel(), limits.width):
-        totals.add(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits)
+        totals.add(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits, begin)
     ratio = max(totals.ratio, totals.rms() / max(limits.rms, 1e-300))
     return {"max_abs_err": totals.max_abs, "max_rel_err": totals.max_rel, "ratio": ratio}, totals.ratio > 1.0
 
@@ -37,7 +39,7 @@ def told(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dict[str
     not finite and what comes near a limit is left to the exact way. `max_rel_err` of one pass is relative to
     the root mean square of all of the truth, not of a piece.
     """
-    if not (limits.is_finite and limits.absolute > _TINY and y.numel()):
+    if not (limits.is_finite and limits.absolute > _TINY and y.numel() and limits.local is None):
         return None
     at_once = _at_once(y, r64, limits)
     if at_once is None:
@@ -178,6 +180,12 @@ def _all_finite(*tensors: torch.Tensor) -> bool:
     return all(bool(torch.isfinite(t).all()) for t in tensors)
 
 
+def _least(dtype: torch.dtype) -> float:
+    """Return the least normal number, or two units of the subnormal range of float16, which GPUs keep."""
+    info = torch.finfo(dtype)
+    return 2 * info.tiny * info.eps if dtype is torch.float16 else info.tiny
+
+
 class Limits:
     """The budget of one output, derived from the errors of its float32 runs."""
 
@@ -195,15 +203,31 @@ class Limits:
         """The root mean square of the truth."""
         self.largest = max(largest[:2])
         self.native_share = self.largest / max(self.scale, 1e-300)
-        self.absolute = max(16 * self.largest, largest[2])
+        self.least = _least(y32.dtype)
+        """Error that any element may have, since a right kernel may take the least numbers for zero."""
+        self.absolute = max(16 * self.largest, largest[2], self.least)
         rms = [*((square / count) ** 0.5 for square in errors.squares), 0.0]
         self.spread = max(rms)
-        self.rms = max(8 * rms[0], 8 * rms[1], rms[2]) + 4 * self.eps * self.scale
+        # Rounding to a short dtype is the same in every right answer, and most of its error.
+        times, roundings = (8, 4) if self.eps < _SHORT else (3, 0.5)
+        self.rms = (
+            max(times * rms[0], times * rms[1], rms[2]) + roundings * self.eps * self.scale + self.least
+        )
         if count < ENOUGH:
             self.rms = float("inf")
+        self.local = scales.local(r64, runs, self.width, self.absolute)
+        """Limits by row and column, where they are tighter."""
 
-    def of(self, truth: torch.Tensor) -> torch.Tensor:
-        """What each element of whole rows of the truth may be off by; float64, flat as the truth is."""
+    def of(self, truth: torch.Tensor, begin: int = 0) -> torch.Tensor:
+        """Return the allowed error of each element of whole rows of the truth, in float64 and flat.
+
+        `begin` is the flat index of the first of these rows in the output.
+        """
+        if self.local is not None:
+            first = begin // self.width
+            last = first + truth.numel() // self.width
+            floor = self.local.floor(self.eps, self.least, first, last)
+            return floor.reshape(-1) + _OF_EACH * truth.reshape(-1).abs()
         rows = truth.reshape(-1, self.width).square().mean(dim=1, keepdim=True).sqrt()
         return self.floor(rows).expand(-1, self.width).reshape(-1) + _OF_EACH * truth.abs()
 
@@ -220,7 +244,7 @@ class Limits:
         for begin, end in _row_chunks(one.numel(), self.width):
             given, reference = _finite_pair(one.reshape(-1)[begin:end], other.reshape(-1)[begin:end].double())
             truth = torch.nan_to_num(r64.reshape(-1)[begin:end], posinf=0.0, neginf=0.0)
-            if bool(((given - reference).abs() > self.of(truth)).any()):
+            if bool(((given - reference).abs() > self.of(truth, begin)).any()):
                 return True
         return False
 
@@ -229,7 +253,7 @@ class Limits:
         wrong = torch.zeros(y.numel(), dtype=torch.bool, device=y.device)
         for begin, end in _row_chunks(y.numel(), self.width):
             given, truth = _finite_pair(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end])
-            wrong[begin:end] = (given - truth).abs() > self.of(truth)
+            wrong[begin:end] = (given - truth).abs() > self.of(truth, begin)
         return wrong.reshape(y.shape)
 
 
@@ -238,13 +262,13 @@ class _Totals:
         self.max_abs = self.max_rel = self.ratio = 0.0
         self._square, self._count = 0.0, 0
 
-    def add(self, y: torch.Tensor, r64: torch.Tensor, limits: Limits) -> None:
+    def add(self, y: torch.Tensor, r64: torch.Tensor, limits: Limits, begin: int) -> None:
         given, truth = _finite_pair(y, r64)
         error = (given - truth).abs()
         scale = truth.square().mean().sqrt().clamp_min(1e-300)
         self.max_abs = max(self.max_abs, float(error.max()))
         self.max_rel = max(self.max_rel, float((error / truth.abs().clamp_min(scale)).max()))
-        allowed = limits.of(truth).clamp_min(1e-300)
+        allowed = limits.of(truth, begin).clamp_min(1e-300)
         self.ratio = max(self.ratio, float((error / allowed).max()))
         self._square += float(error.square().sum())
         self._count += error.numel()

@@ -34,6 +34,18 @@ def fault(description: dict[str, Any], native: Any) -> Finding | None:
     return None
 
 
+def is_expanded(tensor: torch.Tensor) -> bool:
+    """Return True where one place in memory stands for several elements."""
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in sizes)
+
+
+def skeleton(value: Any) -> str:
+    """Describe containers, shapes and dtypes of a reference's own output."""
+    tensors = ", ".join(f"{tuple(t.shape)} {t.dtype}" for t in leaves(value))
+    return f"{_shape_of(value)}: {tensors}"
+
+
 def _shape_of(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return "a tensor"

@@ -5,7 +5,12 @@ float32 reference then misses its own truth, everything would pass: there the st
 does not, from the seed alone and never to nothing.
 """
 
+from collections.abc import Collection
+
 import torch
+
+from agent.harness.truth import discrete
+from agent.harness.truth.usage import IntegerUse
 
 NOISE = 0.3
 """Perturbation of every parameter relative to its own scale: an ignored affine shows, training-like
@@ -27,11 +32,46 @@ def is_deep(model: torch.nn.Module) -> bool:
     return sum(name.endswith("running_var") for name, _ in model.named_buffers()) >= DEEP
 
 
-def perturb(state: dict[str, torch.Tensor], seed: int, strength: float) -> None:
-    """Changes every floating-point tensor in place."""
+def masks(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return the saved buffers of two values, such as the causal mask of minGPT, by name."""
+    saved = model.state_dict()
+    return {
+        name: buffer
+        for name, buffer in model.named_buffers()
+        if name in saved and buffer.dim() > 0 and buffer.numel() > 0 and discrete.is_mask(buffer)
+    }
+
+
+def redraw_mask(model: torch.nn.Module, seed: int) -> bool:
+    """Draw the mask of a module anew, in place; return False where there is none to draw.
+
+    A mask along diagonals, as a causal one is, stays: it follows from the size. So do several masks, which
+    may depend on each other.
+    """
+    found = list(masks(model).values())
+    if len(found) != 1 or _is_diagonal(found[0]):
+        return False
+    generator = torch.Generator().manual_seed(seed)
+    new = discrete.varied(found[0], "redrawn", IntegerUse(), generator)
+    if new is not None:
+        with torch.no_grad():
+            found[0].copy_(new)
+    return new is not None
+
+
+def _is_diagonal(mask: torch.Tensor) -> bool:
+    """Return True where each diagonal of the last two dimensions has one value, and not all the same."""
+    if mask.dim() < 2 or min(mask.shape[-2:]) < 2 or bool((mask == mask.reshape(-1)[0]).all()):
+        return False
+    return torch.equal(mask[..., 1:, 1:], mask[..., :-1, :-1])
+
+
+def perturb(state: dict[str, torch.Tensor], seed: int, strength: float, masks: Collection[str] = ()) -> None:
+    """Changes every floating-point tensor in place, besides `masks`: with noise they would be none."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in state.items():
-        _perturb(name, tensor, generator, strength)
+        if name not in masks:
+            _perturb(name, tensor, generator, strength)
 
 
 def widen(model: torch.nn.Module, constructed: dict[str, torch.Tensor], seed: int) -> None:

@@ -12,10 +12,19 @@ from typing import Any
 
 import torch
 
-from agent.harness.truth import float64, input_distributions, perturbation, slices, ties, tolerance
+from agent.harness.truth import (
+    float64,
+    input_distributions,
+    perturbation,
+    slices,
+    steps,
+    ties,
+    tolerance,
+)
 from agent.harness.truth.draws import Draw, in_sequence, seconds, tree_map
 from agent.harness.truth.summation_order import OtherOrder
 from agent.harness.truth.user_code import ReferenceRaised, drawn, of_the_reference
+from agent.harness.truth.varying import Varying
 from agent.harness.worker import memory_guards
 
 SLICED_BYTES = 1 << 30
@@ -33,12 +42,15 @@ class Reference:
         with of_the_reference():
             exec(compile(source.read_text(), str(source), "exec"), self._space)
         self.model: Any = None
+        self.varying = Varying(self)
         self._model64: Any = None
         self._dtype: torch.dtype | None = None
         self.seed = 0
         self._strengths: dict[int, float] = {}
         """Of the perturbation, by seed."""
         self._widened: dict[int, bool] = {}
+        self._masked: dict[int, bool] = {}
+        """Whether the mask among the buffers is drawn anew, by seed."""
         self.constructed: dict[str, torch.Tensor] = {}
         """The state of the present instance before it was perturbed."""
         self._fixed: bool | None = None
@@ -48,6 +60,8 @@ class Reference:
         """First dimension of the outputs, along which they are independent."""
         self._constructs_on = device
         """Where constructing was possible: an initialisation of gigabytes is fast on a GPU."""
+        self._has_steps: bool | None = None
+        """Whether it rounds, compares or chooses; None before the first draw."""
         self.construct_s = self.forward_s = 0.0
         """What constructing the model took, and what its float32 forward takes at most, once warm: seconds of
         the clock on a GPU, and of all processors together on a CPU."""
@@ -70,6 +84,11 @@ class Reference:
         if seed not in self._strengths and perturbation.is_deep(self.model):
             self._strengths[seed] = self._strength_at(seed)
             arguments = self._made(seed, self._strengths[seed])
+        if seed not in self._masked:
+            self._masked[seed] = perturbation.redraw_mask(self.model, seed + 3)
+            if self._masked[seed] and not self._stable(seed, raising=False):
+                self._masked[seed] = False
+                arguments = self._made(seed, self._strengths.get(seed, 1.0))
         return arguments
 
     @property
@@ -110,10 +129,13 @@ class Reference:
         self.model = self._constructed(arguments).to(self._device)
         self.construct_s = max(self.construct_s, time.process_time() - begun)
         self.constructed = {n: t.clone() for n, t in self.model.state_dict().items()}
-        perturbation.perturb(self.model.state_dict(), seed + 1, strength)
+        perturbation.perturb(self.model.state_dict(), seed + 1, strength, perturbation.masks(self.model))
+        if self._masked.get(seed, False):
+            perturbation.redraw_mask(self.model, seed + 3)
         if self._widened.get(seed, False):
             perturbation.widen(self.model, self.constructed, seed + 2)
         self._model64 = self._dtype = None
+        self.varying.forget()
         return arguments
 
     def _arguments(self) -> list[Any]:
@@ -140,7 +162,7 @@ class Reference:
     def inputs(self, seed: int, family: str | None) -> list[Any] | None:
         """Inputs as stated, or derived from those; None where the family has nothing to change."""
         inputs = self._stated(seed)
-        return input_distributions.derived(family, inputs, seed + 1) if family else inputs
+        return self.varying.derived(family, inputs, seed + 1) if family else inputs
 
     def draw(
         self, seed: int, family: str | None = None, inputs: list[Any] | None = None, *, strict: bool = False
@@ -150,21 +172,22 @@ class Reference:
         `inputs` are those of this seed and family where they are at hand. `strict`: where an earlier draw
         has shown that this reference allows it, `Draw.in_full` is left for outputs that need it.
         """
-        milder = input_distributions.MILDER.get(family or "")
-        if milder is not None:
+        *stronger, last = (family, *input_distributions.MILDER.get(family or "", ()))
+        for name in stronger:
             with contextlib.suppress(ReferenceRaised):
-                drawn = self._draw(seed, family, None, strict)
-                if drawn is None or drawn.expected.obstacle() is None:
+                drawn = self._draw(seed, name, None, strict)
+                if drawn is not None and drawn.expected.obstacle() is None:
                     return drawn
                 del drawn
-        return self._draw(seed, milder or family, inputs, strict)
+        return self._draw(seed, last, inputs, strict)
 
     def _draw(self, seed: int, family: str | None, inputs: list[Any] | None, strict: bool) -> Draw | None:
         inputs = self.inputs(seed, family) if inputs is None else inputs
         if inputs is None:
             return None
         is_plain = self._writes is False and self._has_other_ways is False
-        return (self._strictly if strict and is_plain else self._fully)(seed, family, inputs)
+        drawn = (self._strictly if strict and is_plain else self._fully)(seed, family, inputs)
+        return drawn if self.varying.keeps_structure(family, drawn.expected.native) else None
 
     def _strictly(self, seed: int, family: str | None, inputs: list[Any]) -> Draw:
         with torch.no_grad():
@@ -196,7 +219,7 @@ class Reference:
             chosen = self._chosen(seed, family, inputs, bool(touched)) if family and mode.picks else None
             inputs = self._restored(seed, family) if touched and chosen else inputs
             truth = self.truth(inputs) if truth is None or touched else truth
-            expected = tolerance.Expected(native, other, truth, sequence)
+            expected = self._expected(inputs, (native, other), truth, sequence, bool(touched))
             expected.open_choice = chosen is not None and expected.differs(*chosen)
         return Draw(inputs, expected, overlaps, family)
 
@@ -237,7 +260,7 @@ class Reference:
             with OtherOrder() as mode:
                 other = self.model(*inputs)
             sequence = self._in_sequence(inputs) if mode.order.few else None
-            return Draw(inputs, tolerance.Expected(native, other, self.truth(inputs), sequence), [])
+            return Draw(inputs, self._expected(inputs, (native, other), self.truth(inputs), sequence), [])
 
     def convert(self, dtype: torch.dtype | None) -> None:
         """The present parameters in another floating-point dtype; None is the stated one again."""
@@ -320,6 +343,29 @@ class Reference:
             float64.widen_attributes(self._model64)
             self._model64.load_state_dict({name: float64.wide(t) for name, t in self.state().items()})
         return self._model64
+
+    def _expected(
+        self,
+        inputs: list[Any],
+        own: tuple[Any, Any],
+        truth: Any,
+        sequence: tolerance.Sequence | None,
+        is_touched: bool = False,
+    ) -> tolerance.Expected:
+        """Return what the draw must give, with the other right results of rounding and choice.
+
+        A reference that writes to its inputs or state gets none: each further run would see other values.
+        """
+        if is_touched or self._has_steps is False:
+            return tolerance.Expected(*own, truth, sequence)
+        displaced = steps.displacements(lambda: self.model(*inputs), lambda: self.truth(inputs))
+        self._has_steps = displaced is not None
+        if displaced is None:
+            return tolerance.Expected(*own, truth, sequence)
+        self._has_other_ways = True
+        expected = tolerance.Expected(*own, truth, sequence, steps.rooms(truth, displaced.results, own))
+        expected.is_undefined = displaced.is_undefined
+        return expected
 
     def _chosen(self, seed: int, family: str, inputs: list[Any], writes: bool) -> tuple[Any, Any]:
         """What the reference gives when it picks the first of equal elements, and when the last."""

@@ -190,5 +190,7 @@ def _losses(terms: Any, exact: Any) -> tuple[Any, Any]:
     """How far each row's running sum in float32 is from that of the exact terms in float64 at most, and a
     deviation of the roundings on the way if they were chance."""
     sums = np.cumsum(exact, axis=-1, dtype=np.float64)
-    worst = np.abs(np.cumsum(terms, axis=-1, dtype=np.float32) - sums).max(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        errors = np.abs(np.cumsum(terms, axis=-1, dtype=np.float32) - sums)
+    worst = np.where(np.isnan(errors), np.inf, errors).max(-1)
     return worst, 0.42 * 2.0**-24 * np.sqrt(np.square(sums).sum(-1))

@@ -28,6 +28,7 @@ from torch.utils._pytree import tree_map_only
 from agent.diagnosis.mismatch import mismatch_description
 from agent.harness.truth import output_structure
 from agent.harness.truth.limits import CHUNK, Limits, distances, told
+from agent.harness.truth.steps import Room
 from agent.harness.truth.summation import USELESS
 from agent.harness.worker import memory_guards
 from agent.records import Finding
@@ -57,12 +58,26 @@ class Sequence(NamedTuple):
 class Expected:
     """What one draw must give: the structure of the native output, the truth and the limits around it."""
 
-    def __init__(self, native: Any, other: Any, truth: Any, sequence: Sequence | None = None) -> None:
-        """`native` and `other` are the reference's two float32 runs, `truth` the one in float64."""
+    def __init__(
+        self,
+        native: Any,
+        other: Any,
+        truth: Any,
+        sequence: Sequence | None = None,
+        rooms: list[Room | None] | None = None,
+    ) -> None:
+        """`native` and `other` are the reference's two float32 runs, `truth` the one in float64; `rooms` are
+        the other results of rounding and choice that are right, by output.
+        """
         self.native, self.truth = native, truth
+        self._rooms = rooms
+        native, other = self._settled(native), self._settled(other)
+        if sequence is not None:
+            sequence = sequence._replace(outputs=self._settled(sequence.outputs))
         self._finite_as = leaves(native)
         """What tells where an output has to be finite."""
         self.open_choice = False  # of equal elements, and another choice gives other outputs
+        self.is_undefined = False  # a number was converted to an integer that cannot hold it
         self._lost = sequence.lost if sequence is not None else 0.0
         # A sum that loses too much in sequence is not right so: nothing is allowed for that order.
         allowed = sequence.outputs if sequence is not None and self._lost <= USELESS else other
@@ -74,6 +89,18 @@ class Expected:
                 self.limits, leaves(native), leaves(other), leaves(truth), strict=True
             )
         )
+
+    def _settled(self, output: Any) -> Any:
+        """Return the output with the truth where another right rounding or choice explains it."""
+        if self._rooms is None or not any(self._rooms):
+            return output
+        rooms, truths = iter(self._rooms), iter(leaves(self.truth))
+
+        def settle(y: torch.Tensor) -> torch.Tensor:
+            room, r64 = next(rooms), next(truths)
+            return y if room is None or y.shape != r64.shape else room.settled(y, r64)
+
+        return tree_map_only(torch.Tensor, settle, output)
 
     def lean(self) -> None:
         """Lets go of the native run's numbers, which nothing needs where it and the truth are finite; its
@@ -105,6 +132,8 @@ class Expected:
         """Why these inputs cannot tell right from wrong, if so; only derived draws may be left out."""
         if not all(limit and limit.is_finite for limit in self.limits) and non_finite(self.native):
             return "the float32 reference is not finite"
+        if self.is_undefined:
+            return "the reference converts a number to an integer that cannot hold it"
         if not self._equal:
             return "the reference's own runs differ in an output that must be equal"
         if self.open_choice:
@@ -121,7 +150,7 @@ class Expected:
 
     def compare(self, output: Any) -> dict[str, Any]:
         """Worst errors over all outputs, and the finding where the budget does not hold."""
-        worst = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
+        worst, output = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, self._settled(output)
         quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
             result, finding = _compare_one(y, y32, r64, limits)
@@ -134,6 +163,7 @@ class Expected:
 
     def wrong(self, output: Any) -> tuple[int, torch.Tensor] | None:
         """The first output with elements outside the budget or wrongly finite, and which they are."""
+        output = self._settled(output)
         quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
             if limits is None:
@@ -148,6 +178,7 @@ class Expected:
 
     def accepts(self, outputs: list[torch.Tensor]) -> bool:
         """Whether `compare` would find nothing, without looking for what it is."""
+        outputs = self._settled(outputs)
         quadruples = zip(outputs, self._finite_as, leaves(self.truth), self.limits, strict=True)
         return all(_fits(*quadruple) for quadruple in quadruples)
 
@@ -160,6 +191,7 @@ class Expected:
 
     def differs(self, one: Any, other: Any) -> bool:
         """Whether two outputs are further apart than either may be from the truth."""
+        one, other = self._settled(one), self._settled(other)
         quadruples = zip(leaves(one), leaves(other), leaves(self.truth), self.limits, strict=True)
         return any(
             not torch.equal(a, b) and (limits is None or limits.apart(a, b, r64))

@@ -20,7 +20,8 @@ from torch.utils import cpp_extension
 HERE = Path(__file__).resolve().parent
 CANDIDATE = "candidate.py"
 sys.path.insert(0, str(HERE))
-import construction  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import caller_state  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import construction  # type: ignore[import-not-found]  # noqa: E402
 import held_outputs  # type: ignore[import-not-found]  # noqa: E402
 import load_inline_watch  # type: ignore[import-not-found]  # noqa: E402
 import memory_guards  # type: ignore[import-not-found]  # noqa: E402
@@ -47,6 +48,8 @@ class Worker:
         self._instance: Any = None
         """The command that made the present instance."""
         self._model: Any = None
+        self._former: list[Any] = []
+        """The instance before, where the judge means to call it again."""
         self._inputs: Any = None
         self._called = self._ahead = False
         self._kept: Any = []
@@ -100,7 +103,8 @@ class Worker:
         assert spec is not None and spec.loader is not None  # noqa: PT018
         self._module = importlib.util.module_from_spec(spec)
         sys.modules[command.name] = self._module
-        spec.loader.exec_module(self._module)
+        with caller_state.kept("importing the file"):
+            spec.loader.exec_module(self._module)
         if not isinstance(getattr(self._module, "ModelNew", None), type):
             raise AttributeError("the file defines no class ModelNew")
         return {"torch": torch.__version__}
@@ -108,6 +112,7 @@ class Worker:
     def do_instance(self, command: worker_commands.Instance) -> dict[str, Any]:
         """A new ModelNew that holds the given parameters; with a `dtype` it is converted before."""
         self._instance = command
+        self._former = [self._model] if command.keeps_former and self._model is not None else []
         arguments = self._given("init", command.init_inputs)
         state = self._given("state", command.state)
         with construction.of(state):
@@ -137,9 +142,11 @@ class Worker:
             memory_guards.poison(command.output_bytes, command.fresh)
         else:
             self._shim.check(command.checked, command.conditions)
-        with surroundings.of(self._model, command.conditions):
+        with surroundings.of(self._model, command.conditions), caller_state.kept("forward"):
             outputs = self._model(*inputs)
         self._synchronize()
+        caller_state.check_inputs(memory_guards.leaves(inputs))
+        caller_state.check_outputs(memory_guards.leaves(outputs), command.may_overlap)
         if self._shim is not None:
             self._shim.check_outputs(outputs)
             (HERE / "record.jsonl").write_text(self._shim.record(outputs) or "")
@@ -159,6 +166,13 @@ class Worker:
         if self._shim is None:
             memory_guards.leave_room()
         return answer
+
+    def do_former(self, command: worker_commands.Former) -> dict[str, Any]:
+        """Exchange the present instance for the former one; `ends`: back again, and release that one."""
+        self._model, self._former = self._former[0], [self._model]
+        if command.ends:
+            caller_state.released(self._former, self._kept[-1] if self._kept else [], self._synchronize)
+        return {}
 
     def do_further(self, command: worker_commands.Further) -> dict[str, Any]:
         """More calls of the present instance, whose outputs are held like those before: `held_outputs`."""

@@ -23,11 +23,21 @@ class Load:
 
 @dataclass(frozen=True)
 class Instance:
-    """Descriptions of the constructor's arguments and of the parameters; see `wire`."""
+    """Descriptions of the constructor's arguments and of the parameters; see `wire`. `keeps_former`: the
+    instance before stays, for `Former`.
+    """
 
     init_inputs: dict[str, Any]
     state: dict[str, Any]
     dtype: str | None = None
+    keeps_former: bool = False
+
+
+@dataclass(frozen=True)
+class Former:
+    """Exchange the present instance for the one before; `ends`: exchange back, and release that one."""
+
+    ends: bool
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ class Call:
     `state` and `state_bytes`: name and size of each parameter and buffer. `stateful`: the reference writes to
     some of them, so that each call begins with what they held at first. `send_back` begins the names of files
     that take what had to stay as it was. `fresh`: the word that free memory of a GPU is full of.
+    `may_overlap`: elements of the reference's own outputs share memory.
     """
 
     inputs: dict[str, Any]
@@ -73,6 +84,7 @@ class Call:
     keep_all: bool
     conditions: Conditions | None = None
     fresh: int = ONES
+    may_overlap: bool = True
     outputs: Region | None = None
     earlier: Region | None = None
     parameters: Region | None = None
@@ -153,8 +165,8 @@ class Row:
 
 
 Command = (
-    Load | Instance | Call | Further | Beside | RealShapes | Kernels | Profile | Ablate | Timed | Repeated
-    | PrepareRow | Row
+    Load | Instance | Former | Call | Further | Beside | RealShapes | Kernels | Profile | Ablate | Timed
+    | Repeated | PrepareRow | Row
 )  # fmt: skip
 REFUSED = "command_refused"
 """The only key of an answer to what is no command, with the reason: a fault of the judge's side."""

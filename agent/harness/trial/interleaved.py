@@ -1,0 +1,40 @@
+"""A call of the first instance while a second one is alive, which has to compute with its own parameters.
+
+Constants, packed weights and workspaces that belong to the module's file in place of the instance show here:
+whoever was made or called last has overwritten them.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from agent.harness.messages.commands import to_worker
+from agent.harness.worker import worker_commands
+
+MOST_BYTES = 1 << 30
+"""Largest size of the parameters of an instance that is kept beside another."""
+
+
+class Process(Protocol):
+    """The candidate's process, as `trial.worker_client` has it."""
+
+    def tell(self, command: dict[str, Any], doing: str) -> dict[str, Any]: ...
+
+    def check(self, answer: dict[str, Any], stage: Any, doing: str) -> None: ...
+
+
+def fits(drawn: dict[str, Any]) -> bool:
+    """Return True where the parameters of a draw are few enough to keep two instances."""
+    return sum(drawn.get("state_bytes", ())) <= MOST_BYTES
+
+
+def call_former(process: Process, call: Callable[[], None]) -> None:
+    """Judge one call of the instance before the present one, then release it. Raises Refused."""
+    doing = "calling the first instance after the second"
+    _exchange(process, doing, ends=False)
+    call()
+    _exchange(process, "releasing the first instance", ends=True)
+
+
+def _exchange(process: Process, doing: str, *, ends: bool) -> None:
+    answer = process.tell(to_worker(worker_commands.Former(ends)), doing)
+    process.check(answer, "run", f"{doing} failed")

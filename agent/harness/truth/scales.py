@@ -1,0 +1,69 @@
+"""Limits that follow the size of rows and columns, measured by the reference's own errors there.
+
+The largest error of a whole output excuses anything in rows that are small beside others. So errors are also
+measured as a share of the size of each row, and of each column. The largest share holds for all rows, since
+it comes from all of them, and gives a limit in proportion to the size of each.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+LEAST = 64
+"""Least number of elements of an output whose rows and columns have limits of their own."""
+NEGLIGIBLE = 2.0**-40
+"""Share of the largest row below which float64 itself may decide a row's size."""
+TIGHTER = 0.25
+"""Share of the common limit below which a row's own limit is worth applying."""
+
+
+class Local(NamedTuple):
+    """Limits by row and by column, in float64, and the sizes that they follow."""
+
+    rows: torch.Tensor
+    columns: torch.Tensor
+    row_sizes: torch.Tensor
+    column_sizes: torch.Tensor
+
+    def floor(self, eps: float, least: float, begin: int, end: int) -> torch.Tensor:
+        """Return what elements of these rows may be off by, besides their share of themselves."""
+        limit = torch.minimum(self.rows[begin:end, None], self.columns[None])
+        size = torch.minimum(self.row_sizes[begin:end, None], self.column_sizes[None])
+        return torch.maximum(limit, 8 * eps * size).clamp_min(least)
+
+
+def local(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int, absolute: float) -> Local | None:
+    """Return limits by row and column; None where those of the whole output are about as tight.
+
+    `runs` are the float32 runs: up to two orders of summation, then one with the loss of a sequence.
+    """
+    if r64.numel() < LEAST or absolute <= 0:
+        return None
+    truth = _finite(r64).reshape(-1, width)
+    errors = [(_finite(y.double()).reshape(-1, width) - truth).abs() for y in runs]
+    for error, y in zip(errors, runs, strict=True):
+        error[~(torch.isfinite(y) & torch.isfinite(r64)).reshape(-1, width)] = 0
+    weights = [16.0, 16.0, 1.0][: len(runs)]
+    limits = []
+    for dim in (1, 0):
+        size = truth.square().mean(dim=dim).sqrt()
+        worst = torch.stack([w * e.amax(dim=dim) for w, e in zip(weights, errors, strict=True)]).amax(dim=0)
+        limits.append((_proportional(size, worst, absolute), size))
+    (rows, row_sizes), (columns, column_sizes) = limits
+    if not bool((rows < TIGHTER * absolute).any() | (columns < TIGHTER * absolute).any()):
+        return None
+    known = column_sizes > NEGLIGIBLE * column_sizes.max()
+    return Local(rows, columns, row_sizes, torch.where(known, column_sizes, torch.inf))
+
+
+def _proportional(size: torch.Tensor, worst: torch.Tensor, absolute: float) -> torch.Tensor:
+    """Return limits in proportion to `size` that hold the `worst` errors; at most `absolute`."""
+    known = size > NEGLIGIBLE * size.max()
+    if int(known.sum()) < 2:
+        return torch.full_like(size, absolute)
+    share = (worst[known] / size[known]).max()
+    return torch.where(known, share * size, absolute).clamp_max(absolute)
+
+
+def _finite(x: torch.Tensor) -> torch.Tensor:
+    return torch.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)

@@ -236,12 +236,21 @@ KW_DEVICE long long clock64() { return kw_clock(); }
 // assert() expands to this, however often a source includes <cassert> again.
 #define __assert_fail kw_assert_fail
 
-template <class T> KW_DEVICE T __ldg(const T* p) { return *p; }
+template <class T> KW_DEVICE T __ldg(const T* p) {
+    if (kw_now_checking != 0) kw_read_only(p, sizeof(T));
+    return *p;
+}
 template <class T> KW_DEVICE T __ldca(const T* p) { return *p; }
 // These two read what other blocks write, and so are what loops that wait are made of.
 template <class T> KW_DEVICE T __ldcg(const T* p) {
-    const T value = *p;
-    if constexpr (sizeof(T) <= 8) kw_poll(p, kw::to_bits(value));
+    if constexpr (sizeof(T) > 8) return *p;
+    T value;
+    if constexpr (__is_class(T)) {
+        value = *p;
+    } else {
+        value = *static_cast<const volatile T*>(p);
+    }
+    kw_poll(p, kw::to_bits(value));
     return value;
 }
 template <class T> KW_DEVICE T __ldcv(const T* p) { return __ldcg(p); }

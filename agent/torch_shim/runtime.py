@@ -125,6 +125,7 @@ class Runtime:
         self.set_stream(SIDE_STREAMS[0 if conditions is None else conditions.stream])
         self._fresh.clear()
         with self._unlocked():
+            self._c.kw_call_begins()
             if conditions is None:
                 self._c.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
             else:
@@ -242,11 +243,51 @@ class Runtime:
             **place,
         }
 
+    def end_call(self) -> None:
+        """Notes a finding for work on other streams that the current one does not wait for."""
+        with self._unlocked():
+            self._c.kw_call_ends()
+
+    def allocated(self) -> int:
+        """Return the bytes of device memory in use."""
+        return int(self._c.kw_allocated())
+
+    def new_event(self) -> int:
+        """Return the handle of a new event."""
+        made = ctypes.c_void_p()
+        self._c.cudaEventCreate(ctypes.byref(made))
+        return made.value or 0
+
+    def record_event(self, event: int, stream: int) -> None:
+        """Let the event stand for the work that the stream has got so far."""
+        self._c.cudaEventRecord(ctypes.c_void_p(event), ctypes.c_void_p(stream))
+
+    def wait_for_event(self, stream: int, event: int) -> None:
+        """Let work that the stream gets from here on come after the event."""
+        self._c.cudaStreamWaitEvent(ctypes.c_void_p(stream), ctypes.c_void_p(event), ctypes.c_uint(0))
+
+    def wait_for_event_on_host(self, event: int) -> None:
+        """Let the host wait for the event."""
+        self._c.cudaEventSynchronize(ctypes.c_void_p(event))
+
+    def wait_for_stream(self, stream: int) -> None:
+        """Let the host wait for the work of the stream."""
+        self._c.cudaStreamSynchronize(ctypes.c_void_p(stream))
+
     def synchronize(self) -> None:
         """Raises RuntimeError with CUDA's words when an error is pending; notes a finding if nobody asked."""
         with self._unlocked():
             self._c.kw_host_returned()
         self._c.cudaDeviceSynchronize()
+        self._raise_error()
+
+    def raise_pending(self) -> None:
+        """Raise RuntimeError with CUDA's words when an error is pending; note a finding if nobody asked."""
+        with self._unlocked():
+            self._c.kw_host_returned()
+        self._raise_error()
+
+    def _raise_error(self) -> None:
         error = self._c.cudaGetLastError()
         if error != 0:
             text = self._c.cudaGetErrorString(error).decode()

@@ -28,7 +28,17 @@ def call(device: Device, kernel: str) -> None:
 
 @pytest.mark.parametrize(
     "kernel",
-    ["chain", "transitive", "all_fence", "locked", "own_counts", "warps", "turned", "bytes_of_two_warps", "in_place"],
+    [
+        "chain",
+        "transitive",
+        "all_fence",
+        "locked",
+        "own_counts",
+        "warps",
+        "turned",
+        "bytes_of_two_warps",
+        "in_place",
+    ],
 )
 def test_ordered_accesses_raise_no_error(device: Device, kernel: str) -> None:
     call(device, f"right_{kernel}")

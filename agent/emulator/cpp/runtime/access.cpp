@@ -143,7 +143,8 @@ void note_if_asked(const volatile void* p, size_t bytes, bool atomic) {
 __attribute__((noinline)) void check_store(void* p, size_t bytes, uintptr_t code) {
     if ((before_stores & kLetsOthersGo) != 0) let_others_go(p);
     note_if_asked(p, bytes, false);
-    if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kWrite, code);
+    if (watching != nullptr) return check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kWrite, code);
+    if (current_worker == nullptr) host_access(p, bytes, true, code);
 }
 
 // A volatile read of global memory.
@@ -190,7 +191,7 @@ uint64_t value_at(const void* pointer, size_t bytes) {
 }
 
 void check_volatile(const void* pointer, size_t bytes, Access access, uintptr_t code) {
-    if (current_worker == nullptr) return;
+    if (current_worker == nullptr) return host_access(pointer, bytes, access == Access::kWrite, code);
     current_worker->access_code = code;
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     const bool shared = address - reinterpret_cast<uintptr_t>(current_worker->shared) < kSharedArena;
@@ -201,7 +202,8 @@ void check_volatile(const void* pointer, size_t bytes, Access access, uintptr_t 
 }
 
 void check_atomic(const volatile void* pointer, size_t bytes, bool reads, bool stores, uintptr_t code) {
-    if (current_worker != nullptr) current_worker->access_code = code;
+    if (current_worker == nullptr) return host_access(pointer, bytes, stores, code);
+    current_worker->access_code = code;
     if (watching == nullptr) return;
     Watch& watch = *watching;
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
@@ -245,6 +247,18 @@ void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
     check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kWrite, code);
 }
 
+namespace {
+
+// By the C library, of a kernel or of host code; from: null for a fill.
+void announce_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
+    if (current_worker != nullptr) return check_copy(to, from, bytes, code);
+    if (bytes == 0) return;
+    if (from != nullptr) host_access(from, bytes, false, code);
+    host_access(to, bytes, true, code);
+}
+
+}  // namespace
+
 }  // namespace kw
 
 using namespace kw;
@@ -253,7 +267,8 @@ using namespace kw;
     void name(void* p) {                                                                           \
         if (access == Access::kWrite && before_stores != 0) return check_store(p, bytes, KW_CODE); \
         Watch* watch = watching;                                                                   \
-        if (watch != nullptr) check_plain<bytes, access>(*watch, reinterpret_cast<uintptr_t>(p), KW_CODE); \
+        if (watch != nullptr) return check_plain<bytes, access>(*watch, reinterpret_cast<uintptr_t>(p), KW_CODE); \
+        if (current_worker == nullptr) host_access(p, bytes, access == Access::kWrite, KW_CODE);           \
     }
 #define KW_VOLATILE(name, bytes, access) \
     void name(void* p) { check_volatile(p, bytes, access, KW_CODE); }
@@ -314,17 +329,17 @@ KW_ATOMICS(64, uint64_t)
 
 // The linker sends the library's calls of these here: they are not announced otherwise.
 void* __wrap_memcpy(void* to, const void* from, size_t bytes) {
-    check_copy(to, from, bytes, KW_CODE);
+    announce_copy(to, from, bytes, KW_CODE);
     return std::memcpy(to, from, bytes);
 }
 
 void* __wrap_memmove(void* to, const void* from, size_t bytes) {
-    check_copy(to, from, bytes, KW_CODE);
+    announce_copy(to, from, bytes, KW_CODE);
     return std::memmove(to, from, bytes);
 }
 
 void* __wrap_memset(void* to, int byte, size_t bytes) {
-    check_copy(to, nullptr, bytes, KW_CODE);
+    announce_copy(to, nullptr, bytes, KW_CODE);
     return std::memset(to, byte, bytes);
 }
 

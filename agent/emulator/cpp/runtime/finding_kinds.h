@@ -21,6 +21,7 @@ inline constexpr FindingKind kDeadlock{"deadlock", false};
 inline constexpr FindingKind kDefaultStream{"default-stream", false};
 inline constexpr FindingKind kDeviceAssert{"device-assert", false};
 inline constexpr FindingKind kDeviceStackOverflow{"device-stack-overflow", false};
+inline constexpr FindingKind kDevicePointer{"device-pointer", false};
 inline constexpr FindingKind kDivergentBarrier{"divergent-barrier", false};
 inline constexpr FindingKind kDivideByZero{"divide-by-zero", false};
 inline constexpr FindingKind kEmulatorTampered{"emulator-tampered", true};
@@ -49,6 +50,7 @@ inline constexpr FindingKind kSharedRace{"shared-race", false};
 inline constexpr FindingKind kSharedUninitialisedRead{"shared-uninitialised-read", false};
 inline constexpr FindingKind kTensorMap{"tensor-map", false};
 inline constexpr FindingKind kUncheckedLaunchError{"unchecked-launch-error", false};
+inline constexpr FindingKind kUnorderedStream{"unordered-stream", false};
 inline constexpr FindingKind kUnwrittenOutput{"unwritten-output", false};  // reported by torch_shim
 inline constexpr FindingKind kWarpMaskExcludesCaller{"warp-mask-excludes-caller", false};
 inline constexpr FindingKind kWarpOpAbsentLanes{"warp-op-absent-lanes", false};

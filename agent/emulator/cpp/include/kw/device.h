@@ -20,6 +20,7 @@
 #include <cuda_runtime.h>
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
+#include <cuda_fp8.h>
 #include <math_constants.h>
 
 #include "kw/runtime.h"

@@ -262,6 +262,7 @@ RUNTIME: Prototypes = {
     "kw_unwritten": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]),
     "kw_current_stream": (ctypes.c_void_p, []),
     "kw_set_current_stream": (None, [ctypes.c_void_p]),
+    "kw_sides_unknown": (None, []),
     "kw_call_begins": (None, []),
     "kw_call_ends": (None, []),
     "kw_host_returned": (None, []),

@@ -126,7 +126,8 @@ def load_inline(  # noqa: PLR0913
     if sycl_sources:
         raise RuntimeError(f"Error building extension '{name}': only C++ and CUDA are built here")
     if not is_python_module and functions is None:
-        functions = []  # operators register themselves when the library is loaded, as a module without functions
+        # Operators register themselves when the library is loaded: a module without functions.
+        functions = []
     request = {
         "name": name,
         "cpp_sources": _texts(cpp_sources),

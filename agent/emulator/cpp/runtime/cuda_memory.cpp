@@ -18,7 +18,7 @@ cudaError_t refused(const HostCall& call, size_t bytes, const char* why) {
 
 // Null where the pointers lie where the direction says.
 const char* contradiction(const void* to, const void* from, cudaMemcpyKind kind) {
-    if (kind == cudaMemcpyDefault) return nullptr;
+    if (kind == cudaMemcpyDefault || sampling()) return nullptr;
     const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
     const bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
     const Side source = side_of(from), target = side_of(to);
@@ -47,7 +47,7 @@ cudaError_t checked_copy(const HostCall& call, void* to, const void* from, size_
 cudaError_t checked_fill(const HostCall& call, void* to, int byte, size_t bytes) {
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (bytes == 0) return cudaSuccess;
-    if (side_of(to) == Side::kHost) return refused(call, bytes, "goes to host memory");
+    if (!sampling() && side_of(to) == Side::kHost) return refused(call, bytes, "goes to host memory");
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
     if (sampling() && bytes >= KW_SAMPLED_BYTES) return cudaSuccess;
     const Recorded event(to, byte, bytes);

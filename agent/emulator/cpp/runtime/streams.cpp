@@ -5,6 +5,8 @@
 // for, is wrong on a GPU. The legacy default stream has a warning of its own (check_stream).
 #include "watch.h"
 
+#include <algorithm>
+#include <atomic>
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
@@ -108,8 +110,12 @@ void note_copy(void* to, size_t bytes, cudaStream_t stream, const Place& place) 
     if (is_visible(s, address)) s.landings.push_back({address, bytes, stream, number});
 }
 
+// Set where tensors of the host lie in device memory too: extensions against torch's own headers.
+std::atomic<bool> sides_unknown;
+
 // Static data may be either's: a __device__ variable, or the host's own.
 Side side_of(const void* pointer) {
+    if (sides_unknown) return Side::kEither;
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     Streams& s = state();
     {
@@ -125,7 +131,7 @@ Side side_of(const void* pointer) {
 // Host code is about to read or write the memory.
 void host_access(const volatile void* pointer, size_t bytes, bool writes, uintptr_t code) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
-    if (!in_arena(address)) return;
+    if (!in_arena(address) || sides_unknown) return;
     Streams& s = state();
     const std::lock_guard<std::mutex> lock(s.mutex);
     if (!is_visible(s, address)) {
@@ -150,6 +156,8 @@ void host_access(const volatile void* pointer, size_t bytes, bool writes, uintpt
 using namespace kw;
 
 extern "C" {
+
+void kw_sides_unknown(void) { sides_unknown = true; }
 
 void kw_call_begins(void) {
     if (!permitted("kw_call_begins")) return;

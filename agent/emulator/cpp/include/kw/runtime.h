@@ -136,6 +136,9 @@ void kw_serve_torch(void);
 cudaStream_t kw_current_stream(void);
 void kw_set_current_stream(cudaStream_t stream);
 
+// From here on tensors of the host may lie in device memory, and host code may use it.
+void kw_sides_unknown(void);
+
 // Around a call of forward: work on other streams has to wait for torch's current one, and that for them.
 void kw_call_begins(void);
 void kw_call_ends(void);

@@ -41,8 +41,8 @@ template <bool waits> float pinned(const float* x) {
     cudaFreeHost(host);
     return seen;
 }
-extern "C" void right_pinned(const float* x) { pinned<true>(x); }
-extern "C" void wrong_pinned(const float* x) { pinned<false>(x); }
+extern "C" int right_pinned(const float* x) { return pinned<true>(x) > 1; }
+extern "C" int wrong_pinned(const float* x) { return pinned<false>(x) > 1; }
 
 // On a stream of its own, forked from the current one and joined to it, or not.
 template <bool forks, bool joins> void aside(float* x, cudaStream_t current) {

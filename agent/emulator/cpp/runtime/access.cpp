@@ -360,6 +360,14 @@ void kw_block_scope(int on) {
     if (watching != nullptr) watching->in_block[watching->worker->current] = on != 0;
 }
 
+void kw_cached_read(const void* p, size_t bytes) {
+    if (watching == nullptr) return;
+    const auto address = reinterpret_cast<uintptr_t>(p);
+    watching->acquired = true;
+    learn_from(*watching, address, false);
+    watch_poll(*watching, address, bytes, KW_CODE);
+}
+
 void kw_read_only(const void* p, size_t bytes) {
     if (watching != nullptr) read_only_load(*watching, reinterpret_cast<uintptr_t>(p), bytes, KW_CODE);
 }

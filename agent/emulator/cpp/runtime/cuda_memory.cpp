@@ -33,13 +33,13 @@ cudaError_t checked_copy(const HostCall& call, void* to, const void* from, size_
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return failed(call, cudaErrorInvalidMemcpyDirection);
     if (bytes == 0) return cudaSuccess;
-    const char* why = contradiction(to, from, kind);
-    if (why != nullptr) return refused(call, bytes, why);
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
     if (arena_extent(from, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its source");
     if (sampling() && bytes >= KW_SAMPLED_BYTES) return cudaSuccess;
     const Recorded event(to, from, bytes);
     if (!copy_guarded(to, from, bytes)) return refused(call, bytes, "uses an invalid address");
+    const char* why = contradiction(to, from, kind);
+    if (why != nullptr) return refused(call, bytes, why);
     note_host_write(to, bytes);
     return cudaSuccess;
 }

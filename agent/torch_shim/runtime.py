@@ -13,10 +13,10 @@ import torch
 
 from . import c_abi, nested
 from .finding_kinds import FindingKind
-from .streams import SIDE_STREAMS
+from .streams import SIDE_STREAMS, StreamCalls
 
 
-class Runtime:
+class Runtime(StreamCalls):
     """One loaded libkw_runtime; it is loaded for the whole process, so that extensions find it."""
 
     def __init__(self, library: str, workers: int) -> None:
@@ -181,20 +181,6 @@ class Runtime:
         else:
             self._c.cudaMemcpy(to.data_ptr(), source.data_ptr(), size, c_abi.HOST_TO_DEVICE)
 
-    def new_stream(self) -> int:
-        """The handle of a stream; 0 is the default one."""
-        made = ctypes.c_void_p()
-        self._c.cudaStreamCreate(ctypes.byref(made))
-        return made.value or 0
-
-    def stream(self) -> int:
-        """torch's current stream in this thread."""
-        return self._c.kw_current_stream() or 0
-
-    def set_stream(self, handle: int) -> None:
-        """Makes a stream torch's current one in this thread."""
-        self._c.kw_set_current_stream(handle)
-
     def note(self, tensor: torch.Tensor) -> None:
         """Makes the memory of a tensor known as device memory, and names it in messages."""
         if tensor.layout is not torch.strided:
@@ -252,42 +238,15 @@ class Runtime:
         """Return the bytes of device memory in use."""
         return int(self._c.kw_allocated())
 
-    def new_event(self) -> int:
-        """Return the handle of a new event."""
-        made = ctypes.c_void_p()
-        self._c.cudaEventCreate(ctypes.byref(made))
-        return made.value or 0
-
-    def record_event(self, event: int, stream: int) -> None:
-        """Let the event stand for the work that the stream has got so far."""
-        self._c.cudaEventRecord(ctypes.c_void_p(event), ctypes.c_void_p(stream))
-
-    def wait_for_event(self, stream: int, event: int) -> None:
-        """Let work that the stream gets from here on come after the event."""
-        self._c.cudaStreamWaitEvent(ctypes.c_void_p(stream), ctypes.c_void_p(event), ctypes.c_uint(0))
-
-    def wait_for_event_on_host(self, event: int) -> None:
-        """Let the host wait for the event."""
-        self._c.cudaEventSynchronize(ctypes.c_void_p(event))
-
-    def wait_for_stream(self, stream: int) -> None:
-        """Let the host wait for the work of the stream."""
-        self._c.cudaStreamSynchronize(ctypes.c_void_p(stream))
-
     def synchronize(self) -> None:
-        """Raises RuntimeError with CUDA's words when an error is pending; notes a finding if nobody asked."""
-        with self._unlocked():
-            self._c.kw_host_returned()
+        """Wait for the device, then `raise_pending`."""
         self._c.cudaDeviceSynchronize()
-        self._raise_error()
+        self.raise_pending()
 
     def raise_pending(self) -> None:
         """Raise RuntimeError with CUDA's words when an error is pending; note a finding if nobody asked."""
         with self._unlocked():
             self._c.kw_host_returned()
-        self._raise_error()
-
-    def _raise_error(self) -> None:
         error = self._c.cudaGetLastError()
         if error != 0:
             text = self._c.cudaGetErrorString(error).decode()

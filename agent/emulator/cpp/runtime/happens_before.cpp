@@ -74,12 +74,25 @@ bool covers(const Watch& watch, const std::vector<uint32_t>& clocks, uint64_t bl
     return true;
 }
 
+bool same_warp(int a, int b) { return a / kWarpSize == b / kWarpSize; }
+
+// One for each warp: a thread each would take gigabytes where many blocks wait for one another.
 Acquisition& acquisition_of(Watch& watch, int thread) {
     for (Acquisition& known : watch.acquisitions) {
-        if (known.thread == thread) return known;
+        if (same_warp(known.thread, thread)) return known;
     }
     watch.acquisitions.push_back({thread, watch.clock, {}});
     return watch.acquisitions.back();
+}
+
+// Return true if all of it is known to every thread of the block.
+bool is_known_to_all(const Watch& watch, const Published& published) {
+    if (published.near_block == watch.block) return false;
+    const std::vector<uint32_t>& known = watch.known_to_all;
+    for (size_t k = 0; k < published.far.size(); k++) {
+        if (published.far[k] > (k < known.size() ? known[k] : 0)) return false;
+    }
+    return true;
 }
 
 void add_fence(const Watch& watch, Fences& fences) {
@@ -147,7 +160,7 @@ void publish_at(Watch& watch, uintptr_t address, bool in_block) {
     if (publishes) {  // and all that the thread has learned
         changed = merge(published.far, watch.known_to_all) || changed;
         for (const Acquisition& known : watch.acquisitions) {
-            const bool mine = known.thread == thread || thread_ordered(watch, thread, known.thread, known.clock);
+            const bool mine = same_warp(known.thread, thread) || thread_ordered(watch, thread, known.thread, known.clock);
             if (mine) changed = merge(published.far, known.clocks) || changed;
         }
     }
@@ -172,9 +185,10 @@ void learn_from(Watch& watch, uintptr_t address, bool in_block) {
     const auto found = by_address.find(address & ~uintptr_t{3});
     if (found == by_address.end()) return;
     const Published& published = found->second;
-    if (published.version == watch.last_version && thread == watch.last_learner) return;
+    if (published.version == watch.last_version && same_warp(thread, watch.last_learner)) return;
     watch.last_version = published.version;
     watch.last_learner = thread;
+    if (is_known_to_all(watch, published)) return;
     std::vector<uint32_t>& clocks = acquisition_of(watch, thread).clocks;
     if (!in_block) merge(clocks, published.far);
     if (published.near_block != watch.block) return;
@@ -194,7 +208,7 @@ void learn_for_all(Watch& watch, const std::vector<uint32_t>& clocks) { merge(wa
 bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint32_t clock) {
     if (covers(watch, watch.known_to_all, block, warp, clock)) return true;
     for (const Acquisition& known : watch.acquisitions) {
-        if (known.thread == thread) return covers(watch, known.clocks, block, warp, clock);
+        if (same_warp(known.thread, thread)) return covers(watch, known.clocks, block, warp, clock);
     }
     return false;
 }
@@ -204,7 +218,7 @@ bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t cloc
     const int thread = watch.worker->current;
     if (has_learned(watch, thread, block, warp, clock)) return true;
     for (const Acquisition& known : watch.acquisitions) {
-        if (known.thread == thread || !covers(watch, known.clocks, block, warp, clock)) continue;
+        if (same_warp(known.thread, thread) || !covers(watch, known.clocks, block, warp, clock)) continue;
         if (thread_ordered(watch, thread, known.thread, known.clock)) return true;
     }
     if (block != watch.block || !watch.exact || warp < 0) return false;

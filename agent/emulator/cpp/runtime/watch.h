@@ -69,10 +69,10 @@ struct Fences {
     uint32_t settled_base = 0;
 };
 
-// What a thread has learned from flags since the block's last barrier: clocks by block and warp.
+// What a warp has learned from flags since the block's last barrier: clocks by block and warp.
 struct Acquisition {
     int thread;
-    uint32_t clock;  // of the thread, when it first did
+    uint32_t clock;  // of that thread, which was the first
     std::vector<uint32_t> clocks;
 };
 

@@ -33,7 +33,7 @@ _WITH_VALUE = {
     "-Xcompiler": re.compile(r"-(fPIC|O[0-3]|W[\w-]+|fopenmp|march=native|ffast-math|fno-[\w-]+)"),
     "-maxrregcount": re.compile(r"\d+"),
     "-D": re.compile(r"[A-Za-z_]\w*(=[\w.+-]*)?"),
-    "-std": re.compile(r"c\+\+\w+"),
+    "-std": re.compile(r"(c|gnu)\+\+(17|1z|20|2a|23|2b|26|2c)"),
 }
 _DEFINE = re.compile(r"-D([A-Za-z_]\w*)(?:=([\w.+\"-]*))?|-U([A-Za-z_]\w*)")
 _RESERVED = re.compile(r"_[A-Z_]\w*|\w*__\w*|kw_\w*|(AT|C10|CUB|THRUST|TORCH|PYBIND11|Py|CCCL)_\w*", re.I)
@@ -51,7 +51,11 @@ _LANGUAGE = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _HEADERS = Path(agent.__file__).parent / "emulator" / "cpp"
-_STANDARD = re.compile(r"--?std=(c|gnu)\+\+\w+")
+_STANDARD = re.compile(r"--?std=(c|gnu)\+\+(17|1z|20|2a|23|2b|26|2c)")
+"""Standards that torch's own headers take."""
+_CAPABILITY = re.compile(r"(?:sm|compute|lto)_(\d+)")
+_KNOWN = frozenset(["75", "80", "86", "87", "88", "89", "90", "100", "103", "110", "120", "121"])
+"""Compute capabilities that nvcc of CUDA 13 knows, without the letter of a variant."""
 _LIBRARIES = {"-lcuda", "-lcudart", "-lm", "-lstdc++", "-lpthread", "-lc10", "-ltorch", "-ltorch_cpu"}
 
 
@@ -68,15 +72,39 @@ def effective(given: tuple[str, ...]) -> tuple[list[str], list[str]]:
         pattern = _WITH_VALUE.get(word)
         if pattern is not None:
             value = next(words, "")
-            if not pattern.fullmatch(value) or (word == "-D" and not _is_its_own(f"-D{value}")):
+            if (
+                not pattern.fullmatch(value)
+                or not _is_known(value)
+                or (word == "-D" and not _is_its_own(f"-D{value}"))
+            ):
                 refused.append(f"{word} {value}".strip())
             elif word == "-D":
                 passed.append(f"-D{value}")
         elif _DEFINE.fullmatch(word) and _is_its_own(word):
             passed.append(word)
-        elif not (_ACCEPTED.fullmatch(word) or _STANDARD.fullmatch(word)):
+        elif not (_STANDARD.fullmatch(word) or (_ACCEPTED.fullmatch(word) and _is_known(word))):
             refused.append(word)
     return passed, refused
+
+
+def _is_known(flag: str) -> bool:
+    """Return True if nvcc knows every architecture that the flag names."""
+    return all(number in _KNOWN for number in _CAPABILITY.findall(flag))
+
+
+def words_of(given: tuple[str, ...]) -> list[str]:
+    """Return the flags one by one, with two dashes cut down to one."""
+    return [re.sub(r"^--", "-", word) for flag in given for word in flag.split()]
+
+
+def has_fast_math(given: tuple[str, ...]) -> bool:
+    """Return True if nvcc replaces functions by approximate ones."""
+    return "-use_fast_math" in words_of(given)
+
+
+def of_arithmetic(given: tuple[str, ...]) -> list[str]:
+    """Return what g++ has to be told so that it rounds as nvcc does with these flags."""
+    return ["-ffp-contract=off"] if "-fmad=false" in words_of(given) else []
 
 
 def definitions(given: tuple[str, ...]) -> list[str]:

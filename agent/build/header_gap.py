@@ -15,7 +15,7 @@ from agent.records import Finding
 # Header names of CUDA's toolkit and libraries that a GPU machine has and the emulator does not.
 _TOOLKIT = re.compile(
     r"(cublas\w*|cusparse|cusolver\w*|curand\w*|cufft\w*|cudnn\w*|nvToolsExt|nvrtc|mma|cuda_pipeline\w*"
-    r"|cuda_awbarrier\w*|cuda_fp8|cuda_fp4|cuda_fp6|cuda_profiler_api|texture_\w+|surface_\w+|cudaTypedefs)\.h"
+    r"|cuda_awbarrier\w*|cuda_fp4|cuda_fp6|cuda_profiler_api|texture_\w+|surface_\w+|cudaTypedefs)\.h"
     r"|(cuda|thrust|cub|nv|cutlass|cute|cooperative_groups)/.*"
 )
 _MEMBER = re.compile(
@@ -57,6 +57,12 @@ def explain(message: str, cuda_include: Path) -> str | None:
     if undeclared and (_is_macro_of_torch(undeclared[1]) or is_function_of_cuda(undeclared[1], cuda_include)):
         return undeclared[1]
     return None
+
+
+def is_of_toolkit(gap: Finding) -> bool:
+    """Return True if a header is missing that nvcc finds in CUDA's toolkit."""
+    lacking = _LACKING.search(gap.message)
+    return lacking is not None and bool(_TOOLKIT.fullmatch(lacking[1].removeprefix("the header ")))
 
 
 def is_of_torch(gap: Finding, cuda_include: Path) -> bool:

@@ -53,7 +53,11 @@ def _foreign_includes(request: BuildRequest) -> list[Finding]:
 
 def _flag(request: BuildRequest, option: str, flag: str) -> Finding:
     mend = "use optimisation, architecture and definition flags only"
-    if flag.startswith(("-D", "-U")):
+    if "std" in flag:
+        mend = "torch's headers need C++17 or later"
+    elif re.search(r"(?:sm|compute|lto)_\d", flag):
+        mend = "name an architecture that nvcc knows, or leave it to torch"
+    elif flag.startswith(("-D", "-U")):
         mend = "define names of your own only, none of the language or of a header"
     return Finding(
         kind="flag-not-allowed",

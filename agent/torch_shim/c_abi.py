@@ -151,6 +151,7 @@ REFUSED_LARGE_GRID = r'grid \((\d+), (\d+), (\d+)\); the limits are x (\d+), y (
 REFUSED_SHARED_BEYOND_DEVICE = r'(\d+) bytes of dynamic shared memory; a block cannot have more than (\d+)'
 REFUSED_SHARED_BEYOND_ASKED = r'(\d+) bytes of dynamic shared memory; the limit is (\d+), as set with cudaFuncSetAttribute'
 REFUSED_SHARED_BEYOND_DEFAULT = r'(\d+) bytes of dynamic shared memory; the limit is (\d+) unless cudaFuncSetAttribute\(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes\) raises it'
+REFUSED_LARGE_CLUSTER = r'A cluster of (\d+) blocks: more than (\d+) need cudaFuncSetAttribute with cudaFuncAttributeNonPortableClusterSizeAllowed\.'
 REFUSED_BAD_CLUSTER = r'clusters of \((\d+),(\d+),(\d+)\) blocks in a grid of \((\d+),(\d+),(\d+)\); they have to divide it, with at most (\d+) blocks each'
 REFUSED_TOO_MANY_AT_ONCE = r'(\d+) blocks of (\d+) threads at once; a cooperative launch may have (\d+)'
 
@@ -237,6 +238,7 @@ RUNTIME: Prototypes = {
     "kw_alloc_unfilled": (ctypes.c_void_p, [ctypes.c_size_t]),
     "kw_free": (None, [ctypes.c_void_p]),
     "kw_on_device": (ctypes.c_int, [ctypes.c_void_p]),
+    "kw_allocated": (ctypes.c_size_t, []),
     "kw_launch_count": (ctypes.c_long, []),
     "kw_launch_names": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
     "kw_kernels": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
@@ -260,6 +262,9 @@ RUNTIME: Prototypes = {
     "kw_unwritten": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]),
     "kw_current_stream": (ctypes.c_void_p, []),
     "kw_set_current_stream": (None, [ctypes.c_void_p]),
+    "kw_sides_unknown": (None, []),
+    "kw_call_begins": (None, []),
+    "kw_call_ends": (None, []),
     "kw_host_returned": (None, []),
     "kw_fail": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int]),
     "kw_set_function_attribute": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_int]),

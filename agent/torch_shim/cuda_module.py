@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import torch
 
-from . import c_abi
+from . import c_abi, host_tensors
 from .runtime import Runtime
 
 PROPERTIES = SimpleNamespace(
@@ -40,12 +40,62 @@ def patch(runtime: Runtime) -> None:
         setattr(torch.cuda, name, value)
     for kind in (Stream, Event):
         setattr(torch.cuda, kind.__name__, kind)
+    _show_storage_on_device()
     # torch's own takes a stream of its own kind alone, whichever mode is entered.
     torch.Tensor.record_stream = lambda self, stream: None  # type: ignore[assignment,method-assign]
 
 
 def _synchronize(device: Any = None) -> None:
     _runtime[0].synchronize()
+
+
+def _show_storage_on_device() -> None:
+    """Let storages and dispatch keys of the device's tensors say what they say beside a GPU."""
+    storage: Any = torch.UntypedStorage
+    place, keys = storage.device, torch._C._dispatch_keys
+
+    def device(self: torch.UntypedStorage) -> torch.device:
+        real: torch.device = place.__get__(self)
+        is_held = _runtime[0].tells_host and real.type == "cpu" and _runtime[0].holds(self.data_ptr())
+        return host_tensors.CUDA if is_held else real
+
+    def clone(self: torch.UntypedStorage) -> torch.UntypedStorage:
+        with torch._C.DisableTorchFunction():
+            return torch.empty(0, dtype=torch.uint8).set_(self).clone().untyped_storage()
+
+    def dispatch_keys(tensor: torch.Tensor) -> Any:
+        found = keys(tensor)
+        if host_tensors.on_host(tensor) or not found.has(torch._C.DispatchKey.CPU):
+            return found
+        shown = found.remove(torch._C.DispatchKey.CPU).remove(torch._C.DispatchKey.AutogradCPU)
+        return shown.add(torch._C.DispatchKey.CUDA).add(torch._C.DispatchKey.AutogradCUDA)
+
+    storage.device, storage.clone = property(device), clone
+    torch._C._dispatch_keys = dispatch_keys
+
+
+_most_allocated = [0]
+_ALLOCATION = 512
+_SEGMENT = 2 << 20
+
+
+def _allocated(device: Any = None) -> int:
+    """Return the bytes in use, in the units of torch's allocator."""
+    now = -(-_runtime[0].allocated() // _ALLOCATION) * _ALLOCATION
+    _most_allocated[0] = max(_most_allocated[0], now)
+    return now
+
+
+def _most(device: Any = None) -> int:
+    return max(_allocated(), _most_allocated[0])
+
+
+def _reserved(device: Any = None) -> int:
+    return -(-_most() // _SEGMENT) * _SEGMENT
+
+
+def _forget_most(device: Any = None) -> None:
+    _most_allocated[0] = _allocated()
 
 
 class Stream:
@@ -73,20 +123,22 @@ class Stream:
         return hash(self.cuda_stream)
 
     def synchronize(self) -> None:
-        _synchronize()
+        _runtime[0].wait_for_stream(self.cuda_stream)
+        _runtime[0].raise_pending()
 
     def query(self) -> bool:
+        _runtime[0].wait_for_stream(self.cuda_stream)
         return True
 
     def wait_stream(self, other: Any) -> None:
-        return None
+        self.wait_event(other.record_event())
 
     def wait_event(self, event: Any) -> None:
-        return None
+        _runtime[0].wait_for_event(self.cuda_stream, event.cuda_event)
 
     def record_event(self, event: Any = None) -> Any:
         event = event or Event()
-        event.record()
+        event.record(self)
         return event
 
 
@@ -95,18 +147,24 @@ class Event:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._at = 0.0
+        self.cuda_event = _runtime[0].new_event()
 
     def record(self, stream: Any = None) -> None:
         self._at = time.perf_counter()
+        handle = _runtime[0].stream() if stream is None else stream.cuda_stream
+        _runtime[0].record_event(self.cuda_event, handle)
 
     def wait(self, stream: Any = None) -> None:
-        return None
+        handle = _runtime[0].stream() if stream is None else stream.cuda_stream
+        _runtime[0].wait_for_event(handle, self.cuda_event)
 
     def query(self) -> bool:
+        self.synchronize()
         return True
 
     def synchronize(self) -> None:
-        _synchronize()
+        _runtime[0].wait_for_event_on_host(self.cuda_event)
+        _runtime[0].raise_pending()
 
     def elapsed_time(self, end: "Event") -> float:
         return (end._at - self._at) * 1e3
@@ -131,18 +189,16 @@ def _answers() -> dict[str, Any]:
 
     ignored = (
         "set_device", "empty_cache", "init", "manual_seed", "manual_seed_all", "ipc_collect",
-        "reset_peak_memory_stats", "set_per_process_memory_fraction", "_lazy_init",
+        "set_per_process_memory_fraction", "_lazy_init",
     )  # fmt: skip
-    zero = (
-        "current_device",
-        "memory_allocated",
-        "max_memory_allocated",
-        "memory_reserved",
-        "max_memory_reserved",
-    )
     return {
         **{name: answer(None) for name in ignored},
-        **{name: answer(0) for name in zero},
+        "current_device": answer(0),
+        "memory_allocated": _allocated,
+        "max_memory_allocated": _most,
+        "memory_reserved": _reserved,
+        "max_memory_reserved": _reserved,
+        "reset_peak_memory_stats": _forget_most,
         "synchronize": _synchronize,
         "is_available": answer(True),
         "is_initialized": answer(True),

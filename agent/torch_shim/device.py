@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as default_device
 
-from . import host_tensors
+from . import host_tensors, nested
 from .host_tensors import CPU, CUDA
 from .runtime import Runtime
 
@@ -24,6 +24,13 @@ _UNINITIALISED: set[Any] = {
     torch.empty, torch.empty_like, torch.empty_strided, torch.empty_permuted, torch.Tensor.new_empty,
     torch.Tensor.new_empty_strided,
 }  # fmt: skip
+
+_PRODUCTS = {
+    "matmul", "rmatmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "addmm", "addmv", "addbmm", "baddbmm",
+    "linear", "bilinear", "einsum", "tensordot", "chain_matmul", "multi_dot", "matrix_power",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+}  # fmt: skip
+"""Functions that come down to a matrix product or a convolution; torch has none of integers on a GPU."""
 
 _runtime: list[Runtime] = []
 _constructors = default_device._device_constructors
@@ -93,6 +100,25 @@ def cuda_to_cpu(value: Any) -> Any:
     return value
 
 
+def refuse_integer_product(name: str, args: Any) -> None:
+    """Raise RuntimeError for a product of integers on the device, which torch has on a CPU alone."""
+    if not _runtime or name.strip("_") not in _PRODUCTS:
+        return
+    for tensor in nested.tensors(args):
+        if tensor.is_floating_point() or tensor.is_complex() or host_tensors.on_host(tensor):
+            continue
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        shown = {
+            "int32": "Int",
+            "int64": "Long",
+            "int16": "Short",
+            "int8": "Char",
+            "uint8": "Byte",
+            "bool": "Bool",
+        }
+        raise RuntimeError(f"\"addmm_cuda\" not implemented for '{shown.get(dtype, dtype)}'")
+
+
 def names_cuda(value: Any) -> bool:
     """Whether a device was asked for that is the GPU; numbers are its index."""
     if isinstance(value, torch.device):
@@ -155,6 +181,18 @@ def _data_ptr(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     return address
 
 
+def _numpy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    forced = kwargs.get("force", False) if func is _T.numpy else False
+    if not _runtime or host_tensors.on_host(args[0]) or not _runtime[0].tells_host:
+        return func(*args, **kwargs)
+    if forced:
+        return func(moved(args[0].detach(), CPU).resolve_conj().resolve_neg())
+    raise TypeError(
+        "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+        "memory first."
+    )
+
+
 def _type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     asked = [*args[1:], *kwargs.values()]
     if asked and isinstance(asked[0], str):
@@ -178,6 +216,8 @@ _HANDLERS: dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = {
     _T.data_ptr: _data_ptr,
     torch.device: lambda func, args, kwargs: func(*args, **kwargs),
     _T.type: _type,
+    _T.numpy: _numpy,
+    _T.__array__: _numpy,
 }
 
 
@@ -201,6 +241,7 @@ class EmulatedDevice(TorchFunctionMode):
             kwargs.pop("pin_memory", None)
             return own(func, args, kwargs)
         given = tuple(cuda_to_cpu(arg) for arg in args)
+        refuse_integer_product(getattr(func, "__name__", ""), given)
         if names_cuda(kwargs.get("device")):
             return moved(host_tensors.run(func, given, kwargs | {"device": CPU}), CUDA)
         if host_tensors.makes(given, kwargs):

@@ -154,7 +154,8 @@ def entered() -> AbstractContextManager[None]:
 
 
 def synchronize() -> None:
-    """Raises RuntimeError with CUDA's words when an error is pending."""
+    """End a call: raise RuntimeError with CUDA's words when an error is pending."""
+    _runtime().end_call()
     _runtime().synchronize()
 
 

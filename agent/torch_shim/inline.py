@@ -122,11 +122,12 @@ def load_inline(  # noqa: PLR0913
     keep_intermediates: bool = True,
     use_pch: bool = False,
     no_implicit_headers: bool = False,
-) -> ModuleType:
-    if sycl_sources or not is_python_module:
-        raise RuntimeError(
-            f"Error building extension '{name}': only Python modules of C++ and CUDA are built here"
-        )
+) -> ModuleType | str:
+    if sycl_sources:
+        raise RuntimeError(f"Error building extension '{name}': only C++ and CUDA are built here")
+    if not is_python_module and functions is None:
+        # Operators register themselves when the library is loaded: a module without functions.
+        functions = []
     request = {
         "name": name,
         "cpp_sources": _texts(cpp_sources),
@@ -144,7 +145,8 @@ def load_inline(  # noqa: PLR0913
     answer = _build[0](request)
     if answer.get("library") is None:
         raise RuntimeError(f"Error building extension '{name}': {answer.get('error', 'no reason was given')}")
-    return _remembered(request, extension.module(name, answer["library"]))
+    made = _remembered(request, extension.module(name, answer["library"]))
+    return made if is_python_module else str(answer["library"])
 
 
 def load(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import host_tensors
-from .device import cuda_to_cpu, is_emulated, moved, own
+from .device import cuda_to_cpu, is_emulated, moved, own, refuse_integer_product
 from .values import ABSENT, Options
 
 _FACTORIES = {
@@ -30,6 +30,7 @@ def call(name: str, arguments: list[Any]) -> Any:
 
     Raises NotImplementedError for a name that torch does not have, and whatever the operator raises.
     """
+    refuse_integer_product(name, arguments)
     if name in _SPECIAL:
         return _SPECIAL[name](*(argument for argument in arguments if argument is not ABSENT))
     if name in _FACTORIES:

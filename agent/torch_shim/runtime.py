@@ -13,10 +13,10 @@ import torch
 
 from . import c_abi, nested
 from .finding_kinds import FindingKind
-from .streams import SIDE_STREAMS
+from .streams import SIDE_STREAMS, StreamCalls
 
 
-class Runtime:
+class Runtime(StreamCalls):
     """One loaded libkw_runtime; it is loaded for the whole process, so that extensions find it."""
 
     def __init__(self, library: str, workers: int) -> None:
@@ -125,6 +125,7 @@ class Runtime:
         self.set_stream(SIDE_STREAMS[0 if conditions is None else conditions.stream])
         self._fresh.clear()
         with self._unlocked():
+            self._c.kw_call_begins()
             if conditions is None:
                 self._c.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
             else:
@@ -180,20 +181,6 @@ class Runtime:
         else:
             self._c.cudaMemcpy(to.data_ptr(), source.data_ptr(), size, c_abi.HOST_TO_DEVICE)
 
-    def new_stream(self) -> int:
-        """The handle of a stream; 0 is the default one."""
-        made = ctypes.c_void_p()
-        self._c.cudaStreamCreate(ctypes.byref(made))
-        return made.value or 0
-
-    def stream(self) -> int:
-        """torch's current stream in this thread."""
-        return self._c.kw_current_stream() or 0
-
-    def set_stream(self, handle: int) -> None:
-        """Makes a stream torch's current one in this thread."""
-        self._c.kw_set_current_stream(handle)
-
     def note(self, tensor: torch.Tensor) -> None:
         """Makes the memory of a tensor known as device memory, and names it in messages."""
         if tensor.layout is not torch.strided:
@@ -242,11 +229,24 @@ class Runtime:
             **place,
         }
 
+    def end_call(self) -> None:
+        """Notes a finding for work on other streams that the current one does not wait for."""
+        with self._unlocked():
+            self._c.kw_call_ends()
+
+    def allocated(self) -> int:
+        """Return the bytes of device memory in use."""
+        return int(self._c.kw_allocated())
+
     def synchronize(self) -> None:
-        """Raises RuntimeError with CUDA's words when an error is pending; notes a finding if nobody asked."""
+        """Wait for the device, then `raise_pending`."""
+        self._c.cudaDeviceSynchronize()
+        self.raise_pending()
+
+    def raise_pending(self) -> None:
+        """Raise RuntimeError with CUDA's words when an error is pending; note a finding if nobody asked."""
         with self._unlocked():
             self._c.kw_host_returned()
-        self._c.cudaDeviceSynchronize()
         error = self._c.cudaGetLastError()
         if error != 0:
             text = self._c.cudaGetErrorString(error).decode()

@@ -140,7 +140,6 @@ def test_divergent_barrier(device: Device, out: Array) -> None:
     [
         ("exit", "barrier-after-exit", "24 of 64 threads of the block had returned"),
         ("divergent_shuffle", "warp-op-divergent", "by lanes 0x0000ffff; lanes 0xffff0000 wait at __sync"),
-        ("excluded", "warp-mask-excludes-caller", "Lane 16 calls a warp operation with mask 0x0000ffff"),
     ],
 )  # fmt: skip
 def test_undefined_behaviour_that_often_works_is_a_warning(
@@ -151,6 +150,13 @@ def test_undefined_behaviour_that_often_works_is_a_warning(
     assert words in finding["message"]
     assert finding["line"] == device.line(f"fault_{fault}")
     assert device.runtime.cudaGetLastError() == 0
+
+
+def test_a_mask_that_leaves_its_caller_out_is_an_error(device: Device, out: Array) -> None:
+    device.call("fault_excluded", out)
+    finding = only(device, "warp-mask-excludes-caller", "error")
+    assert "Lane 16 calls a warp operation with mask 0x0000ffff" in finding["message"]
+    assert finding["line"] == device.line("fault_excluded")
 
 
 def test_shuffle_with_lanes_that_returned(device: Device, out: Array) -> None:

@@ -235,7 +235,7 @@ def test_warp_synchronous_code_computes_what_a_gpu_does(device: Device) -> None:
     device.call("legacy_warp", x, out)
     assert out[0] == 63 * 64 / 2
     assert {kind for kind, _, _ in found(device)} == {"shared-race"}
-    assert {severity for _, severity, _ in found(device)} == {"warning"}
+    assert {severity for _, severity, _ in found(device)} == {"error"}
     assert device.line("warp_synchronous") in {line for _, _, line in found(device)}
     out[...] = 0
     device.runtime.kw_check(0)

@@ -55,7 +55,8 @@ def units(toolchain: Toolchain, request: BuildRequest, route: Route) -> list[Uni
 def _unit(toolchain: Toolchain, kind: str, name: str, text: str, given: tuple[str, ...]) -> Unit:
     chosen = toolchain.device_flags if kind == "device" else toolchain.host_flags
     prelude = ("-include", str(toolchain.prelude(kind)))
-    return Unit(name=name, text=text, flags=(*chosen, *flags.effective(given)[0], *prelude))
+    arithmetic = flags.of_arithmetic(given) if kind == "device" else []
+    return Unit(name=name, text=text, flags=(*chosen, *flags.effective(given)[0], *arithmetic, *prelude))
 
 
 class Assembly:

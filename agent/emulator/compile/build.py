@@ -8,7 +8,7 @@ It compiles and never loads or runs what it built.
 import time
 from pathlib import Path
 
-from agent.build import nvcc, refusals
+from agent.build import header_gap, nvcc, refusals
 from agent.build.build_request import BuildRequest
 from agent.build.outcome import BACKEND, Built, kept
 from agent.build.toolchain import Progress, Toolchain
@@ -62,9 +62,14 @@ def _by_some_route(workshop: Workshop, request: BuildRequest) -> Built:
             if may_have_ptx
             else _not_run_here(workshop, request, found)
         )
-    if may_have_ptx and built.findings and device_check.is_gap_in_device_code(built.findings[0], request):
+    if may_have_ptx and built.findings and _may_run_from_ptx(built.findings[0], request):
         return _from_ptx_alone(workshop, request, built.findings, otherwise=built)
     return built
+
+
+def _may_run_from_ptx(gap: Finding, request: BuildRequest) -> bool:
+    """Return True for a gap in device code, or of a toolkit header that device code alone may need."""
+    return device_check.is_gap_in_device_code(gap, request) or header_gap.is_of_toolkit(gap)
 
 
 def _from_ptx_alone(

@@ -67,7 +67,8 @@ def _units(full: FullToolchain, request: BuildRequest) -> list[Unit]:
     given = (*full.unit_flags("host"), *flags.effective(request.extra_cflags)[0])
     units = [Unit(name="main", text=main_unit(request), flags=given)]
     if request.cuda_sources:
-        given = (*full.unit_flags("device"), *flags.effective(request.extra_cuda_cflags)[0])
+        device = request.extra_cuda_cflags
+        given = (*full.unit_flags("device"), *flags.effective(device)[0], *flags.of_arithmetic(device))
         units.append(Unit(name="cuda", text=cuda_unit(request), flags=given))
     return units
 

@@ -29,6 +29,7 @@ OF_HOST_CODE = frozenset(
     {
         "kw_alloc", "kw_free", "kw_launch", "kw_register", "kw_unregister", "kw_on_device",
         "kw_current_stream", "kw_set_current_stream", "kw_fail", "kw_set_function_attribute",
+        "kw_sides_unknown",
     }
 )  # fmt: skip
 """Functions of the runtime that the headers for host code call; the others are the judge's."""

@@ -23,6 +23,7 @@ from agent.emulator.ptx import Untranslated, host
 BACKEND = "emulator-ptx"
 UNIT = "translated"
 _SOURCES = (CANDIDATE, "cuda_sources")
+_INDIRECT = re.compile(r"^\s*\w+\s*:\s*\.callprototype\b", re.MULTILINE)
 _SANITIZER = ("-fsanitize", "--param=tsan")
 # Variables that only the compiler made: host code cannot name them.
 _GENERATED = re.compile(r"\$|__unnamed_|__cudart_|_ZZ|_ZT[VIS]|__nv_|__constant\d*\$")
@@ -56,6 +57,9 @@ def translated_unit(toolchain: Toolchain, request: BuildRequest, scratch: Path, 
     text = compiler.take(scratch / nvcc.PTX, scratch / "taken.ptx").read_text(
         encoding="utf-8", errors="replace"
     )
+    if _INDIRECT.search(text):
+        # A table or an object that the host's side made holds addresses of that side's functions.
+        raise Untranslated("a call through a function pointer")
     variables = {symbol.name for symbol in symbols if symbol.is_variable and not symbol.is_local}
     unit = ptx.unit(text, _SOURCES, variables, _shared_lines(request))
     _agree(unit, symbols)

@@ -71,9 +71,10 @@ def unsupported(text: str) -> list[Construct]:
     code = code_only(text)
     lines = text.split("\n")
     found = {name: match.start() for name, pattern in _UNSUPPORTED if (match := re.search(pattern, code))}
-    nested = _launch_in_device_code(code)
-    if nested is not None:
-        found["dynamic parallelism (a launch from device code)"] = nested
+    for name, pattern in _IN_DEVICE_CODE:
+        at = _in_device_code(code, pattern)
+        if at is not None:
+            found[name] = at
     for start, end in directives(code):
         if re.search(r"\bextern\b.*\b__shared__\b", code[start:end]):
             found.setdefault("extern __shared__ inside a macro", start)
@@ -84,8 +85,15 @@ def unsupported(text: str) -> list[Construct]:
     ]
 
 
-def _launch_in_device_code(code: str) -> int | None:
-    """Where a function that runs only on the device launches a kernel."""
+_IN_DEVICE_CODE = (
+    ("dynamic parallelism (a launch from device code)", re.compile("<<<")),
+    ("allocation in device code (malloc)", re.compile(r"\bmalloc\s*\(")),
+)
+"""Constructs that are none in host code."""
+
+
+def _in_device_code(code: str, pattern: re.Pattern[str]) -> int | None:
+    """Return where a function that runs only on the device uses what the pattern matches."""
     for function in re.finditer(r"\b(?:__global__|__device__)\b", code):
         stop = re.compile(r"[;{]").search(code, function.end())
         if stop is None or stop[0] == ";" or "__host__" in code[function.start() : stop.start()]:
@@ -94,7 +102,7 @@ def _launch_in_device_code(code: str) -> int | None:
             end = closing(code, stop.start())
         except RewriteError:
             return None
-        launch = code.find("<<<", stop.start(), end)
-        if launch >= 0:
-            return launch
+        used = pattern.search(code, stop.start(), end)
+        if used is not None:
+            return used.start()
     return None

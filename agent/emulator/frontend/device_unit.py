@@ -3,6 +3,7 @@
 import re
 
 from agent.build.build_request import BuildRequest
+from agent.build.flags import has_fast_math
 from agent.build.source_map import candidate_line, locate, with_directives
 from agent.emulator.frontend import kernel_names, rewrite
 
@@ -21,6 +22,8 @@ def cuda_unit(request: BuildRequest, source: str | None = None) -> str:
     named, complete = kernel_names.with_names(request.cuda if source is None else source)
     rewritten = launch_lines(rewrite.device_source(named), lines)
     ending = f"{kernel_names.COMPLETE}\n" if complete else ""
+    if has_fast_math(request.extra_cuda_cflags):
+        ending += '#include "kw/fast_math.h"\n'
     return with_directives(rewritten, lines, "cuda_sources") + "\n" + ending
 
 

@@ -96,7 +96,10 @@ def divide(step: Step, type: Type) -> str:
 
 
 def unary(step: Step, type: Type) -> str:
-    """abs, neg, and the functions of one argument, accurate where a GPU approximates."""
+    """Translate abs, neg and the functions of one argument.
+
+    Approximate ones have the documented error (kw/approximate.h).
+    """
     step.several(2)
     opcode = step.instruction.opcode
     flush = _flusher(step, type)

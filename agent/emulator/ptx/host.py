@@ -20,6 +20,7 @@ from agent.build.cuda_text import (
     split_at_commas,
     without_attributes,
 )
+from agent.build.toolchain import CPP
 from agent.emulator.ptx import Untranslated
 
 POINTER = "kw_ptx"
@@ -37,6 +38,10 @@ _STATIC = re.compile(
 )
 # The sanitizer has no business with what a stub reads and writes.
 _UNCHECKED = 'inline __attribute__((no_sanitize("thread"))) '
+
+_INCLUDE = re.compile(r"\s*#\s*include\s*[<\"]([\w./+-]+)[>\"]")
+_OF_TOOLKIT = re.compile(r"mma\.h|(?:cuda|cub|thrust|nv)/.+")
+_NAMES = '#include "kw/toolkit_names.h"'
 
 _Edit = tuple[int, int, str]
 
@@ -64,7 +69,18 @@ def stubbed(text: str) -> str:
         if kernel is not None:
             edits += [_head(plain, match, _UNCHECKED), (*kernel.body, _stub(kernel))]
     edits += _assembly(plain, macros, edits)
+    edits += [(start, end, _NAMES) for start, end in _toolkit_includes(text, macros)]
     return _edited(text, [*edits, *_statics(code, plain, edits)])
+
+
+def _toolkit_includes(text: str, macros: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return where headers are included that only nvcc can read."""
+    found = ((start, end, _INCLUDE.match(text, start, end)) for start, end in macros)
+    return [
+        (start, match.end())
+        for start, _, match in found
+        if match and _OF_TOOLKIT.fullmatch(match[1]) and not (CPP / "include" / match[1]).is_file()
+    ]
 
 
 def switched(text: str) -> str:

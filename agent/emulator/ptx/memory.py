@@ -25,6 +25,7 @@ _ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 _ATOMIC_INTEGERS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _U32, _U64 = TYPES["u32"], TYPES["u64"]
 _FENCE = "__atomic_thread_fence(__ATOMIC_SEQ_CST);"
+_BLOCK_FENCE = "__atomic_thread_fence(__ATOMIC_ACQ_REL);"
 
 
 def load(step: Step) -> str:
@@ -37,15 +38,21 @@ def load(step: Step) -> str:
     if width > 1:
         return _load_vector(step, type, width, (space, address))
     if order is not None:
-        return step.write(type, f"load_atomically(reinterpret_cast<{type.c}*>({address}))")
+        code = step.write(type, f"load_atomically(reinterpret_cast<{type.c}*>({address}))")
+        return _scoped(step, order, code)
     if volatile:
         return step.write(type, f"load_volatile<{type.c}>({address})")
+    if "nc" in step.instruction.modifiers:
+        return step.write(type, f"load_read_only<{type.c}>({address})")
     return step.write(type, f"*reinterpret_cast<const {type.c}*>({address})")
 
 
-def _released(order: str | None, code: str) -> str:
-    """An operation that releases is a fence and a relaxed one."""
-    return f"{{ {_FENCE} {code} }}" if order in ("release", "acq_rel") else code
+def _scoped(step: Step, order: str | None, code: str) -> str:
+    """Return a strong operation's code: a fence where it releases, and the scope where that is the block."""
+    in_block = "cta" in step.instruction.modifiers
+    fence = "" if order not in ("release", "acq_rel") else _BLOCK_FENCE if in_block else _FENCE
+    scope = "const BlockScope scope;" if in_block else ""
+    return f"{{ {fence} {scope} {code} }}" if fence or scope else code
 
 
 def _load_vector(step: Step, type: Type, width: int, place: tuple[str, str]) -> str:
@@ -61,6 +68,8 @@ def _load_vector(step: Step, type: Type, width: int, place: tuple[str, str]) -> 
     writes = " ".join(step.frame.write(part, type, f"loaded[{index}]") for index, part in used)
     kind = f"vector<{type.c}, {width}>"
     whole = f"*reinterpret_cast<const {kind}*>({address})"
+    if "nc" in step.instruction.modifiers:
+        whole = f"load_read_only<{kind}>({address})"
     if len(used) == width or space != "shared":
         return f"{{ const {kind} loaded = {whole}; {writes} }}"
     elements = f"const {type.c}* const loaded = reinterpret_cast<const {type.c}*>(&whole)"
@@ -85,7 +94,7 @@ def store(step: Step) -> str:
     value = step.read(1, type)
     if order is not None:
         code = f"store_atomically(reinterpret_cast<{type.c}*>({address}), {type.c}({value}));"
-        return _released(order, code)
+        return _scoped(step, order, code)
     if volatile:
         return f"store_volatile<{type.c}>({address}, {value});"
     return f"*reinterpret_cast<{type.c}*>({address}) = {value};"
@@ -172,7 +181,7 @@ def is_space(step: Step) -> str:
 def atomic(step: Step) -> str:
     """atom and red."""
     order = next((order for order in _ORDERS if order in step.instruction.modifiers), None)
-    return _released(order, _atomic(step))
+    return _scoped(step, order, _atomic(step))
 
 
 def _atomic(step: Step) -> str:
@@ -287,4 +296,4 @@ def fence(step: Step) -> str:
     allowed = ("sc", "acq_rel", "acquire", "release", "cta", "gl", "gpu", "sys", "cluster")
     for modifier in allowed:
         step.flag(modifier)
-    return _FENCE
+    return _BLOCK_FENCE if "cta" in step.instruction.modifiers else _FENCE

@@ -272,6 +272,7 @@ PyObject* changed(PyObject* object, const Change& change) {
 
 // Once per process, by the first extension that is loaded; the functions below are then that extension's.
 KW_EXPORT void kw_torch_install(void) {
+  kw_sides_unknown();
   static Allocator allocator(c10::GetCPUAllocator());
   static torch::Library library(torch::Library::IMPL, "_", kMode, __FILE__, __LINE__);
   static const GuardImpl guard;

@@ -77,7 +77,7 @@ __attribute__((noinline)) void access_parts(Watch& watch, const Site& site, uint
                                             Access access, uintptr_t code) {
     while (bytes > 0) {
         const size_t part = bytes < 4 - (address & 3) ? bytes : 4 - (address & 3);
-        uint64_t* cell = site.cells + ((address >> 2) - (site.first >> 2));
+        GlobalCell* cell = site.cells + ((address >> 2) - (site.first >> 2));
         global_access(watch, cell, byte_mask(address, part), access, address, code);
         address += part;
         bytes -= part;
@@ -99,7 +99,7 @@ void check(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr
     }
     if (site.cells == nullptr) return;
     if (bytes % 4 == 0 && address % 4 == 0) {
-        uint64_t* cell = site.cells + ((address >> 2) - (site.first >> 2));
+        GlobalCell* cell = site.cells + ((address >> 2) - (site.first >> 2));
         for (size_t k = 0; k < bytes / 4; k++) global_access(watch, cell + k, 15, access, address + 4 * k, code);
     } else {
         access_parts(watch, site, address, bytes, access, code);
@@ -119,7 +119,7 @@ inline __attribute__((always_inline)) void check_plain(Watch& watch, uintptr_t a
     if (site.cells == nullptr) return;
     constexpr size_t kUnit = kBytes < 4 ? kBytes : 4;
     if ((address & 3) > 4 - kUnit) return check(watch, address, kBytes, kAccess, code);
-    uint64_t* cell = site.cells + ((address >> 2) - (site.first >> 2));
+    GlobalCell* cell = site.cells + ((address >> 2) - (site.first >> 2));
     const uint64_t mask = kUnit == 4 ? 15 : byte_mask(address, kUnit);
     for (size_t k = 0; k < kBytes / kUnit; k++) {
         if (note_own<kAccess>(watch, cell + k, mask)) continue;
@@ -143,7 +143,22 @@ void note_if_asked(const volatile void* p, size_t bytes, bool atomic) {
 __attribute__((noinline)) void check_store(void* p, size_t bytes, uintptr_t code) {
     if ((before_stores & kLetsOthersGo) != 0) let_others_go(p);
     note_if_asked(p, bytes, false);
-    if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kWrite, code);
+    if (watching != nullptr) return check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kWrite, code);
+    if (current_worker == nullptr) host_access(p, bytes, true, code);
+}
+
+// A volatile read of global memory.
+void watch_poll(Watch& watch, uintptr_t address, size_t bytes, uintptr_t code) {
+    Site& site = site_of(watch, code);
+    watch.polling = true;
+    const bool known = holds(site.first, site.bytes, address, bytes) ||
+                       relocate(watch, site, address, bytes, Access::kRead, code);
+    watch.polling = false;
+    if (!known || site.cells == nullptr) return;
+    for (uintptr_t at = address; at < address + bytes; at += 4 - (at & 3)) {
+        const GlobalCell& cell = site.cells[(at >> 2) - (site.first >> 2)];
+        polled(watch, cell, byte_mask(at, address + bytes - at), at, code);
+    }
 }
 
 // Volatile memory is how blocks and warps wait for each other: in global memory it counts as atomic.
@@ -151,15 +166,17 @@ void watch_volatile(Watch& watch, uintptr_t address, size_t bytes, Access access
     const bool shared = address - watch.shared < kSharedArena;
     watch.acquired = true;
     watch.observed[watch.worker->current] = watch.clock;
+    if (access == Access::kWrite) {
+        publish_at(watch, address, false);
+    } else {
+        learn_from(watch, address, false);
+    }
     if (shared) {
         shared_access(watch, address - watch.shared, bytes, access, true, code);
     } else if (access == Access::kWrite) {
         check(watch, address, bytes, Access::kAtomic, code);
     } else {
-        Site& site = site_of(watch, code);
-        watch.polling = true;
-        if (!holds(site.first, site.bytes, address, bytes)) relocate(watch, site, address, bytes, access, code);
-        watch.polling = false;
+        watch_poll(watch, address, bytes, code);
     }
 }
 
@@ -174,7 +191,7 @@ uint64_t value_at(const void* pointer, size_t bytes) {
 }
 
 void check_volatile(const void* pointer, size_t bytes, Access access, uintptr_t code) {
-    if (current_worker == nullptr) return;
+    if (current_worker == nullptr) return host_access(pointer, bytes, access == Access::kWrite, code);
     current_worker->access_code = code;
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     const bool shared = address - reinterpret_cast<uintptr_t>(current_worker->shared) < kSharedArena;
@@ -184,8 +201,9 @@ void check_volatile(const void* pointer, size_t bytes, Access access, uintptr_t 
     if (access == Access::kRead && bytes <= 8) poll(pointer, value_at(pointer, bytes), at_code(code), true);
 }
 
-void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintptr_t code) {
-    if (current_worker != nullptr) current_worker->access_code = code;
+void check_atomic(const volatile void* pointer, size_t bytes, bool reads, bool stores, uintptr_t code) {
+    if (current_worker == nullptr) return host_access(pointer, bytes, stores, code);
+    current_worker->access_code = code;
     if (watching == nullptr) return;
     Watch& watch = *watching;
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
@@ -198,9 +216,15 @@ void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintpt
     }
     watch.acquired = true;
     watch.observed[watch.worker->current] = watch.clock;
+    const bool in_block = watch.in_block[watch.worker->current] != 0;
+    learn_from(watch, address, in_block);
+    if (stores) publish_at(watch, address, in_block);
     if (!reads) note_initialised(watch, address - watch.shared, bytes);
+    // Of a cluster other blocks' shared memory lies outside the arena of global memory.
+    const bool global = address - watch.shared >= kSharedArena && (watch.worker->cluster == nullptr || in_arena(address));
+    if (global && !stores) return watch_poll(watch, address, bytes, code);
     note_if_asked(pointer, bytes, true);
-    check(watch, address, bytes, Access::kAtomic, code);
+    check(watch, address, bytes, global && in_block ? Access::kBlockAtomic : Access::kAtomic, code);
 }
 
 }  // namespace
@@ -223,6 +247,18 @@ void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
     check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kWrite, code);
 }
 
+namespace {
+
+// By the C library, of a kernel or of host code; from: null for a fill.
+void announce_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
+    if (current_worker != nullptr) return check_copy(to, from, bytes, code);
+    if (bytes == 0) return;
+    if (from != nullptr) host_access(from, bytes, false, code);
+    host_access(to, bytes, true, code);
+}
+
+}  // namespace
+
 }  // namespace kw
 
 using namespace kw;
@@ -231,7 +267,8 @@ using namespace kw;
     void name(void* p) {                                                                           \
         if (access == Access::kWrite && before_stores != 0) return check_store(p, bytes, KW_CODE); \
         Watch* watch = watching;                                                                   \
-        if (watch != nullptr) check_plain<bytes, access>(*watch, reinterpret_cast<uintptr_t>(p), KW_CODE); \
+        if (watch != nullptr) return check_plain<bytes, access>(*watch, reinterpret_cast<uintptr_t>(p), KW_CODE); \
+        if (current_worker == nullptr) host_access(p, bytes, access == Access::kWrite, KW_CODE);           \
     }
 #define KW_VOLATILE(name, bytes, access) \
     void name(void* p) { check_volatile(p, bytes, access, KW_CODE); }
@@ -247,28 +284,28 @@ using namespace kw;
 
 #define KW_UPDATE(bits, T, name)                                                \
     T __tsan_atomic##bits##_##name(volatile T* p, T value, int) {               \
-        check_atomic(p, sizeof(T), true, KW_CODE);                              \
+        check_atomic(p, sizeof(T), true, true, KW_CODE);                              \
         return __atomic_##name(p, value, __ATOMIC_SEQ_CST);                     \
     }
 #define KW_ATOMICS(bits, T)                                                     \
     T __tsan_atomic##bits##_load(const volatile T* p, int) {                    \
-        check_atomic(p, sizeof(T), true, KW_CODE);                              \
+        check_atomic(p, sizeof(T), true, false, KW_CODE);                             \
         return __atomic_load_n(p, __ATOMIC_SEQ_CST);                            \
     }                                                                           \
     void __tsan_atomic##bits##_store(volatile T* p, T value, int) {             \
-        check_atomic(p, sizeof(T), false, KW_CODE);                             \
+        check_atomic(p, sizeof(T), false, true, KW_CODE);                             \
         __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                           \
     }                                                                           \
     T __tsan_atomic##bits##_exchange(volatile T* p, T value, int) {             \
-        check_atomic(p, sizeof(T), false, KW_CODE);                             \
+        check_atomic(p, sizeof(T), false, true, KW_CODE);                             \
         return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);                 \
     }                                                                           \
     bool __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* expected, T wanted, int, int) {      \
-        check_atomic(p, sizeof(T), true, KW_CODE);                              \
+        check_atomic(p, sizeof(T), true, true, KW_CODE);                              \
         return __atomic_compare_exchange_n(p, expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
     }                                                                           \
     bool __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* expected, T wanted, int, int) {        \
-        check_atomic(p, sizeof(T), true, KW_CODE);                              \
+        check_atomic(p, sizeof(T), true, true, KW_CODE);                              \
         return __atomic_compare_exchange_n(p, expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
     }                                                                           \
     KW_UPDATE(bits, T, fetch_add)                                               \
@@ -292,17 +329,17 @@ KW_ATOMICS(64, uint64_t)
 
 // The linker sends the library's calls of these here: they are not announced otherwise.
 void* __wrap_memcpy(void* to, const void* from, size_t bytes) {
-    check_copy(to, from, bytes, KW_CODE);
+    announce_copy(to, from, bytes, KW_CODE);
     return std::memcpy(to, from, bytes);
 }
 
 void* __wrap_memmove(void* to, const void* from, size_t bytes) {
-    check_copy(to, from, bytes, KW_CODE);
+    announce_copy(to, from, bytes, KW_CODE);
     return std::memmove(to, from, bytes);
 }
 
 void* __wrap_memset(void* to, int byte, size_t bytes) {
-    check_copy(to, nullptr, bytes, KW_CODE);
+    announce_copy(to, nullptr, bytes, KW_CODE);
     return std::memset(to, byte, bytes);
 }
 
@@ -317,6 +354,22 @@ void __tsan_write_range(void* p, size_t bytes) {
     if (watching != nullptr && bytes > 0) {
         check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kWrite, KW_CODE);
     }
+}
+
+void kw_block_scope(int on) {
+    if (watching != nullptr) watching->in_block[watching->worker->current] = on != 0;
+}
+
+void kw_cached_read(const void* p, size_t bytes) {
+    if (watching == nullptr) return;
+    const auto address = reinterpret_cast<uintptr_t>(p);
+    watching->acquired = true;
+    learn_from(*watching, address, false);
+    watch_poll(*watching, address, bytes, KW_CODE);
+}
+
+void kw_read_only(const void* p, size_t bytes) {
+    if (watching != nullptr) read_only_load(*watching, reinterpret_cast<uintptr_t>(p), bytes, KW_CODE);
 }
 
 // The fence of a block (__threadfence_block) asks for less than that of the device.

@@ -30,6 +30,7 @@ void complete(Cluster& cluster) {
             if (block->watch != nullptr && watching != nullptr) learn(*block->watch, t, cluster.known[rank]);
             make_ready(*block, t);
         }
+        if (block->watch != nullptr && watching != nullptr) learn_for_all(*block->watch, cluster.clocks);
         cluster.done[rank] = cluster.known[rank];
         cluster.known[rank].at.clear();
         learn_of_cluster(cluster, rank, cluster.coming);
@@ -236,6 +237,7 @@ void kw_cluster_arrive(int relaxed, int line) {
     if (watching != nullptr && relaxed == 0) contribute(*watching, worker.current, cluster.known[worker.cluster_rank]);
     const bool fenced = watching != nullptr && watching->released[worker.current] != 0;
     if (relaxed == 0 || fenced) tell_cluster(worker, cluster.coming);
+    if (watching != nullptr && (relaxed == 0 || fenced)) arrive_for_others(*watching, cluster.clocks);
     if (is_complete(cluster, worker.count)) complete(cluster);
 }
 

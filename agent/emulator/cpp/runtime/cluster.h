@@ -38,6 +38,7 @@ struct Cluster {
     Knowledge knows[kMostInCluster];     // each block, of the others
     Knowledge coming;                    // what those told that arrived in the present phase
     Knowledge published;                 // by fences
+    std::vector<uint32_t> clocks;        // of those that arrived, by block of the launch and warp
     std::unordered_map<uint64_t, std::vector<PeerUse>> uses;  // by the owner's rank and the word
 };
 

@@ -41,6 +41,7 @@ int resident_blocks(int block_size, size_t dynamic_bytes) {
 }  // namespace
 
 void check_stream(const kw_launch_request& request) {
+    note_work(request.stream, at_line(request.line));
     if (!is_default(request.stream) || is_default(current_stream)) return;
     report(&finding::kDefaultStream, Severity::kWarning, request.line, nullptr, [&] {
         return format("Kernel %s is launched on the default stream, but torch's current stream is another one: the "
@@ -74,7 +75,6 @@ cudaError_t cudaGetDeviceCount(int* count) {
     return sticky_error();
 }
 
-cudaError_t cudaDeviceSynchronize(void) { return sticky_error(); }
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return sticky_error(); }
 
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
@@ -176,16 +176,10 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) { return make_handle(stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return make_handle(stream); }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return make_handle(stream); }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return sticky_error(); }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return sticky_error(); }
-cudaError_t cudaStreamQuery(cudaStream_t) { return sticky_error(); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return sticky_error(); }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return make_handle(event); }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return make_handle(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return sticky_error(); }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return sticky_error(); }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return sticky_error(); }
-cudaError_t cudaEventQuery(cudaEvent_t) { return sticky_error(); }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
     *milliseconds = NAN;

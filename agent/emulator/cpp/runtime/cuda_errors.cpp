@@ -61,6 +61,7 @@ void forget_unasked() {
 
 std::mutex limits_mutex;
 std::map<std::string, size_t> limits_by_kernel;
+std::map<std::string, bool> large_clusters;  // by kernel: whether its clusters may be larger than portable ones
 size_t highest_limit = kDefaultSharedLimit;  // of any kernel
 size_t unnamed_limit;  // set without a name; 0: never
 
@@ -134,6 +135,14 @@ SharedLimits shared_limits_of(const char* name, bool by_pointer) {
     return {std::max(unnamed_limit, dynamic), kOptInSharedLimit};
 }
 
+// More than eight blocks of a cluster have to be asked for. A launch through a pointer gets the benefit of the doubt.
+bool may_have_large_clusters(const char* name, bool by_pointer) {
+    const std::lock_guard<std::mutex> lock(limits_mutex);
+    if (by_pointer || large_clusters.count("") != 0) return !large_clusters.empty();
+    const auto found = large_clusters.find(base_name(name));
+    return found != large_clusters.end() && found->second;
+}
+
 }  // namespace kw
 
 using namespace kw;
@@ -175,6 +184,7 @@ cudaError_t cudaDeviceReset(void) {
     forget_unasked();
     const std::lock_guard<std::mutex> lock(limits_mutex);
     limits_by_kernel.clear();
+    large_clusters.clear();
     highest_limit = kDefaultSharedLimit;
     unnamed_limit = 0;
     return cudaSuccess;
@@ -182,6 +192,11 @@ cudaError_t cudaDeviceReset(void) {
 
 cudaError_t kw_set_function_attribute(const char* text, cudaFuncAttribute attribute, int value) {
     if (sticky_error() != cudaSuccess) return sticky_error();
+    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
+        const std::lock_guard<std::mutex> lock(limits_mutex);
+        large_clusters[base_name(text)] = value != 0;
+        return cudaSuccess;
+    }
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
     if (value < 0 || static_cast<size_t>(value) > kOptInSharedLimit) {
         return failed(HostCall{"cudaFuncSetAttribute", KW_CODE}, cudaErrorInvalidValue);

@@ -16,6 +16,19 @@ cudaError_t refused(const HostCall& call, size_t bytes, const char* why) {
     return failed(call, cudaErrorInvalidValue);
 }
 
+// Null where the pointers lie where the direction says.
+const char* contradiction(const void* to, const void* from, cudaMemcpyKind kind) {
+    if (kind == cudaMemcpyDefault || sampling()) return nullptr;
+    const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
+    const bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
+    const Side source = side_of(from), target = side_of(to);
+    if (source == Side::kDevice && from_host) return "is told that its source is the host's, and that is device memory";
+    if (source == Side::kHost && !from_host) return "is told that its source is the device's, and that is host memory";
+    if (target == Side::kDevice && to_host) return "is told that it goes to the host, and goes to device memory";
+    if (target == Side::kHost && !to_host) return "is told that it goes to the device, and goes to host memory";
+    return nullptr;
+}
+
 cudaError_t checked_copy(const HostCall& call, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return failed(call, cudaErrorInvalidMemcpyDirection);
@@ -25,6 +38,8 @@ cudaError_t checked_copy(const HostCall& call, void* to, const void* from, size_
     if (sampling() && bytes >= KW_SAMPLED_BYTES) return cudaSuccess;
     const Recorded event(to, from, bytes);
     if (!copy_guarded(to, from, bytes)) return refused(call, bytes, "uses an invalid address");
+    const char* why = contradiction(to, from, kind);
+    if (why != nullptr) return refused(call, bytes, why);
     note_host_write(to, bytes);
     return cudaSuccess;
 }
@@ -32,6 +47,7 @@ cudaError_t checked_copy(const HostCall& call, void* to, const void* from, size_
 cudaError_t checked_fill(const HostCall& call, void* to, int byte, size_t bytes) {
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (bytes == 0) return cudaSuccess;
+    if (!sampling() && side_of(to) == Side::kHost) return refused(call, bytes, "goes to host memory");
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
     if (sampling() && bytes >= KW_SAMPLED_BYTES) return cudaSuccess;
     const Recorded event(to, byte, bytes);
@@ -51,7 +67,9 @@ cudaError_t allocate(const HostCall& call, void** pointer, size_t bytes) {
 // the record as well, and never the very bytes that the host then writes.
 cudaError_t allocate_for_host(const HostCall& call, void** pointer, size_t bytes) {
     const cudaError_t error = allocate(call, pointer, bytes);
-    if (error != cudaSuccess || *pointer == nullptr || sampling()) return error;
+    if (error != cudaSuccess || *pointer == nullptr) return error;
+    add_visible(*pointer, bytes);
+    if (sampling()) return error;
     const int byte = std::max(1, static_cast<int>(fresh_word() >> 24));
     const Recorded recorded(*pointer, byte, bytes);
     std::memset(*pointer, byte, bytes);
@@ -59,6 +77,7 @@ cudaError_t allocate_for_host(const HostCall& call, void** pointer, size_t bytes
 }
 
 cudaError_t release(const HostCall& call, void* pointer) {
+    remove_visible(pointer);
     if (pointer == nullptr || release_piece(pointer)) return sticky_error();
     if (arena_extent(pointer, 0) != Extent::kInside) return failed(call, cudaErrorInvalidValue);
     kw_free(pointer);
@@ -108,7 +127,8 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
     return checked_copy(KW_CALL(cudaMemcpy), to, from, bytes, kind);
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    note_copy(to, bytes, stream, at_code(KW_CODE));
     return checked_copy(KW_CALL(cudaMemcpyAsync), to, from, bytes, kind);
 }
 
@@ -118,13 +138,15 @@ cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t fro
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                              size_t height, cudaMemcpyKind kind, cudaStream_t) {
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+    note_copy(to, to_pitch * height, stream, at_code(KW_CODE));
     return copy_rows(KW_CALL(cudaMemcpy2DAsync), to, to_pitch, from, from_pitch, width, height, kind);
 }
 
 cudaError_t cudaMemset(void* to, int byte, size_t bytes) { return checked_fill(KW_CALL(cudaMemset), to, byte, bytes); }
 
-cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t) {
+cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t stream) {
+    note_work(stream, at_code(KW_CODE));
     return checked_fill(KW_CALL(cudaMemsetAsync), to, byte, bytes);
 }
 
@@ -136,7 +158,8 @@ cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t byte
 }
 
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset,
-                                    cudaMemcpyKind kind, cudaStream_t) {
+                                    cudaMemcpyKind kind, cudaStream_t stream) {
+    note_work(stream, at_code(KW_CODE));
     char* start = static_cast<char*>(const_cast<void*>(symbol));
     return checked_copy(KW_CALL(cudaMemcpyToSymbolAsync), start + offset, from, bytes, kind);
 }
@@ -146,7 +169,8 @@ cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, siz
 }
 
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind,
-                                      cudaStream_t) {
+                                      cudaStream_t stream) {
+    note_copy(to, bytes, stream, at_code(KW_CODE));
     const char* start = static_cast<const char*>(symbol);
     return checked_copy(KW_CALL(cudaMemcpyFromSymbolAsync), to, start + offset, bytes, kind);
 }

@@ -65,6 +65,9 @@ Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
         return {cudaErrorInvalidConfiguration,
                 format(kBadCluster, c.x, c.y, c.z, g.x, g.y, g.z, kMostInCluster)};
     }
+    if (volume(c) > kPortableCluster && !may_have_large_clusters(r.name, r.by_pointer != 0)) {
+        return {cudaErrorInvalidConfiguration, format(kLargeCluster, volume(c), kPortableCluster)};
+    }
     const unsigned long resident = resident_limit(r);
     if (r.cooperative != 0 && volume(g) > resident) {
         return {cudaErrorCooperativeLaunchTooLarge,

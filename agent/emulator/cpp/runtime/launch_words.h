@@ -14,6 +14,9 @@ constexpr char kSharedBeyondAsked[] =
 constexpr char kSharedBeyondDefault[] =
     "%zu bytes of dynamic shared memory; the limit is %zu unless cudaFuncSetAttribute(kernel, "
     "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises it";
+constexpr char kLargeCluster[] =
+    "A cluster of %lu blocks: more than %u need cudaFuncSetAttribute with "
+    "cudaFuncAttributeNonPortableClusterSizeAllowed.";
 constexpr char kBadCluster[] =
     "clusters of (%u,%u,%u) blocks in a grid of (%u,%u,%u); they have to divide it, with at most %u blocks each";
 constexpr char kTooManyAtOnce[] = "%lu blocks of %lu threads at once; a cooperative launch may have %lu";

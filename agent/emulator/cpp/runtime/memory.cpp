@@ -201,6 +201,15 @@ extern "C" void* kw_alloc_unfilled(size_t bytes) {
 
 extern "C" int kw_on_device(const void* pointer) { return in_arena(reinterpret_cast<uintptr_t>(pointer)); }
 
+extern "C" size_t kw_allocated(void) {
+    size_t bytes = 0;
+    for (Arena* a : {&arenas().device, &arenas().torch}) {
+        const std::lock_guard<std::mutex> lock(a->mutex);
+        for (const auto& [address, allocation] : a->allocations) bytes += allocation.live ? allocation.bytes : 0;
+    }
+    return bytes;
+}
+
 extern "C" void kw_free(void* pointer) {
     if (pointer == nullptr || release_piece(pointer)) return;
     record_free(pointer);

@@ -43,27 +43,35 @@ Registry& registry() {
     return *instance;
 }
 
-size_t cell_bytes(const Region& region) { return (region.bytes / 4 + 2) * sizeof(uint64_t); }
+template <class Cell>
+size_t cell_bytes(const Region& region) {
+    return (region.bytes / 4 + 2) * sizeof(Cell);
+}
+
+template <class Cell>
+void drop(std::atomic<Cell*>& kept, const Region& region) {
+    Cell* cells = kept.exchange(nullptr);
+    if (cells != nullptr) munmap(cells, cell_bytes<Cell>(region));
+}
 
 void drop_cells(Region& region) {
-    for (std::atomic<uint64_t*>* kept : {&region.cells, &region.writers}) {
-        uint64_t* cells = kept->exchange(nullptr);
-        if (cells != nullptr) munmap(cells, cell_bytes(region));
-    }
+    drop(region.cells, region);
+    drop(region.writers, region);
 }
 
 // Zeros for every word of the region, made when they are first asked for; null where there is no memory for them.
-uint64_t* made(std::atomic<uint64_t*>& kept, const Region& region) {
-    uint64_t* known = kept.load();
+template <class Cell>
+Cell* made(std::atomic<Cell*>& kept, const Region& region) {
+    Cell* known = kept.load();
     if (known != nullptr) return known;
     const std::lock_guard<std::mutex> lock(registry().mutex);
     known = kept.load();
     if (known != nullptr) return known;
-    void* cells = mmap(nullptr, cell_bytes(region), PROT_READ | PROT_WRITE,
+    void* cells = mmap(nullptr, cell_bytes<Cell>(region), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (cells == MAP_FAILED) return nullptr;
-    madvise(cells, cell_bytes(region), MADV_HUGEPAGE);
-    kept = static_cast<uint64_t*>(cells);
+    madvise(cells, cell_bytes<Cell>(region), MADV_HUGEPAGE);
+    kept = static_cast<Cell*>(cells);
     return kept;
 }
 
@@ -234,7 +242,7 @@ Region* find_live_region(uintptr_t address) {
 }
 
 // Null where there is no memory for cells: bounds are checked then and races are not.
-uint64_t* cells_of(Region& region) { return made(region.cells, region); }
+GlobalCell* cells_of(Region& region) { return made(region.cells, region); }
 
 uint64_t* writers_of(Region& region) { return made(region.writers, region); }
 
@@ -244,8 +252,8 @@ void clear_cells() {
     const std::lock_guard<std::mutex> lock(r.mutex);
     for (const auto* known : {&r.live, &r.modules}) {
         for (const auto& [first, region] : *known) {
-            uint64_t* cells = region->cells;
-            for (size_t k = 0; cells != nullptr && k < region->bytes / 4 + 2; k++) cells[k] &= 15;
+            GlobalCell* cells = region->cells;
+            for (size_t k = 0; cells != nullptr && k < region->bytes / 4 + 2; k++) cells[k].blocks &= 15;
         }
     }
 }

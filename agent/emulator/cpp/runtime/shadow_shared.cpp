@@ -30,8 +30,10 @@ void report_unseen_copy(const Watch& watch, const Race& race) {
 
 void report_race(const Watch& watch, const Race& race, bool same_value) {
     if (race.other >= kMaxThreads) return report_unseen_copy(watch, race);
-    const bool legacy = race.both_volatile;
-    const Severity severity = legacy || same_value ? Severity::kWarning : Severity::kError;
+    const bool legacy = race.both_volatile && race.in_warp;
+    // Volatile accesses of two warps may be a flag and the loop that waits for it.
+    const bool polls = race.both_volatile && !race.in_warp;
+    const Severity severity = polls || same_value ? Severity::kWarning : Severity::kError;
     report(&finding::kSharedRace, severity, at_code(race.code, race.other_code), watch.worker, [&] {
         const std::string other = race.other < 0 ? "several threads" : format("thread %d", race.other);
         const SharedVariable v = nearest_shared(race.offset);

@@ -329,6 +329,16 @@ class Recorded {
     ~Recorded();
 };
 
+// streams.cpp
+enum class Side { kHost, kDevice, kEither };
+struct Place;
+void note_work(cudaStream_t stream, const Place& place);
+void note_copy(void* to, size_t bytes, cudaStream_t stream, const Place& place);
+void add_visible(const void* first, size_t bytes);
+void remove_visible(const void* first);
+Side side_of(const void* pointer);
+void host_access(const volatile void* pointer, size_t bytes, bool writes, uintptr_t code);
+
 // cuda_device.cpp
 void check_stream(const kw_launch_request& request);
 
@@ -354,6 +364,7 @@ void set_sticky_error(cudaError_t error);
 void forget_errors();
 cudaError_t sticky_error();
 SharedLimits shared_limits_of(const char* name, bool by_pointer);
+bool may_have_large_clusters(const char* name, bool by_pointer);
 std::string base_name(const std::string& text);
 
 // A call of CUDA's API and where the host made it; an error of it is left behind and returned.

@@ -33,7 +33,15 @@ struct TypeMismatch {
     unsigned char use;
 };
 
-enum Use : unsigned char { kLoad, kStore };
+enum Use : unsigned char { kLoad, kStore, kReference, kMember, kCall, kConstruction };
+
+// Of NVIDIA's pairs, which device code loads and stores as one word, a copy or an assignment is an access.
+bool is_access(const TypeMismatch& mismatch) {
+    if (mismatch.use <= kStore) return true;
+    const std::string name = mismatch.type->name;
+    const bool is_pair = name.find("__half2") != std::string::npos || name.find("__nv_bfloat162") != std::string::npos;
+    return is_pair && (mismatch.use == kReference || mismatch.use == kCall || mismatch.use == kConstruction);
+}
 
 // The product of the bounds in an array type's name.
 size_t elements_of(const char* name) {
@@ -80,14 +88,14 @@ void __ubsan_handle_out_of_bounds(const OutOfBounds* data, uintptr_t index) {
 }
 
 void __ubsan_handle_type_mismatch_v1(const TypeMismatch* data, uintptr_t address) {
-    if (watching == nullptr || data->use > kStore) return;
+    if (watching == nullptr || !is_access(*data)) return;
     const size_t alignment = size_t{1} << data->log_alignment;
     if (address < 4096 || address % alignment == 0) return;
     const uintptr_t code = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
     report(&finding::kMisalignedAccess, Severity::kError, at_code(code), watching->worker, [&] {
         return format("%s a %s at an address that is not a multiple of %zu bytes (%zu too many). A GPU stops the "
                       "kernel: misaligned address.",
-                      data->use == kLoad ? "Loads" : "Stores", data->type->name, alignment,
+                      data->use == kLoad || data->use == kReference ? "Loads" : "Stores", data->type->name, alignment,
                       static_cast<size_t>(address % alignment));
     });
     watching->reported = address;

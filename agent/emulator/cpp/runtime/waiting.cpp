@@ -299,12 +299,17 @@ extern "C" void kw_grid_sync(int line) {
                 "grid.sync() in a kernel that was not launched with cudaLaunchCooperativeKernel: a GPU stops it.", line);
     }
     kw_barrier(KW_BARRIER_PLAIN, 0, line, -1);
-    if (watching != nullptr) note_grid_barrier(*watching);
     if (worker.current == 0) {
+        const auto flag = reinterpret_cast<uintptr_t>(&launch.arrived_blocks);
+        if (watching != nullptr) {
+            note_fence(*watching, true);
+            publish_at(*watching, flag, false);
+        }
         const unsigned blocks = static_cast<unsigned>(launch.blocks);
         const unsigned all = (launch.arrived_blocks++ / blocks + 1) * blocks;
         for (unsigned seen; (seen = launch.arrived_blocks) < all;) poll(&launch.arrived_blocks, seen, at_line(line), false);
         kw_spin_over();
+        if (watching != nullptr) learn_from(*watching, flag, false);
     }
     kw_barrier(KW_BARRIER_PLAIN, 0, line, -1);
 }
@@ -322,5 +327,6 @@ extern "C" void kw_spin(const void* address, uint64_t observed, int line) {
 
 extern "C" void kw_poll(const void* address, uint64_t observed) {
     const uintptr_t code = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+    if (watching != nullptr) learn_from(*watching, reinterpret_cast<uintptr_t>(address), false);
     if (current_worker != nullptr) poll(address, observed, at_code(code), true);
 }

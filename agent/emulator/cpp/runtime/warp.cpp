@@ -246,8 +246,9 @@ uint64_t warp_op(int kind, uint32_t mask, uint64_t value, int argument, int widt
     Warp& warp = worker.warps[index];
     Thread& thread = worker.threads[worker.current];
     if (kind != KW_ACTIVE_MASK && (mask >> lane & 1) == 0) {
-        report(&finding::kWarpMaskExcludesCaller, Severity::kWarning, line, &worker, [&] {
-            return format("Lane %d calls a warp operation with mask 0x%08x, which does not name it.", lane, mask);
+        report(&finding::kWarpMaskExcludesCaller, Severity::kError, line, &worker, [&] {
+            return format("Lane %d calls a warp operation with mask 0x%08x, which does not name it: its result is undefined.",
+                          lane, mask);
         });
     }
     thread.state = State::kAtWarpOp;

@@ -1,8 +1,8 @@
 // Checked execution: the clocks by which accesses of one block are ordered.
 //
 // All threads of the block are ordered by a barrier (epoch); lanes of a warp by a warp operation that both
-// took part in (clock); two threads also when one ran a fence after its access and the other an atomic
-// operation after that fence, as locks do.
+// took part in (clock); threads of two warps also by a fence and a flag (happens_before.cpp), and lanes of one when one
+// ran a fence after its access and the other an atomic operation after that fence, as locks do.
 #include "watch.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ void begin_checked_launch() {
         launch_number = 1;
     }
     publish_regions();
-    forget_block_fences();
+    forget_published();
 }
 
 void begin_watch(Worker& worker) {
@@ -77,6 +77,9 @@ void begin_watched_block(Watch& watch) {
     watch.block_serial++;
     watch.epoch++;
     watch.clock = 1;
+    begin_block_order(watch);
+    std::fill_n(watch.signals, worker.count, uint8_t{0});
+    std::fill_n(watch.in_block, worker.count, uint8_t{0});
     std::fill_n(watch.released, worker.count, 0);
     std::fill_n(watch.observed, worker.count, 0);
     std::fill_n(watch.proxy_fenced, worker.count, 0);
@@ -95,6 +98,7 @@ void end_watched_block(Watch& watch) {
 void note_barrier(Watch& watch) {
     settle_write(watch);
     watch.epoch++;
+    settle_block_order(watch);
 }
 
 void note_warp_operation(Watch& watch, int warp, uint32_t lanes) {
@@ -125,16 +129,9 @@ void note_fence(Watch& watch, bool for_device) {
     watch.released[watch.worker->current] = ++watch.clock;
     watch.observed[watch.worker->current] = watch.clock;
     watch.fenced = true;
+    fence_order(watch, for_device);
     fence_cluster(*watch.worker);
-    if (!for_device) return;
-    watch.acquired = true;
-    publish_block_fence(watch);
-}
-
-// What the block did is seen by all others, and it sees what they did.
-void note_grid_barrier(Watch& watch) {
-    publish_block_fence(watch);
-    watch.acquired = true;
+    if (for_device) watch.acquired = true;
 }
 
 bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock) {
@@ -143,9 +140,9 @@ bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock) 
         if (watch.known[row + static_cast<size_t>(column_of(watch, other))] > clock) return true;
     }
     if (other >= kMaxThreads) return false;
-    const bool published = clock < watch.released[other] && watch.released[other] <= watch.observed[thread];
     const int warp = thread / kWarpSize;
-    if (published || other / kWarpSize != warp) return published;
+    if (other / kWarpSize != warp) return has_learned(watch, thread, watch.block, other / kWarpSize, clock);
+    if (clock < watch.released[other] && watch.released[other] <= watch.observed[thread]) return true;
     return clock < watch.warp_clock[warp] ||
            (watch.partly_met[warp] && clock < watch.met[warp][thread % kWarpSize][other % kWarpSize]);
 }

@@ -9,14 +9,22 @@
 
 namespace kw {
 
-enum class Access : uint8_t { kRead, kWrite, kAtomic };
+// kBlockAtomic: atomic to threads of the block alone.
+enum class Access : uint8_t { kRead, kWrite, kAtomic, kBlockAtomic };
+
+// Four bytes of global memory. `blocks`, from the upper end: launch (16), writer (16), reader (16: blocks, 0 for none),
+// then two bits free, whether the writer had just run a fence, whether it was atomic, bytes read, bytes written by the
+// writer, bytes ever written. `threads`: which warp of that writer (upper half) and of that reader, with its clock.
+struct GlobalCell {
+    uint64_t blocks, threads;
+};
 
 // One allocation, or memory of torch's own that kernels may use.
 struct Region {
     uintptr_t first;
     size_t bytes;
     std::string label;             // "float32 tensor [2, 3]", or empty
-    std::atomic<uint64_t*> cells;  // null until a checked kernel first uses the region
+    std::atomic<GlobalCell*> cells;  // null until a checked kernel first uses the region
     std::atomic<uint64_t*> writers;  // as writers.cpp lays them out; null where nobody has asked for them
     bool published;                // a running kernel may look at it
 };
@@ -25,7 +33,7 @@ struct Region {
 struct Site {
     uintptr_t first;
     size_t bytes;
-    uint64_t* cells;  // null where no races are tracked: stacks, constants, arguments
+    GlobalCell* cells;  // null where no races are tracked: stacks, constants, arguments
 };
 
 // Four bytes of shared memory. Masks have one bit for each byte; code is counted from the kernel's entry.
@@ -43,12 +51,29 @@ struct SharedCell {
     uint8_t layout : 3;  // of the tensor map that it was written by, from 1
 };
 
-// What another block did to memory that a thread now uses.
+// What another block, or another warp of the block, did to memory that a thread now uses.
 struct Conflict {
     const char* did;
     const char* other_did;
-    uint64_t block;  // as in a cell
+    uint64_t block;  // as in a cell; the own one for another warp
+    int warp;        // of the block, -1: several
     uintptr_t code;
+};
+
+// The clocks of a block's fences of one scope, by warp.
+struct Fences {
+    bool any = false;
+    uint32_t fence[kMaxWarps] = {};    // of the warp's last fence
+    uint32_t base[kMaxWarps] = {};     // of the block's last barrier before that
+    uint32_t settled[kMaxWarps] = {};  // fences that the block's last barrier has ordered before all threads
+    uint32_t settled_base = 0;
+};
+
+// What a warp has learned from flags since the block's last barrier: clocks by block and warp.
+struct Acquisition {
+    int thread;
+    uint32_t clock;  // of that thread, which was the first
+    std::vector<uint32_t> clocks;
 };
 
 // Two threads stored to one place. It is harmless when the value stays the same, which only the next
@@ -100,7 +125,15 @@ struct Watch {
     uint64_t block;   // 1 to 65534, from the block's number
     bool acquired;    // a thread of the block has looked at what other blocks may have published
     bool fenced;      // a thread of the block has run a fence
-    bool polling;     // the access that is looked at is a volatile read
+    bool polling;     // the access that is looked at is a volatile or atomic read
+    uint32_t barrier_clock, barrier_mark;  // of the block's last barrier; as in a half of GlobalCell::threads
+    Fences near, far;  // of the block's and of the device's scope
+    std::vector<uint32_t> known_to_all;
+    std::vector<Acquisition> acquisitions;
+    uint64_t last_version;  // of what was learned last, and by whom
+    int last_learner;
+    uint8_t signals[kMaxThreads];  // plain stores that may still be the signal after a fence
+    uint8_t in_block[kMaxThreads];  // whether the thread is in an atomic operation of the block's scope
     uintptr_t entry;  // of the kernel
     uint32_t block_serial, epoch, clock;
     uint32_t released[kMaxThreads], observed[kMaxThreads];  // clocks of fences and of atomics
@@ -135,9 +168,21 @@ void end_watched_block(Watch& watch);
 void note_barrier(Watch& watch);
 void note_warp_operation(Watch& watch, int warp, uint32_t lanes);
 void note_fence(Watch& watch, bool for_device);
-void note_grid_barrier(Watch& watch);
 bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock);
 void begin_checked_launch();
+
+// happens_before.cpp
+void forget_published();
+void begin_block_order(Watch& watch);
+void settle_block_order(Watch& watch);
+void fence_order(Watch& watch, bool for_device);
+void publish_at(Watch& watch, uintptr_t address, bool in_block);
+void learn_from(Watch& watch, uintptr_t address, bool in_block);
+void arrive_for_others(Watch& watch, std::vector<uint32_t>& clocks);
+void learn_for_all(Watch& watch, const std::vector<uint32_t>& clocks);
+bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint32_t clock);
+bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t clock);
+bool has_learned_anything(const Watch& watch);
 
 // order.cpp
 int column_of(const Watch& watch, int who);
@@ -157,7 +202,7 @@ void forget_freed(uintptr_t first, size_t bytes);
 void publish_regions();
 Region* find_region(uintptr_t address);
 Region* find_live_region(uintptr_t address);
-uint64_t* cells_of(Region& region);
+GlobalCell* cells_of(Region& region);
 uint64_t* writers_of(Region& region);
 void clear_cells();
 Misplaced explain(uintptr_t address, size_t bytes, Access access);
@@ -193,10 +238,9 @@ void sampled_access(Watch& watch, bool inside, uintptr_t address, size_t bytes, 
 
 // shadow_global.cpp
 void settle_global_write(Watch& watch);
-void publish_block_fence(Watch& watch);
-void forget_block_fences();
-void global_conflict(Watch& watch, uintptr_t address, Access access, uintptr_t code, uint64_t cell,
-                     bool against_reader);
+void global_access(Watch& watch, GlobalCell* cell, uint64_t mask, Access access, uintptr_t address, uintptr_t code);
+void polled(Watch& watch, const GlobalCell& cell, uint64_t mask, uintptr_t address, uintptr_t code);
+void read_only_load(Watch& watch, uintptr_t address, size_t bytes, uintptr_t code);
 void note_host_write(const void* first, size_t bytes);
 
 // shadow_shared.cpp
@@ -247,11 +291,16 @@ inline bool thread_ordered(const Watch& watch, int thread, int other, uint32_t c
     return lanes_ordered(watch, thread, other / kWarpSize, 1u << other % kWarpSize, clock);
 }
 
-// A cell of global memory, from the upper end: launch (16), writer (16), reader (16: blocks, 0 for none),
-// then whether the writer was atomic, bytes read, bytes written by the writer, bytes ever written.
 constexpr uint64_t kAtomicWriter = 1 << 12;
+constexpr uint64_t kSignal = 1 << 13;  // a plain store right after a fence, which others may be waiting for
 constexpr uint64_t kSeveral = 0xffff;
 constexpr uint64_t kBlockNames = 0xfffe;  // blocks so far apart go by one name: a conflict of theirs is missed
+
+// A half of GlobalCell::threads: clock, then whether several warps read or the writer was atomic, warp, bytes.
+constexpr uint32_t kClockAt = 10, kWarpAt = 4;
+constexpr uint32_t kMostClocks = (1u << (32 - kClockAt)) - 1;
+constexpr uint32_t kMarked = 1u << 9, kWarpBits = 31u << kWarpAt;
+constexpr uint8_t kSignalsAfterFence = 4;
 
 inline uint64_t byte_mask(uintptr_t address, size_t bytes) {
     const unsigned shift = address & 3;
@@ -259,68 +308,62 @@ inline uint64_t byte_mask(uintptr_t address, size_t bytes) {
     return full << shift & 15;
 }
 
+// The present thread's warp and clock, as in a half of GlobalCell::threads.
+inline uint32_t stamp_of(const Watch& watch) {
+    const uint32_t clock = watch.clock < kMostClocks ? watch.clock : kMostClocks;
+    return clock << kClockAt | static_cast<uint32_t>(watch.worker->current / kWarpSize) << kWarpAt;
+}
+
+// Return true if that access is one of another warp since the block's last barrier.
+inline bool is_elsewhere(const Watch& watch, uint32_t half, uint32_t now) {
+    return half >= watch.barrier_mark && ((half ^ now) & kWarpBits) != 0;
+}
+
+inline uint32_t after_read(const Watch& watch, uint32_t read, uint32_t now, uint32_t mask) {
+    if (read < watch.barrier_mark) return now | mask;
+    if (((read ^ now) & kWarpBits) == 0 && (read & kMarked) == 0) return now | mask | (read & 15);
+    const uint32_t both = read & mask;
+    return both != 0 ? now | kMarked | both : now | mask;
+}
+
+inline uint32_t after_write(const Watch& watch, uint32_t wrote, uint32_t now, uint32_t mask, uint32_t mark) {
+    const bool again = wrote >= watch.barrier_mark && ((wrote ^ now) & (kWarpBits | kMarked)) == mark;
+    return now | mark | mask | (again ? wrote & 15 : 0);
+}
+
 // Notes a plain access of a word that no other block has accessed in this launch, or that several only read; false
 // where global_access has to look.
 template <Access kAccess>
-inline bool note_own(const Watch& watch, uint64_t* cell, uint64_t mask) {
+inline bool note_own(const Watch& watch, GlobalCell* cell, uint64_t mask) {
     constexpr uint64_t kLaunch = uint64_t{0xffff} << 48;
     const uint64_t reader = watch.block << 16, writer = watch.block << 32;
-    const uint64_t c = __atomic_load_n(cell, __ATOMIC_RELAXED);
+    const uint64_t c = __atomic_load_n(&cell->blocks, __ATOMIC_RELAXED);
     const bool first = ((c ^ watch.launch) & kLaunch) != 0;
     const uint64_t others = first ? 0 : c & (kSeveral << 32 | kAtomicWriter);
     if (others != 0 && others != writer) return false;
     const uint64_t readers = first ? 0 : c & kSeveral << 16;
     if (readers != 0 && readers != reader) {
-        return kAccess == Access::kRead && readers == kSeveral << 16 && (c >> 8 & mask) == mask;
+        return kAccess == Access::kRead && others == 0 && readers == kSeveral << 16 && (c >> 8 & mask) == mask;
     }
-    const uint64_t kept = first ? watch.launch | (c & 15) : c;
-    const uint64_t now = kept | (kAccess == Access::kRead ? reader | mask << 8 : writer | mask << 4 | mask);
-    if (now != c) __atomic_store_n(cell, now, __ATOMIC_RELAXED);
-    return true;
-}
-
-// Notes an access of the word at `cell`; mask: its bytes.
-__attribute__((noinline)) inline void global_access(Watch& watch, uint64_t* cell, uint64_t mask, Access access, uintptr_t address,
-                          uintptr_t code) {
-    const uint64_t me = watch.block;
-    uint64_t c = __atomic_load_n(cell, __ATOMIC_RELAXED);
-    if ((c ^ watch.launch) >> 48 != 0) {
-        c &= 15;
-        if (access == Access::kRead) {
-            c |= watch.launch | me << 16 | mask << 8;
-        } else {
-            c |= watch.launch | me << 32 | mask << 4 | mask;
-            if (access == Access::kAtomic) c |= kAtomicWriter;
-        }
-        __atomic_store_n(cell, c, __ATOMIC_RELAXED);
-        return;
-    }
-    const uint64_t writer = c >> 32 & 0xffff, reader = c >> 16 & 0xffff;
-    const uint64_t written = c >> 4 & 15, read = c >> 8 & 15;
-    const bool foreign_write = writer != 0 && writer != me && (written & mask) != 0;
-    if (access == Access::kRead) {
-        if (foreign_write && (c & kAtomicWriter) == 0) global_conflict(watch, address, access, code, c, false);
-        if (reader == me && (read & mask) == mask) return;
-        if (reader == me || reader == 0 || (read & mask) == 0) {
-            c = (c & ~(kSeveral << 16 | 15 << 8)) | me << 16 | (reader == me ? read | mask : mask) << 8;
-        } else if (reader != kSeveral) {
-            c = (c & ~(uint64_t{15} << 8)) | kSeveral << 16 | (read & mask) << 8;
-        } else {
-            return;
-        }
+    if (kAccess == Access::kWrite && watch.fenced) return false;
+    const uint64_t t = __atomic_load_n(&cell->threads, __ATOMIC_RELAXED);
+    const uint32_t wrote = others == 0 ? 0 : static_cast<uint32_t>(t >> 32);
+    const uint32_t read = readers == 0 ? 0 : static_cast<uint32_t>(t);
+    const uint32_t now = stamp_of(watch), bytes = static_cast<uint32_t>(mask);
+    if ((wrote & bytes) != 0 && is_elsewhere(watch, wrote, now)) return false;
+    uint64_t then;
+    if (kAccess == Access::kRead) {
+        then = uint64_t{wrote} << 32 | after_read(watch, read, now, bytes);
     } else {
-        const bool atomic = access == Access::kAtomic;
-        const bool foreign_read = reader != 0 && reader != me && (read & mask) != 0;
-        if (foreign_write && !(atomic && (c & kAtomicWriter) != 0)) {
-            global_conflict(watch, address, access, code, c, false);
-        } else if (foreign_read && !atomic) {
-            global_conflict(watch, address, access, code, c, true);
-        }
-        const uint64_t kept = writer == me && ((c & kAtomicWriter) != 0) == atomic ? written : 0;
-        c = (c & ~(kSeveral << 32 | 15 << 4 | kAtomicWriter)) | me << 32 | (kept | mask) << 4 | mask;
-        if (atomic) c |= kAtomicWriter;
+        const bool known = (read & bytes) != 0 && read >= watch.barrier_mark;
+        if (known && ((read & kMarked) != 0 || is_elsewhere(watch, read, now))) return false;
+        then = uint64_t{after_write(watch, wrote, now, bytes, 0)} << 32 | read;
     }
-    __atomic_store_n(cell, c, __ATOMIC_RELAXED);
+    if (then != t) __atomic_store_n(&cell->threads, then, __ATOMIC_RELAXED);
+    const uint64_t kept = first ? watch.launch | (c & 15) : c;
+    const uint64_t noted = kept | (kAccess == Access::kRead ? reader | mask << 8 : writer | mask << 4 | mask);
+    if (noted != c) __atomic_store_n(&cell->blocks, noted, __ATOMIC_RELAXED);
+    return true;
 }
 
 }  // namespace kw

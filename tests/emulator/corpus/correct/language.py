@@ -39,10 +39,14 @@ torch::Tensor elu(torch::Tensor x, double alpha) {
     return y;
 }
 
-// Written before Volta: the last warp relies on lockstep and volatile.
+// Volatile as before Volta, with the lanes ordered between reading and writing.
 __device__ void warp_reduce(volatile float* s, int t) {
-    s[t] += s[t + 32]; s[t] += s[t + 16]; s[t] += s[t + 8];
-    s[t] += s[t + 4]; s[t] += s[t + 2]; s[t] += s[t + 1];
+    for (int step = 32; step > 0; step /= 2) {
+        const float other = s[t + step];
+        __syncwarp();
+        s[t] += other;
+        __syncwarp();
+    }
 }
 __global__ void volatile_sum_kernel(const float* x, float* y) {
     __shared__ float s[128];

@@ -18,6 +18,32 @@
 
 namespace c10 {
 
+// A complex number as c10's, with the operations that kernels use.
+template <class T>
+struct alignas(2 * sizeof(T)) complex {
+  using value_type = T;
+  __host__ __device__ constexpr complex(T real = T(), T imag = T()) : real_(real), imag_(imag) {}
+  __host__ __device__ constexpr T real() const { return real_; }
+  __host__ __device__ constexpr T imag() const { return imag_; }
+  __host__ __device__ constexpr void real(T value) { real_ = value; }
+  __host__ __device__ constexpr void imag(T value) { imag_ = value; }
+  __host__ __device__ constexpr complex& operator+=(complex b) { return *this = complex(real_ + b.real_, imag_ + b.imag_); }
+  __host__ __device__ constexpr complex& operator-=(complex b) { return *this = complex(real_ - b.real_, imag_ - b.imag_); }
+  __host__ __device__ constexpr complex& operator*=(complex b) {
+    return *this = complex(real_ * b.real_ - imag_ * b.imag_, real_ * b.imag_ + imag_ * b.real_);
+  }
+  __host__ __device__ constexpr complex operator-() const { return complex(-real_, -imag_); }
+
+ private:
+  T real_, imag_;
+};
+template <class T>
+__host__ __device__ constexpr complex<T> operator+(complex<T> a, complex<T> b) { return a += b; }
+template <class T>
+__host__ __device__ constexpr complex<T> operator-(complex<T> a, complex<T> b) { return a -= b; }
+template <class T>
+__host__ __device__ constexpr complex<T> operator*(complex<T> a, complex<T> b) { return a *= b; }
+
 const char* toString(ScalarType);
 size_t elementSize(ScalarType);
 bool isFloatingType(ScalarType);

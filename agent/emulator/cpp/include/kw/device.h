@@ -20,6 +20,7 @@
 #include <cuda_runtime.h>
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
+#include <cuda_fp8.h>
 #include <math_constants.h>
 
 #include "kw/runtime.h"
@@ -236,13 +237,39 @@ KW_DEVICE long long clock64() { return kw_clock(); }
 // assert() expands to this, however often a source includes <cassert> again.
 #define __assert_fail kw_assert_fail
 
-template <class T> KW_DEVICE T __ldg(const T* p) { return *p; }
+namespace kw {
+
+// The value there, which the compiler does not announce as a plain read.
+template <class T>
+KW_DEVICE T unannounced(const T* p) {
+    if constexpr (sizeof(T) == 4) {
+        uint32_t word;
+        __asm__ volatile("movl %1, %0" : "=r"(word) : "m"(*reinterpret_cast<const uint32_t*>(p)));
+        return from_bits<T>(word);
+    } else {
+        uint64_t word;
+        __asm__ volatile("movq %1, %0" : "=r"(word) : "m"(*reinterpret_cast<const uint64_t*>(p)));
+        return from_bits<T>(word);
+    }
+}
+
+}  // namespace kw
+
+template <class T> KW_DEVICE T __ldg(const T* p) {
+    if (kw_now_checking != 0) kw_read_only(p, sizeof(T));
+    return *p;
+}
 template <class T> KW_DEVICE T __ldca(const T* p) { return *p; }
 // These two read what other blocks write, and so are what loops that wait are made of.
 template <class T> KW_DEVICE T __ldcg(const T* p) {
-    const T value = *p;
-    if constexpr (sizeof(T) <= 8) kw_poll(p, kw::to_bits(value));
-    return value;
+    if constexpr (sizeof(T) != 4 && sizeof(T) != 8) {
+        return *p;
+    } else {
+        if (kw_now_checking != 0) kw_cached_read(p, sizeof(T));
+        const T value = kw::unannounced(p);
+        kw_poll(p, kw::to_bits(value));
+        return value;
+    }
 }
 template <class T> KW_DEVICE T __ldcv(const T* p) { return __ldcg(p); }
 template <class T> KW_DEVICE T __ldcs(const T* p) { return *p; }

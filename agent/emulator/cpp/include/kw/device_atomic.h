@@ -11,6 +11,12 @@ template <> struct Word<2> { using type = uint16_t; };
 template <> struct Word<4> { using type = uint32_t; };
 template <> struct Word<8> { using type = uint64_t; };
 
+// The operations of the calling thread are atomic to its block alone while this lives.
+struct BlockScope {
+    __attribute__((always_inline)) BlockScope() { kw_block_scope(1); }
+    __attribute__((always_inline)) ~BlockScope() { kw_block_scope(0); }
+};
+
 // Replaces *address by update(old) and returns old.
 template <class T, class Update>
 KW_DEVICE T atomic_update(T* address, Update update) {
@@ -61,7 +67,10 @@ KW_DEVICE T exchange(T* address, T desired, int line) {
     KW_DEVICE T name(T* address, T value) {                                                                \
         return kw::atomic_update(address, [=](T old) -> T { return expression; });                         \
     }                                                                                                      \
-    KW_DEVICE T name##_block(T* address, T value) { return name(address, value); }                         \
+    KW_DEVICE T name##_block(T* address, T value) {                                                        \
+        const kw::BlockScope scope;                                                                        \
+        return name(address, value);                                                                       \
+    }                                                                                                      \
     KW_DEVICE T name##_system(T* address, T value) { return name(address, value); }
 
 #define KW_ATOMIC_INTEGERS(name, expression) \
@@ -98,6 +107,7 @@ KW_ATOMIC(atomicDec, unsigned, old == 0u || old > value ? value : old - 1u)
         return kw::compare_and_swap(address, expected, desired, line);                                     \
     }                                                                                                      \
     KW_DEVICE T atomicCAS_block(T* address, T expected, T desired, int line = __builtin_LINE()) {          \
+        const kw::BlockScope scope;                                                                        \
         return kw::compare_and_swap(address, expected, desired, line);                                     \
     }                                                                                                      \
     KW_DEVICE T atomicCAS_system(T* address, T expected, T desired, int line = __builtin_LINE()) {         \
@@ -114,6 +124,7 @@ KW_ATOMIC_SWAP(unsigned short)
         return kw::exchange(address, value, line);                                                         \
     }                                                                                                      \
     KW_DEVICE T atomicExch_block(T* address, T value, int line = __builtin_LINE()) {                       \
+        const kw::BlockScope scope;                                                                        \
         return kw::exchange(address, value, line);                                                         \
     }                                                                                                      \
     KW_DEVICE T atomicExch_system(T* address, T value, int line = __builtin_LINE()) {                      \

@@ -1,6 +1,7 @@
 // Half and bfloat16 functions that NVIDIA's headers give only to nvcc. Part of kw/device.h.
 //
-// Each is the float function on the widened value, rounded once: at least as accurate as a GPU's.
+// Each is the float function on the widened value, rounded once: at least as accurate as a GPU's, but for the
+// approximate ones.
 #pragma once
 
 #define KW_HALF_UNARY(T, T2, widen, narrow, name, expression)          \
@@ -23,7 +24,7 @@
     KW_HALF_UNARY(T, T2, widen, narrow, sin, sinf(x))                                       \
     KW_HALF_UNARY(T, T2, widen, narrow, cos, cosf(x))                                       \
     KW_HALF_UNARY(T, T2, widen, narrow, tanh, tanhf(x))                                     \
-    KW_HALF_UNARY(T, T2, widen, narrow, tanh_approx, tanhf(x))                              \
+    KW_HALF_UNARY(T, T2, widen, narrow, tanh_approx, kw_tanh_approx(x))                              \
     KW_HALF_UNARY(T, T2, widen, narrow, floor, floorf(x))                                   \
     KW_HALF_UNARY(T, T2, widen, narrow, ceil, ceilf(x))                                     \
     KW_HALF_UNARY(T, T2, widen, narrow, trunc, truncf(x))                                   \

@@ -1,10 +1,12 @@
 // Math functions and intrinsics that CUDA has beyond <math.h>. Part of kw/device.h.
 //
 // The fast intrinsics are built as CUDA builds them (CUDA C++ Programming Guide, "Mathematical Functions":
-// __expf is exp2 of a product, __powf is exp2 of a product with log2) from exact primitives, so they agree
-// with a GPU to the few ulp that the guide allows. Directed rounding goes through the next representable
+// __expf is ex2 of a product, __powf is ex2 of a product with lg2) from the approximate instructions, with the error
+// that NVIDIA documents (approximate.h). Directed rounding goes through the next representable
 // number around a result in higher precision.
 #pragma once
+
+#include "kw/approximate.h"
 
 #define KW_MATH KW_DEVICE
 
@@ -21,19 +23,19 @@
 #define __tanhf kw_tanhf
 #define __sincosf kw_sincosf
 
-KW_MATH float __expf(float x) { return exp2f(x * 1.4426950408889634f); }
-KW_MATH float __exp10f(float x) { return exp2f(x * 3.3219280948873623f); }
-KW_MATH float __logf(float x) { return log2f(x) * 0.69314718055994531f; }
-KW_MATH float __log2f(float x) { return log2f(x); }
-KW_MATH float __log10f(float x) { return log2f(x) * 0.30102999566398120f; }
-KW_MATH float __powf(float x, float y) { return exp2f(y * log2f(x)); }
-KW_MATH float __sinf(float x) { return sinf(x); }
-KW_MATH float __cosf(float x) { return cosf(x); }
-KW_MATH float __tanf(float x) { return sinf(x) / cosf(x); }
-KW_MATH float __tanhf(float x) { return tanhf(x); }
+KW_MATH float __expf(float x) { return kw_ex2_approx(x * 1.4426950408889634f); }
+KW_MATH float __exp10f(float x) { return kw_ex2_approx(x * 3.3219280948873623f); }
+KW_MATH float __logf(float x) { return kw_lg2_approx(x) * 0.69314718055994531f; }
+KW_MATH float __log2f(float x) { return kw_lg2_approx(x); }
+KW_MATH float __log10f(float x) { return kw_lg2_approx(x) * 0.30102999566398120f; }
+KW_MATH float __powf(float x, float y) { return kw_ex2_approx(y * kw_lg2_approx(x)); }
+KW_MATH float __sinf(float x) { return kw_sin_approx(x); }
+KW_MATH float __cosf(float x) { return kw_cos_approx(x); }
+KW_MATH float __tanf(float x) { return kw_sin_approx(x) / kw_cos_approx(x); }
+KW_MATH float __tanhf(float x) { return kw_tanh_approx(x); }
 KW_MATH void __sincosf(float x, float* s, float* c) {
-    *s = sinf(x);
-    *c = cosf(x);
+    *s = kw_sin_approx(x);
+    *c = kw_cos_approx(x);
 }
 KW_MATH float __fdividef(float x, float y) {
     return fabsf(y) > 0x1p126f && !isinf(y) ? x * 0.0f : x / y;
@@ -83,23 +85,33 @@ KW_MATH float kw_round_up(double exact) {
 }
 KW_MATH float kw_round_to_zero(double exact) { return exact < 0 ? kw_round_up(exact) : kw_round_down(exact); }
 
+// No compiler fuses these with a neighbour, as nvcc does not.
+KW_MATH float kw_unfused(float x) {
+    __asm__("" : "+x"(x));
+    return x;
+}
+KW_MATH double kw_unfused(double x) {
+    __asm__("" : "+x"(x));
+    return x;
+}
+
 #define KW_ROUNDED(name, parameters, exact, nearest)                     \
     KW_MATH float name##_rn parameters { return nearest; }               \
     KW_MATH float name##_rd parameters { return kw_round_down(exact); }  \
     KW_MATH float name##_ru parameters { return kw_round_up(exact); }    \
     KW_MATH float name##_rz parameters { return kw_round_to_zero(exact); }
-KW_ROUNDED(__fadd, (float x, float y), static_cast<double>(x) + y, x + y)
-KW_ROUNDED(__fsub, (float x, float y), static_cast<double>(x) - y, x - y)
-KW_ROUNDED(__fmul, (float x, float y), static_cast<double>(x) * y, x * y)
+KW_ROUNDED(__fadd, (float x, float y), static_cast<double>(x) + y, kw_unfused(kw_unfused(x) + kw_unfused(y)))
+KW_ROUNDED(__fsub, (float x, float y), static_cast<double>(x) - y, kw_unfused(kw_unfused(x) - kw_unfused(y)))
+KW_ROUNDED(__fmul, (float x, float y), static_cast<double>(x) * y, kw_unfused(x * y))
 KW_ROUNDED(__fdiv, (float x, float y), static_cast<double>(x) / y, x / y)
 KW_ROUNDED(__fmaf, (float x, float y, float z), static_cast<double>(x) * y + z, fmaf(x, y, z))
 KW_ROUNDED(__fsqrt, (float x), sqrt(static_cast<double>(x)), sqrtf(x))
 KW_ROUNDED(__frcp, (float x), 1.0 / x, 1.0f / x)
 #undef KW_ROUNDED
 KW_MATH float __frsqrt_rn(float x) { return static_cast<float>(1.0 / sqrt(static_cast<double>(x))); }
-KW_MATH double __dadd_rn(double x, double y) { return x + y; }
-KW_MATH double __dsub_rn(double x, double y) { return x - y; }
-KW_MATH double __dmul_rn(double x, double y) { return x * y; }
+KW_MATH double __dadd_rn(double x, double y) { return kw_unfused(kw_unfused(x) + kw_unfused(y)); }
+KW_MATH double __dsub_rn(double x, double y) { return kw_unfused(kw_unfused(x) - kw_unfused(y)); }
+KW_MATH double __dmul_rn(double x, double y) { return kw_unfused(x * y); }
 KW_MATH double __ddiv_rn(double x, double y) { return x / y; }
 KW_MATH double __drcp_rn(double x) { return 1.0 / x; }
 KW_MATH double __dsqrt_rn(double x) { return sqrt(x); }

@@ -57,10 +57,7 @@ template <>
 struct Cast<at::Tensor> {
   static std::string name() { return "torch.Tensor"; }
   static bool load(const kw_value& in, at::Tensor& out) {
-    if (in.tag == KW_NONE) {
-      out = at::Tensor();
-      return true;
-    }
+    // As pybind11 with torch's own caster: None is no tensor.
     if (in.tag != KW_TENSOR) return false;
     host->retain(in.tensor->handle);
     out = adopt(in.tensor);

@@ -34,6 +34,8 @@ class CUDAStream {
   DeviceIndex device_index() const { return 0; }
   int64_t id() const { return unwrap().id(); }
   Stream unwrap() const { return {stream_}; }
+  bool operator==(const CUDAStream& other) const { return stream_ == other.stream_; }
+  bool operator!=(const CUDAStream& other) const { return stream_ != other.stream_; }
 };
 inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) { return kw_current_stream(); }
 inline CUDAStream getDefaultCUDAStream(DeviceIndex = -1) { return {}; }
@@ -47,6 +49,7 @@ inline DeviceIndex current_device() { return 0; }
 inline DeviceIndex device_count() { return 1; }
 inline void set_device(DeviceIndex) {}
 inline void device_synchronize() { (void)cudaDeviceSynchronize(); }
+inline void stream_synchronize(cudaStream_t stream) { (void)cudaStreamSynchronize(stream); }
 
 class CUDAGuard {
  public:
@@ -111,11 +114,45 @@ using c10::cuda::OptionalCUDAGuard;
 using c10::cuda::current_device;
 using c10::cuda::device_count;
 using c10::cuda::device_synchronize;
+using c10::cuda::stream_synchronize;
 using c10::cuda::getCurrentCUDAStream;
 using c10::cuda::getDefaultCUDAStream;
 using c10::cuda::getStreamFromPool;
 using c10::cuda::set_device;
 using c10::cuda::setCurrentCUDAStream;
+
+class CUDAEvent {
+  cudaEvent_t event_ = nullptr;
+
+ public:
+  CUDAEvent() = default;
+  explicit CUDAEvent(unsigned) {}
+  CUDAEvent(const CUDAEvent&) = delete;
+  CUDAEvent& operator=(const CUDAEvent&) = delete;
+  CUDAEvent(CUDAEvent&& other) noexcept : event_(other.event_) { other.event_ = nullptr; }
+  CUDAEvent& operator=(CUDAEvent&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  operator cudaEvent_t() const { return event_; }
+  cudaEvent_t event() const { return event_; }
+  bool isCreated() const { return event_ != nullptr; }
+  void record() { record(getCurrentCUDAStream()); }
+  void record(const CUDAStream& stream) {
+    if (event_ == nullptr) (void)cudaEventCreate(&event_);
+    (void)cudaEventRecord(event_, stream);
+  }
+  void recordOnce(const CUDAStream& stream) {
+    if (event_ == nullptr) record(stream);
+  }
+  void block(const CUDAStream& stream) {
+    if (event_ != nullptr) (void)cudaStreamWaitEvent(stream, event_, 0);
+  }
+  bool query() const { return event_ == nullptr || cudaEventQuery(event_) == cudaSuccess; }
+  void synchronize() const {
+    if (event_ != nullptr) (void)cudaEventSynchronize(event_);
+  }
+};
 
 inline cudaDeviceProp* getDeviceProperties(int64_t device) {
   static cudaDeviceProp properties = [device] {
@@ -141,6 +178,13 @@ inline int GET_BLOCKS(int64_t n, int64_t threads = CUDA_NUM_THREADS) {
 }  // namespace detail
 }  // namespace cuda
 }  // namespace at
+
+namespace torch {
+namespace cuda {
+using namespace at::cuda;
+inline void synchronize(int64_t = -1) { (void)cudaDeviceSynchronize(); }
+}  // namespace cuda
+}  // namespace torch
 
 #define CUDA_KERNEL_LOOP_TYPE(i, n, index_type)                                          \
   int64_t _i_n_d_e_x = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;       \

@@ -360,6 +360,8 @@ class Tensor {
   template <>                                  \
   inline const cpp_type* Tensor::data_ptr() const { return data_ptr<cpp_type>(); }
 KW_FOR_EACH_SCALAR_TYPE(KW_DATA_PTR)
+KW_DATA_PTR(std::complex<float>, ComplexFloat, 9)
+KW_DATA_PTR(std::complex<double>, ComplexDouble, 10)
 #undef KW_DATA_PTR
 
 struct EllipsisIndexType {};

@@ -6,6 +6,8 @@
 
 #include <fenv.h>
 
+#include "kw/approximate.h"
+
 KW_PTX float flush(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
 KW_PTX float flush_half(float x) { return __builtin_fabsf(x) < 0x1p-14f ? __builtin_copysignf(0.0f, x) : x; }
 
@@ -108,11 +110,11 @@ KW_PTX float sqrt_of(float x) { return __builtin_sqrtf(x); }
 KW_PTX double sqrt_of(double x) { return __builtin_sqrt(x); }
 KW_PTX float rsqrt_of(float x) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x))); }
 KW_PTX double rsqrt_of(double x) { return 1.0 / __builtin_sqrt(x); }
-KW_PTX float sin_of(float x) { return __builtin_sinf(x); }
-KW_PTX float cos_of(float x) { return __builtin_cosf(x); }
-KW_PTX float lg2_of(float x) { return __builtin_log2f(x); }
-KW_PTX float ex2_of(float x) { return __builtin_exp2f(x); }
-KW_PTX float tanh_of(float x) { return __builtin_tanhf(x); }
+KW_PTX float sin_of(float x) { return kw_sin_approx(x); }
+KW_PTX float cos_of(float x) { return kw_cos_approx(x); }
+KW_PTX float lg2_of(float x) { return kw_lg2_approx(x); }
+KW_PTX float ex2_of(float x) { return kw_ex2_approx(x); }
+KW_PTX float tanh_of(float x) { return kw_tanh_approx(x); }
 
 template <class T>
 KW_PTX T minimum(T a, T b) {

@@ -64,6 +64,18 @@ template <class T> KW_PTX void store_volatile(char* p, T value) {
     *reinterpret_cast<volatile T*>(p) = value;
 }
 #undef KW_PTX_ANNOUNCE
+template <class T> KW_PTX T load_read_only(const char* p) {
+#ifdef __SANITIZE_THREAD__
+    kw_read_only(p, sizeof(T));
+#endif
+    return *reinterpret_cast<const T*>(p);
+}
+
+// The operations of the calling thread are atomic to its block alone while this lives.
+struct BlockScope {
+    __attribute__((always_inline)) BlockScope() { kw_block_scope(1); }
+    __attribute__((always_inline)) ~BlockScope() { kw_block_scope(0); }
+};
 
 // A read, or an operation that changes nothing, may be one of a loop that waits: the runtime lets others run.
 template <class T> KW_PTX T load_atomically(T* p) {

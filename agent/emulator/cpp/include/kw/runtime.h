@@ -50,6 +50,9 @@ void kw_free(void* pointer);
 // Whether the address lies in the range of device memory, allocated or not.
 int kw_on_device(const void* pointer);
 
+// Bytes of device memory that are allocated.
+size_t kw_allocated(void);
+
 // Kernel launches that were accepted so far, and their distinct kernel names, newline-separated.
 // kw_launch_names writes at most capacity bytes including the final NUL; it returns the length of the
 // whole text without the NUL, so that a short buffer can be seen and enlarged. kw_findings likewise.
@@ -94,7 +97,7 @@ void kw_note_writers(int on);
 size_t kw_writers(const void* first, size_t bytes, uint64_t* cells);
 
 // Locks the switches (kw_init, kw_check, kw_note_writers, kw_draw, kw_sample, kw_record, kw_record_note, kw_clear_findings,
-// kw_tell_running, kw_host_returned): from the first call of kw_lock on they do nothing but leave a finding, save
+// kw_tell_running, kw_host_returned, kw_call_begins, kw_call_ends): from the first call of kw_lock on they do nothing but leave a finding, save
 // in a thread that has called kw_unlock with the same key, until it calls kw_lock again.
 void kw_lock(uint64_t key);
 void kw_unlock(uint64_t key);
@@ -132,6 +135,13 @@ void kw_serve_torch(void);
 // torch's current stream in this thread: a launch on the default one where it is another is a finding.
 cudaStream_t kw_current_stream(void);
 void kw_set_current_stream(cudaStream_t stream);
+
+// From here on tensors of the host may lie in device memory, and host code may use it.
+void kw_sides_unknown(void);
+
+// Around a call of forward: work on other streams has to wait for torch's current one, and that for them.
+void kw_call_begins(void);
+void kw_call_ends(void);
 
 // Tells that host code has ended without an exception: an error that it never asked for is a finding.
 void kw_host_returned(void);

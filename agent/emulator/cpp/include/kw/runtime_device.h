@@ -95,6 +95,15 @@ void kw_spin_over(void);
 // A read, or an atomic operation that changed nothing, which may be one of a loop that waits.
 void kw_poll(const void* address, uint64_t observed);
 
+// Between these two the thread's atomic operations are of the block's scope.
+void kw_block_scope(int on);
+
+// A load that passes by the caches of one multiprocessor (__ldcg) comes next: it may be one of a loop that waits.
+void kw_cached_read(const void* address, size_t bytes);
+
+// A load by the read-only cache (ld.global.nc, __ldg) comes next.
+void kw_read_only(const void* address, size_t bytes);
+
 // A recursive function takes, or with a minus gives back, so many bytes of its thread's stack.
 void kw_stack(int bytes, int line);
 

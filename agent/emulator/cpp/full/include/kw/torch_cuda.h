@@ -129,6 +129,39 @@ namespace at::cuda {
 
 using namespace c10::cuda;
 
+class CUDAEvent {
+  cudaEvent_t event_ = nullptr;
+
+ public:
+  CUDAEvent() = default;
+  explicit CUDAEvent(unsigned) {}
+  CUDAEvent(const CUDAEvent&) = delete;
+  CUDAEvent& operator=(const CUDAEvent&) = delete;
+  CUDAEvent(CUDAEvent&& other) noexcept : event_(other.event_) { other.event_ = nullptr; }
+  CUDAEvent& operator=(CUDAEvent&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  operator cudaEvent_t() const { return event_; }
+  cudaEvent_t event() const { return event_; }
+  bool isCreated() const { return event_ != nullptr; }
+  void record() { record(getCurrentCUDAStream()); }
+  void record(const CUDAStream& stream) {
+    if (event_ == nullptr) (void)cudaEventCreate(&event_);
+    (void)cudaEventRecord(event_, stream);
+  }
+  void recordOnce(const CUDAStream& stream) {
+    if (event_ == nullptr) record(stream);
+  }
+  void block(const CUDAStream& stream) {
+    if (event_ != nullptr) (void)cudaStreamWaitEvent(stream, event_, 0);
+  }
+  bool query() const { return event_ == nullptr || cudaEventQuery(event_) == cudaSuccess; }
+  void synchronize() const {
+    if (event_ != nullptr) (void)cudaEventSynchronize(event_);
+  }
+};
+
 inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex device) {
   static cudaDeviceProp properties = [device] {
     cudaDeviceProp found;

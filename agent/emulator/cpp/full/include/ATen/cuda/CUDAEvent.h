@@ -1,0 +1,2 @@
+#pragma once
+#include "kw/torch_cuda.h"

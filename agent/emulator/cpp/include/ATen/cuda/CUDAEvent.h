@@ -1,0 +1,2 @@
+#pragma once
+#include "kw/host_cuda.h"

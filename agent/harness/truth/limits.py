@@ -133,9 +133,10 @@ def _errors(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int) -> _E
     if at_once is not None:
         return _Errors(True, at_once[0], *(list(values) for values in zip(*at_once[1], strict=True)))
     largest, squares, truth_square, is_finite = [0.0] * len(runs), [0.0] * len(runs), 0.0, True
+    # Once: reshaping what is not contiguous copies all of it.
+    whole, flat = r64.reshape(-1), [y.reshape(-1) for y in runs]
     pieces = [
-        (r64.reshape(-1)[begin:end], [y.reshape(-1)[begin:end] for y in runs])
-        for begin, end in _row_chunks(r64.numel(), width)
+        (whole[begin:end], [y[begin:end] for y in flat]) for begin, end in _row_chunks(r64.numel(), width)
     ]
     # All are read together: each time that something is read the GPU has nothing to do.
     norms = torch.stack([_norms(*piece) for piece in pieces]).tolist() if pieces else []

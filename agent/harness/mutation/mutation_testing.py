@@ -77,9 +77,7 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
     different, unresolved = seen.different, _too_fine(left, seen, layers)
     # Counts and quantised values are the same in float16: nobody is wrong by being like that.
     null = [
-        name
-        for name in left
-        if not name.endswith(mutants.CHANGES) and (name != HALVED or name in different)
+        name for name in left if not name.endswith(mutants.CHANGES) and (name != HALVED or name in different)
     ]
     same = _right(reference, left, set(null), different - set(unresolved), seed + 1 + number)
     survivors = [

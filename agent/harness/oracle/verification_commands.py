@@ -10,8 +10,8 @@ from agent.harness.oracle.transport import Excepted
 from agent.harness.task import faults, protocol
 from agent.harness.truth import tolerance
 from agent.harness.truth.draws import Draw
-from agent.harness.truth.user_code import ReferenceRaised
 from agent.harness.truth.output_structure import is_expanded
+from agent.harness.truth.user_code import ReferenceRaised
 from agent.harness.worker import wire
 from agent.records import Finding
 

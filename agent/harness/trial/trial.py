@@ -27,7 +27,13 @@ from agent.harness.task.conditions import Dealer
 from agent.harness.task.job import Announce, Job, secret_seed
 from agent.harness.task.protocol import Draw
 from agent.harness.timing.noop_worker import NoopWorker
-from agent.harness.trial import interleaved, kernel_coverage, mismatch_diagnosis, parameter_assignment, worst_errors
+from agent.harness.trial import (
+    interleaved,
+    kernel_coverage,
+    mismatch_diagnosis,
+    parameter_assignment,
+    worst_errors,
+)
 from agent.harness.trial.mismatch_diagnosis import Diagnosed
 from agent.harness.trial.reused_outputs import ReusedOutputs
 from agent.harness.trial.worker_client import WorkerClient
@@ -186,9 +192,7 @@ class Trial:
         self._parameters_seed = present
         self.oracle.ask(to_oracle(oracle_commands.Parameters(present, "present-set")))
 
-    def _instance(
-        self, seed: int, stem: str, *, wide: bool = False, keeps_former: bool = False
-    ) -> None:
+    def _instance(self, seed: int, stem: str, *, wide: bool = False, keeps_former: bool = False) -> None:
         """A new ModelNew that holds the parameters of this seed."""
         parameters, doing = to_oracle(oracle_commands.Parameters(seed, stem, wide)), "creating ModelNew"
         made = self.oracle.ask(parameters)

@@ -37,7 +37,9 @@ def places(inputs: Any) -> list[int]:
 def described(inputs: Any, number: int) -> str:
     """Name a flattened input for the scope of a verdict."""
     value = tree_flatten(inputs)[0][number]
-    kind = str(value.dtype).removeprefix("torch.") if isinstance(value, torch.Tensor) else type(value).__name__
+    kind = (
+        str(value.dtype).removeprefix("torch.") if isinstance(value, torch.Tensor) else type(value).__name__
+    )
     return f"input {number} ({kind})"
 
 
@@ -102,7 +104,11 @@ def _scalar(value: bool | int | float, variant: str, generator: torch.Generator)
             "redrawn": (value + 1, value - 1, value + 2), "ragged": (2 * value + 1, value // 2),
             "runs": (value + 1,), "wide": (-value,),
         }.get(variant, ())  # fmt: skip
-        fitting = [choice for choice in choices if choice != value and (choice > 0 or value <= 0 or variant == "wide")]
+        fitting = [
+            choice
+            for choice in choices
+            if choice != value and (choice > 0 or value <= 0 or variant == "wide")
+        ]
         return fitting[_choice(len(fitting), generator)] if fitting else None
     power = float(2 ** (2 * _uniform((), generator) - 1))
     if 0 < value < 1:
@@ -165,7 +171,9 @@ def _integers(
         ends = torch.where(_uniform(flat.shape, generator) < 0.5, low, high)
         kind = torch.randint(4, (flat.shape[0], 1), generator=generator)
         if flat.shape[0] == 1 and width > 3:
-            kind = torch.randint(4, (1, 4), generator=generator).repeat_interleave(-(-width // 4), 1)[:, :width]
+            kind = torch.randint(4, (1, 4), generator=generator).repeat_interleave(-(-width // 4), 1)[
+                :, :width
+            ]
         for number, pattern in enumerate((new[:, :1], ends, skewed)):
             new = torch.where(kind == number, pattern, new)
     special = sorted(value for value in use.special if low <= value <= high or value < 0)
@@ -188,12 +196,18 @@ def _range(x: torch.Tensor, variant: str, use: IntegerUse) -> tuple[int, int]:
         return min(max(low, 0), min(use.bounds) - 1), min(use.bounds) - 1
     if use.compared:
         least = min(low, *use.compared)
-        return least if low <= 0 or variant == "ragged" else low, max(high, max(use.compared) + 1)
+        if low > 0 and variant != "ragged":
+            least = max(least, 1)  # a length of nothing often has no mean
+        return least, max(high, max(use.compared) + 1)
     return (min(low, 0), max(high, 1)) if low == high else (low, high)
 
 
 def _distinct(
-    flat: torch.Tensor, is_permutation: bool, is_sorted: bool, ends: tuple[int, int], generator: torch.Generator
+    flat: torch.Tensor,
+    is_permutation: bool,
+    is_sorted: bool,
+    ends: tuple[int, int],
+    generator: torch.Generator,
 ) -> torch.Tensor:
     """Draw rows without a value twice."""
     count, width = flat.shape
@@ -213,7 +227,11 @@ def _signed(x: torch.Tensor, variant: str, generator: torch.Generator) -> torch.
         # Some headroom keeps sums and small multiples of every element in range.
         bits = max(stated, bits - 14)
     magnitude = 2 ** (_uniform(x.shape, generator).double() * bits)
-    sign = torch.where(_uniform(x.shape, generator) < 0.5, 1, -1) if info.min < 0 else torch.ones((), dtype=torch.long)
+    sign = (
+        torch.where(_uniform(x.shape, generator) < 0.5, 1, -1)
+        if info.min < 0
+        else torch.ones((), dtype=torch.long)
+    )
     return (magnitude.long() * sign).clamp(info.min, info.max).to(x.dtype)
 
 

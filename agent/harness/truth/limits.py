@@ -210,7 +210,9 @@ class Limits:
         self.spread = max(rms)
         # Rounding to a short dtype is the same in every right answer, and most of its error.
         times, roundings = (8, 4) if self.eps < _SHORT else (3, 0.5)
-        self.rms = max(times * rms[0], times * rms[1], rms[2]) + roundings * self.eps * self.scale + self.least
+        self.rms = (
+            max(times * rms[0], times * rms[1], rms[2]) + roundings * self.eps * self.scale + self.least
+        )
         if count < ENOUGH:
             self.rms = float("inf")
         self.local = scales.local(r64, runs, self.width, self.absolute)

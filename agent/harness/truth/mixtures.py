@@ -61,7 +61,9 @@ def mixed(x: torch.Tensor, use: FloatUse, name: str, generator: torch.Generator)
     deviation = finite.double().std(correction=0).to(x.dtype)
     kind = torch.randint(8, (count, 1), generator=generator, device=x.device)
     if count >= 8:
-        kind[torch.randperm(count, generator=generator, device=x.device)[:8], 0] = torch.arange(8, device=x.device)
+        kind[torch.randperm(count, generator=generator, device=x.device)[:8], 0] = torch.arange(
+            8, device=x.device
+        )
     scaled = rows * 2.0 ** _drawn(reach.powers, (count, 1), generator, x)
     shifted = rows + deviation * _drawn(reach.shifts, (count, 1), generator, x)
     stands_out = torch.rand(rows.shape, generator=generator, device=x.device) < 1 / 64
@@ -85,13 +87,18 @@ def _blocks(x: torch.Tensor) -> torch.Tensor:
 
 
 def _drawn(
-    choices: tuple[int, ...], shape: tuple[int, ...] | torch.Size, generator: torch.Generator, like: torch.Tensor
+    choices: tuple[int, ...],
+    shape: tuple[int, ...] | torch.Size,
+    generator: torch.Generator,
+    like: torch.Tensor,
 ) -> torch.Tensor:
     numbers = torch.tensor(choices, dtype=torch.float32, device=like.device)
     return numbers[torch.randint(len(choices), shape, generator=generator, device=like.device)]
 
 
-def edged(x: torch.Tensor, use: FloatUse, non_finite: bool, generator: torch.Generator) -> torch.Tensor | None:
+def edged(
+    x: torch.Tensor, use: FloatUse, non_finite: bool, generator: torch.Generator
+) -> torch.Tensor | None:
     """Place elements at the thresholds that they meet, and just beside them; None where there are none."""
     pool = _pool(x, use)
     if non_finite and use.takes_non_finite:

@@ -64,9 +64,7 @@ def _is_diagonal(mask: torch.Tensor) -> bool:
     return torch.equal(mask[..., 1:, 1:], mask[..., :-1, :-1])
 
 
-def perturb(
-    state: dict[str, torch.Tensor], seed: int, strength: float, masks: Collection[str] = ()
-) -> None:
+def perturb(state: dict[str, torch.Tensor], seed: int, strength: float, masks: Collection[str] = ()) -> None:
     """Changes every floating-point tensor in place, besides `masks`: with noise they would be none."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in state.items():

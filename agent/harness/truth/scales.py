@@ -32,9 +32,7 @@ class Local(NamedTuple):
         return torch.maximum(limit, 8 * eps * size).clamp_min(least)
 
 
-def local(
-    r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int, absolute: float
-) -> Local | None:
+def local(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int, absolute: float) -> Local | None:
     """Return limits by row and column; None where those of the whole output are about as tight.
 
     `runs` are the float32 runs: up to two orders of summation, then one with the loss of a sequence.

@@ -18,7 +18,17 @@ from agent.harness.worker.memory_guards import leaves
 
 MOST_EDGES = 4096
 """Largest number of elements of a tensor that is read as a set of thresholds."""
-_KEEPING = {"_to_copy", "clone", "contiguous", "copy", "lift_fresh", "repeat", "cat", "bitwise_not", "logical_not"}
+_KEEPING = {
+    "_to_copy",
+    "clone",
+    "contiguous",
+    "copy",
+    "lift_fresh",
+    "repeat",
+    "cat",
+    "bitwise_not",
+    "logical_not",
+}
 """Operators whose result holds the values of their operand, besides views."""
 _COMPARING = {"eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "clamp", "clamp_min", "clamp_max"}
 _UNIQUE = {"scatter", "scatter_", "index_put", "index_put_", "_index_put_impl_", "index_copy", "index_copy_"}
@@ -179,7 +189,9 @@ class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for edge in edges:
                 self._note_edge(use, edge, operand, factor, offset)
 
-    def _note_edge(self, use: FloatUse, edge: Any, operand: torch.Tensor, factor: float, offset: float) -> None:
+    def _note_edge(
+        self, use: FloatUse, edge: Any, operand: torch.Tensor, factor: float, offset: float
+    ) -> None:
         if edge is operand or edge is None or isinstance(edge, bool):
             return
         if isinstance(edge, torch.Tensor):

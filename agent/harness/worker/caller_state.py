@@ -70,5 +70,7 @@ def released(models: list[Any], outputs: list[torch.Tensor], synchronize: Callab
     gc.collect()
     synchronize()
     for number, (old, new) in enumerate(zip(before, outputs, strict=True)):
-        if not torch.equal(old.contiguous().view(-1).view(torch.uint8), new.contiguous().view(-1).view(torch.uint8)):
+        if not torch.equal(
+            old.contiguous().view(-1).view(torch.uint8), new.contiguous().view(-1).view(torch.uint8)
+        ):
             raise Disturbed(f"output {number} changes when the module that returned it is collected")

@@ -140,9 +140,8 @@ class Worker:
             memory_guards.poison(command.output_bytes, command.fresh)
         else:
             self._shim.check(command.checked, command.conditions)
-        with surroundings.of(self._model, command.conditions):
-            with caller_state.kept("forward"):
-                outputs = self._model(*inputs)
+        with surroundings.of(self._model, command.conditions), caller_state.kept("forward"):
+            outputs = self._model(*inputs)
         self._synchronize()
         caller_state.check_inputs(memory_guards.leaves(inputs))
         caller_state.check_outputs(memory_guards.leaves(outputs), command.may_overlap)

@@ -163,8 +163,8 @@ class Row:
 
 
 Command = (
-    Load | Instance | Former | Call | Further | Beside | RealShapes | Kernels | Profile | Ablate | Timed | Repeated
-    | PrepareRow | Row
+    Load | Instance | Former | Call | Further | Beside | RealShapes | Kernels | Profile | Ablate | Timed
+    | Repeated | PrepareRow | Row
 )  # fmt: skip
 REFUSED = "command_refused"
 """The only key of an answer to what is no command, with the reason: a fault of the judge's side."""

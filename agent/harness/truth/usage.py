@@ -39,7 +39,7 @@ _EDGES = {
     "hardtanh": ("min_val", "max_val"), "clamp": ("min", "max"), "clamp_min": ("min",), "clamp_max": ("max",),
     "hardshrink": ("lambd",), "softshrink": ("lambd",), "threshold": ("threshold",),
     "bucketize": ("boundaries",), "searchsorted": ("sorted_sequence",),
-    **{name: ("other",) for name in ("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "fmax", "fmin")},
+    **{op: ("other",) for op in ("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "fmax", "fmin")},
 }  # fmt: skip
 """Arguments that are thresholds, by operator."""
 _AT_ZERO = {"relu", "leaky_relu", "elu", "celu", "sign", "abs", "sqrt", "log"}

@@ -1,6 +1,7 @@
 """What belongs to the caller of a candidate stays as it was."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from agent.harness.worker import caller_state
         lambda: torch.set_default_dtype(torch.float64),
     ],
 )
-def test_a_switch_of_the_process_stays(change: object) -> None:
+def test_a_switch_of_the_process_stays(change: Callable[[], object]) -> None:
     gradients, dtype, seed = torch.is_grad_enabled(), torch.get_default_dtype(), torch.initial_seed()
     try:
         assert callable(change)

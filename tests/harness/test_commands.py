@@ -48,7 +48,7 @@ def get_init_inputs():
 """
 GOOD = {
     "oracle": {"do": "parameters", "seed": 1, "stem": "set0", "wide": False, "as_files": False},
-    "worker": {"do": "instance", "init_inputs": {}, "state": {}, "dtype": None},
+    "worker": {"do": "instance", "init_inputs": {}, "state": {}, "dtype": None, "keeps_former": False},
     "player": {"do": "play", "steps": "s", "launches": True, "stem": "x", "outputs": []},
 }
 WRONG = [

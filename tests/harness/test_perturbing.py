@@ -9,7 +9,7 @@ import torch
 
 from agent.harness.mutation import mutants, mutation_testing
 from agent.harness.task import protocol
-from agent.harness.truth import perturbation, tolerance
+from agent.harness.truth import perturbation, scales, tolerance
 from agent.harness.truth.draws import Draw
 from agent.harness.truth.reference import Reference
 
@@ -171,6 +171,9 @@ def test_admission_refuses_where_a_term_of_all_layers_could_be_ignored(
     # So that no variance, no weight and no bias differs from that of a new layer by more than rounding.
     monkeypatch.setattr(Reference, "_stable", lambda *_: False)
     monkeypatch.setattr(perturbation, "LEAST", 2.0**-40)
+    # Slices of other sizes, and limits by column, would show what the parameters hide.
+    monkeypatch.setattr(protocol, "VARYING", ())
+    monkeypatch.setattr(scales, "local", lambda *_: None)
     found = _probed(tmp_path, CHAOTIC)
     assert any(name.startswith(mutants.EVERY) for name in found["survivors"])
 

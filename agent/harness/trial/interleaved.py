@@ -24,7 +24,8 @@ class Process(Protocol):
 
 def fits(drawn: dict[str, Any]) -> bool:
     """Return True where the parameters of a draw are few enough to keep two instances."""
-    return sum(drawn.get("state_bytes", ())) <= MOST_BYTES
+    sizes: list[int] = drawn.get("state_bytes", [])
+    return sum(sizes) <= MOST_BYTES
 
 
 def call_former(process: Process, call: Callable[[], None]) -> None:

@@ -196,7 +196,9 @@ def _range(x: torch.Tensor, variant: str, use: IntegerUse) -> tuple[int, int]:
         return min(max(low, 0), min(use.bounds) - 1), min(use.bounds) - 1
     if use.compared:
         least = min(low, *use.compared)
-        return least if low <= 0 or variant == "ragged" else low, max(high, max(use.compared) + 1)
+        if low > 0 and variant != "ragged":
+            least = max(least, 1)  # a length of nothing often has no mean
+        return least, max(high, max(use.compared) + 1)
     return (min(low, 0), max(high, 1)) if low == high else (low, high)
 
 

@@ -69,7 +69,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         raise NotImplementedError
 
 
-class Operands(_Mode):
+class Operands(_Mode):  # type: ignore[no-untyped-call]
     """Keeps the operands of the run inside, in float64."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Operands(_Mode):
         return self._elements <= MOST
 
 
-class Displaced(_Mode):
+class Displaced(_Mode):  # type: ignore[no-untyped-call]
     """Runs in float64 with every operand displaced, by one sign or the other."""
 
     def __init__(self, shifts: list[torch.Tensor], sign: int) -> None:

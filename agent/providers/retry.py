@@ -33,7 +33,7 @@ class RequestFailed(Exception):
     ) -> None:
         super().__init__(what)
         self.what = what
-        """What happened, in one line."""
+        """Description of the failure in one line."""
         self.mend = mend
         """Advice for the user."""
         self.transient = transient

@@ -37,7 +37,7 @@ class OperatorMatch(Record):
 class Match(Record):
     operator: OperatorMatch
     source: str
-    """The complete file with ModelNew."""
+    """Complete file with ModelNew."""
 
 
 def match_trace(trace: Trace) -> OperatorMatch | Declined:

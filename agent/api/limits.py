@@ -89,7 +89,7 @@ def policy_for(settings: Settings, provider: str, executor: str) -> PolicyName:
 
 
 def plans_first(settings: Settings, provider: str) -> bool:
-    """Return True if the model is asked for approaches first. The default is True for `evolve` alone."""
+    """Return True if the model is asked for approaches first. The default is True only for `evolve`."""
     if provider.startswith(ONE_ANSWER):
         return False
     by_itself = settings.search == "evolve" and not provider.startswith(FREE)

@@ -1,10 +1,9 @@
-"""Which verdict stands on each attempt of a run, and the second looks that go on beside the search.
+"""Current verdicts of a run's attempts, and the second looks that run in parallel with the search.
 
-What the first look at a candidate verified stands at once, unconfirmed, and the next question is asked.
-Second looks are made one at a time: whenever none goes on, the best attempt is looked at if it is
-unconfirmed. A best that a better one follows before its look began is left out; a look that has begun is
-brought to its end, since what it confirms is what the run falls back on. A run may leave second looks to its
-end, or make none.
+A candidate that the first look verified counts at once as unconfirmed, and the next prompt is sent. Second
+looks run one at a time. Whenever none is running, the best attempt gets one if it is unconfirmed. An attempt
+that a better one replaces before its look starts gets none. A look that has started is always finished, since
+the run falls back on what it confirms. A run may defer second looks to its end, or make none.
 """
 
 import threading
@@ -18,9 +17,9 @@ from agent.records import Attempt, ConfirmPolicy, Evaluation, Problem, SecondLoo
 
 
 class Beside:
-    """A `Confirmer`: the executor's second looks, each in a thread beside the search.
+    """A `Confirmer` that makes the executor's second looks, each in a thread beside the search.
 
-    A thread whose end nobody waits for, as after Ctrl-C, ends with the process, and its judge with it.
+    The threads are daemons: after Ctrl-C they end with the process, and their judges with them.
     """
 
     def __init__(self, problem: Problem, executor: Executor) -> None:
@@ -53,10 +52,10 @@ class Beside:
 
 
 class Standing:
-    """The attempts of a run, each with the verdict that stands on it.
+    """The attempts of a run, each with its current verdict.
 
-    Events of second looks are written by whoever calls, between two steps of the search and never during one:
-    that they come in the same place again makes the run resumable.
+    Events of second looks are written in the caller's thread, between two steps of the search. A resumed run
+    can therefore repeat them in the same place.
     """
 
     def __init__(self, transcript: Transcript, confirmer: Confirmer, policy: ConfirmPolicy = "best") -> None:
@@ -65,25 +64,25 @@ class Standing:
         self._rounds: dict[int, int] = {}
         self._looked_at: int | None = None
         self._in_vain: set[int] = set()
-        """Attempts whose second look a fault of ours kept from being made."""
+        """Attempts whose second look failed with an infrastructure fault."""
         self._elsewhere: AwaitingGpu | None = None
-        """Why no second look can be made on this machine, once that has shown."""
+        """Error of the first second look that needs another machine, or None."""
 
     @property
     def best(self) -> Attempt | None:
-        """The best verified attempt, confirmed or not."""
+        """Return the best verified attempt, confirmed or not, or None."""
         return ranking.best_of((self._attempts[number] for number in sorted(self._attempts)), None)
 
     def add(self, number: int, line: tuple[Attempt, ...]) -> None:
-        """Takes in the attempts of one round, and begins the second look that they make due."""
+        """Add the attempts of one round and start the second look that is due."""
         for attempt in line:
             self._attempts[attempt.number], self._rounds[attempt.number] = attempt, number
         self._begin(self._due())
 
     def take_up(self) -> list[Attempt]:
-        """Writes down the second looks that have come to an end; gives the attempts that they withdraw.
+        """Record the second looks that have ended and return the attempts that they withdraw.
 
-        One that another machine has to make is left to it, and answers are taken in meanwhile.
+        A look that needs another machine is left to that machine. The search continues without it.
         """
         withdrawn = []
         while self._looked_at is not None and self._confirmer.ready():
@@ -96,11 +95,10 @@ class Standing:
         return withdrawn
 
     def settle(self) -> list[Attempt]:
-        """Waits until the best is confirmed; gives the attempts that are withdrawn until then.
+        """Wait until the best attempt is confirmed and return the attempts withdrawn until then.
 
-        Returns at once in a run without second looks.
-        Raises EnvironmentFault where a second look cannot be made even when it is tried once more, and
-        AwaitingGpu where another machine has to make it.
+        Returns at once in a run without second looks. Raises EnvironmentFault if a second look fails again on
+        its second try, and AwaitingGpu if another machine has to make it.
         """
         withdrawn: list[Attempt] = []
         if self._policy == "none":
@@ -116,12 +114,12 @@ class Standing:
             self._begin(best)
             look = self._confirmer.outcome()
             if isinstance(look.found, EnvironmentFault) and best.number in self._in_vain:
-                # This one has no event: whoever resumes the run looks again.
+                # This fault has no event, so that a resumed run makes the look again.
                 raise look.found
             withdrawn += self._told(look)
 
     def _told(self, look: Look) -> list[Attempt]:
-        """Writes down how the look that went on has ended; the attempt, where it was withdrawn."""
+        """Record the end of the current look and return its attempt if it was withdrawn."""
         number, self._looked_at = self._looked_at, None
         assert number is not None
         place, found = self._rounds[number], look.found
@@ -147,7 +145,7 @@ class Standing:
             self._confirmer.begin(attempt)
 
     def _due(self) -> Attempt | None:
-        """What is looked at next: the best, then what may be faster than its first look says."""
+        """Return the next attempt for a second look: the best, else one that may be faster than measured."""
         if self._elsewhere or self._policy != "best":
             return None
         best = self.best
@@ -159,6 +157,6 @@ class Standing:
 
 
 def _held_up_by_its_build(found: Evaluation) -> bool:
-    """Whether stock `load_inline`, whose operators cost the host less, might make it faster."""
+    """Return True if a build by stock `load_inline` may be faster, as its operators cost less host time."""
     times, build = found.measurement, found.build
     return bool(times and times.host_bound and build and build.backend == gpu_build.BACKEND)

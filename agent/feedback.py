@@ -1,8 +1,8 @@
-"""An evaluation, or an answer without usable code, as the text that the next prompt shows.
+"""Feedback for the next prompt: the text of an evaluation, or of an answer without usable code.
 
-Renders and decides nothing: the order of the findings, their words and the verdict are the harness's. Text
-from compilers and candidates is stripped of control characters and cut by lines, with the number of what was
-left out.
+This module only renders: the harness decides the verdict, the findings' order and their text. Text from
+compilers and candidates is stripped of control characters and truncated by lines. The number of omitted lines
+is stated.
 """
 
 import re
@@ -22,7 +22,7 @@ from agent.records import (
 )
 
 FINDINGS = 5
-"""Findings shown in full; the first is the headline."""
+"""Maximum number of findings shown in full. The first is the headline."""
 EVIDENCE_LINES = 20
 LINE_CHARACTERS = 240
 
@@ -30,12 +30,12 @@ _TERMINAL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x
 
 
 def on_reply(error: ReplyError) -> Feedback:
-    """On an answer that held no candidate."""
+    """Return the feedback on an answer without a candidate."""
     return Feedback(attempt=None, kind=error.kind, text=_plain(str(error)))
 
 
 def on_evaluation(attempt: Attempt) -> Feedback:
-    """On a judged attempt; its kind is the headline's, or `verified`."""
+    """Return the feedback on a judged attempt. Its kind is that of the headline, or `verified`."""
     evaluation = attempt.evaluation
     if evaluation.status is Status.VERIFIED:
         lines, kind = _verified(evaluation), "verified"
@@ -119,7 +119,7 @@ def _resources(kernel: KernelResources) -> str:
 
 
 def _cut(text: str) -> Iterable[str]:
-    """The first lines, each of bounded length, and how many were left out."""
+    """Yield the first lines, each of bounded length, and the number of omitted lines."""
     lines = text.strip("\n").split("\n")
     for line in lines[:EVIDENCE_LINES]:
         over = len(line) - LINE_CHARACTERS
@@ -129,6 +129,6 @@ def _cut(text: str) -> Iterable[str]:
 
 
 def _plain(text: str) -> str:
-    """Without terminal sequences and without control, format and surrogate characters, line ends kept."""
+    """Remove terminal sequences and control, format and surrogate characters. Line ends are kept."""
     text = _TERMINAL_SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\t", "    ")
     return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in {"Cc", "Cf", "Cs"})

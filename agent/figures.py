@@ -1,6 +1,6 @@
-"""What was measured and counted, in the words of a prompt: short lines, cut to the budgets of `sections`.
+"""Measurements and counts as short lines for a prompt, within the token budgets of `sections`.
 
-Decides nothing and looks nothing up: numbers that are unknown are left out.
+This module only formats. Unknown numbers are omitted.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from agent.problems.gpu_cards import Card
 from agent.records import Finding, KernelResources, KernelTime, Profile
 
 NAME = 90
-"""Characters of a kernel's name that are shown."""
+"""Maximum number of characters shown of a kernel's name."""
 
 
 def quantity(value: int, unit: str) -> str:
-    """Three significant digits with a decimal prefix: 7516192768 B is `7.52 GB`."""
+    """Format with three significant digits and a decimal prefix: 7516192768 B is `7.52 GB`."""
     scaled = float(value)
     for prefix in ("", "k", "M", "G"):
         if scaled < 999.5:
@@ -24,7 +24,7 @@ def quantity(value: int, unit: str) -> str:
 
 
 def resources(kernel: KernelResources, card: Card | None = None) -> str:
-    """What ptxas said about a kernel, unknown numbers left out, and how many warps its registers allow."""
+    """Return a kernel's resources as ptxas reports them, and the number of warps that its registers allow."""
     known = {
         "registers": kernel.registers,
         "bytes spilled": kernel.spill_bytes,
@@ -37,14 +37,14 @@ def resources(kernel: KernelResources, card: Card | None = None) -> str:
 
 
 def launches(profile: Profile) -> str:
-    """What took the time of one call, longest first, and what is left out."""
+    """Return the launches of one call with their times, longest first, and the number of omitted ones."""
     return _times(
         [(kernel, "" if kernel.own else " (not yours)") for kernel in profile.kernels], sections.LAUNCHES
     )
 
 
 def rivals(kernels: Sequence[KernelTime]) -> str:
-    """What another program launches for the same, longest first, and what is left out."""
+    """Return the launches of another program for the same problem, in the format of `launches`."""
     return _times([(kernel, "") for kernel in kernels], sections.RIVALS)
 
 
@@ -61,6 +61,6 @@ def _times(kernels: Sequence[tuple[KernelTime, str]], limit: int) -> str:
 
 
 def notes(findings: Sequence[Finding]) -> str:
-    """Each note with the figures behind it, as far as they fit."""
+    """Return the notes with their evidence, as many as fit the budget."""
     texts = [note.message + (f"\n{note.evidence}" if note.evidence else "") for note in findings]
     return sections.paragraphs("\n\n".join(texts), sections.NOTES)

@@ -1,8 +1,8 @@
-"""Propose, verify, repair: the whole agent.
+"""The agent's main loop: propose, verify, repair.
 
-A policy says what is asked next, looking at nothing but the tree of rounds so far. This module asks, judges
-and mends, several rounds at a time where the pace allows, and writes down what comes in, in the order in
-which it comes. The tree is made from what was written: the same events in the same order are the same search.
+A policy chooses the next prompt from the tree of rounds so far. This module asks, judges and applies fixes,
+for several rounds at a time if the pace allows. Events are written in the order of arrival. The tree is built
+from the written events, so the same events in the same order give the same search.
 """
 
 import time
@@ -54,25 +54,25 @@ from agent.search.tree import Tree
 from agent.search.workers import Workers
 
 UNJUDGED_IN_A_ROW = 3
-"""Abort after this many consecutive judgements that failed by a fault of ours."""
+"""Abort after this many consecutive candidates that an infrastructure fault kept from being judged."""
 
 
 class Terms(Record):
-    """How the search goes about it, how long, and what the prompts say beside the problem."""
+    """Limits and options of the search, and the context for its prompts."""
 
     rounds: int
     patience: int
-    """Rounds without a better kernel after which a verified and measured one is good enough."""
+    """Number of rounds without a better kernel after which a verified and timed one is good enough."""
     search: PolicyName = "line"
     samples: int = 4
     width: int = 2
     good_enough: float | None = None
     plan: bool = False
-    """Whether the approaches that lines begin with are asked for before any kernel."""
+    """Ask for the approaches that lines start with before the first kernel."""
     parallel: int = 1
-    """Rounds that may be open at the same time."""
+    """Maximum number of rounds open at the same time."""
     mends: bool = True
-    """Whether faults with one right mend are mended before the model is asked again."""
+    """Apply a fix before the model is asked again where a fault has exactly one."""
     confirm: ConfirmPolicy = "best"
     requirements: tuple[Requirement, ...] = ()
     gpu: str
@@ -91,30 +91,33 @@ def solve(
     problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, terms: Terms,
     pacing: Pacing | None = None,
 ) -> Attempt | None:  # fmt: skip
-    """The best verified attempt, or None. What a candidate does wrong never raises.
+    """Return the best verified attempt, or None. A candidate's faults never raise.
 
-    Where second looks are due, they are made beside the search or, by `terms.confirm`, at its end; what they
-    refuse is withdrawn, and the search goes on from the best before it. What is returned is confirmed, unless
-    `terms.confirm` is `none`. A candidate that cannot be judged is
-    nobody's mistake: where the fault may have passed it is judged once more, else its round is not spent, the
-    same question is asked again, and nothing is told of it.
-    Raises EndpointError or BudgetExceeded when a question could not be asked, after what else was asked has
-    come in; EnvironmentFault when several in a row could not be judged, or when the best cannot be confirmed;
-    Unprepared and ProblemError when the executor turns out to be able to judge nothing.
+    Second looks run in parallel with the search or at its end, as `terms.confirm` says. An attempt that a
+    second look refuses is withdrawn, and the search continues from the best remaining one. The returned
+    attempt is confirmed if a second look is due, unless `terms.confirm` is `none`.
+
+    A candidate that an infrastructure fault kept from being judged is judged once more if the fault may be
+    temporary. Otherwise the round does not count, and the same prompt is sent again without a mention of the
+    fault. A round that already has a verdict counts.
+
+    Raises EndpointError or BudgetExceeded if a prompt could not be sent, once the open rounds have ended.
+    Raises EnvironmentFault if several candidates in a row could not be judged or the best cannot be
+    confirmed. Raises Unprepared or ProblemError if the executor cannot judge the problem at all.
     """
     pacing = pacing or Pacing(Beside(problem, executor), Budget(Limits(), parallel=terms.parallel))
     return _Search(problem, provider, executor, transcript, terms, pacing).run()
 
 
 class _Awaited(NamedTuple):
-    """What a round waits for that nobody here waits for."""
+    """An answer or verdict that this process does not wait for."""
 
     error: AwaitingAnswers | AwaitingGpu
     what: Prompt | Candidate
 
 
 class _Search:
-    """A run while it goes on. It is the transcript that it writes to: every event grows the tree."""
+    """A search in progress. As a transcript it writes each event and adds it to the tree."""
 
     def __init__(
         self, problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, terms: Terms,
@@ -126,16 +129,16 @@ class _Search:
         self.standing = Standing(self, pacing.confirmer, terms.confirm)
         self.workers = Workers(terms.parallel)
         self.asked: dict[int, Prompt] = {}
-        """Questions without an answer, by round."""
+        """Prompts without an answer, by round."""
         self.judged: dict[int, Candidate] = {}
         """Candidates without a verdict, by round."""
         self.number = self.unjudged = 0
         self.repeated: set[tuple[int, str]] = set()
-        """Rounds and candidates that were judged once more."""
+        """Pairs of round and candidate id that were judged a second time."""
         self.stopped: AgentError | None = None
-        """Why nothing is begun any more."""
+        """Error after which nothing new is started."""
         self.awaited: dict[int, _Awaited] = {}
-        """Rounds whose answer or verdict nobody waits for now; they stay open."""
+        """Open rounds whose answer or verdict this process does not wait for."""
 
     def append(self, event: Event) -> Event:
         stored = self.transcript.append(event) or event
@@ -160,17 +163,17 @@ class _Search:
             return self.standing.best
 
     def _missing(self) -> AwaitingAnswers | AwaitingGpu:
-        """All that is awaited, in one."""
+        """Return one error that names everything that is awaited."""
         errors = [one.error for one in self.awaited.values()]
         return type(errors[0])("; ".join(dict.fromkeys(map(str, errors))))
 
     def _is_open(self, identity: str) -> bool:
-        """Whether this question or candidate is asked or judged just now, or awaited."""
+        """Return True if this prompt or candidate is in progress or awaited."""
         awaited = (one.what for one in self.awaited.values())
         return any(one.id == identity for one in (*self.asked.values(), *self.judged.values(), *awaited))
 
     def _ask(self) -> bool:
-        """Asks what the policy wants, as long as the pace allows; whether anything was asked."""
+        """Send the prompts that the policy wants while the pace allows. Returns True if any was sent."""
         before = self.tree.asked
         while not self.stopped and (move := self._wanted()) is not None:
             number, prompt = self.tree.asked + 1, self._prompt(move)
@@ -200,7 +203,7 @@ class _Search:
         return prompts.render(self.problem, situation)
 
     def _take(self, number: int, outcome: Callable[[], object]) -> None:
-        """What has come of a round: an answer, or a verdict."""
+        """Process the outcome of a round: an answer or a verdict."""
         if prompt := self.asked.pop(number, None):
             self._answered(number, prompt, outcome)
         else:
@@ -233,7 +236,7 @@ class _Search:
             self._judge(number, candidate)
 
     def _candidate(self, number: int, completion: Completion) -> Candidate:
-        """Raises ReplyError for an answer that holds none, or one that was judged before."""
+        """Return the candidate in an answer. Raises ReplyError if there is none or it was judged before."""
         move, last = self.tree.nodes[number].move, self.tree.last_on(number)
         parsed = parse.candidate(self.problem.name, completion, last.candidate.id if last else None)
         other = self.tree.best_on(move.beside)
@@ -252,7 +255,7 @@ class _Search:
             self.workers.begin(number, partial(_verdict, self.executor, self.problem, candidate))
 
     def _looked(self, number: int, candidate: Candidate, outcome: Callable[[], object]) -> None:
-        """A verdict, or that there is none; then the mend that it leads to, an attempt of its own."""
+        """Record a verdict or its absence, then judge the fix that follows from it as a new attempt."""
         try:
             look = outcome()
         except AwaitingGpu as error:
@@ -280,7 +283,7 @@ class _Search:
     def _unjudged(
         self, number: int, candidate: Candidate, fault: EnvironmentFault, seconds: float | None
     ) -> None:
-        # The last of several in a row has no event: whoever resumes the run judges it again.
+        # The last consecutive fault has no event, so that a resumed run judges the candidate again.
         self.unjudged += 1
         if self.unjudged == UNJUDGED_IN_A_ROW:
             self.stopped = fault
@@ -296,7 +299,7 @@ class _Search:
                 }
             )
         )  # fmt: skip
-        # A stored event says what followed it, also where an earlier version wrote it.
+        # A stored event decides what follows, even if an earlier version wrote it.
         if isinstance(event, Unjudged) and event.then == "again":
             self.repeated.add((number, candidate.id))
             self._judge(number, candidate)

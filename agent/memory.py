@@ -1,7 +1,7 @@
-"""What a run has tried so far: one entry for each attempt, and what to do when the same finding comes back.
+"""Ledger of a run's attempts, and the escalation when the same finding comes back.
 
-The ledger is a value that `solve()` carries from round to round; prompts render it. It compares sources and
-verdicts as text: it judges nothing, and it never sees an answer that held no code.
+The ledger is an immutable value that the search carries from round to round and prompts render. It compares
+sources and verdicts as text. Answers without code do not enter the ledger.
 """
 
 import difflib
@@ -14,36 +14,36 @@ from agent.records import MAY_END_OTHERWISE, Attempt, Candidate, Record, Status,
 
 Escalation = Literal["none", "more-context", "another-approach", "back-to-best"]
 LADDER: tuple[Escalation, ...] = ("none", "more-context", "another-approach", "back-to-best")
-"""By how often the present fault has been seen: once, twice, three times, more often."""
+"""Escalation by the number of times the current fault was seen: once, twice, three times, more often."""
 
 SHOWN_CHANGES = 2
 CHANGE_CHARACTERS = 90
 CAUSE_CHARACTERS = 160
 REWRITTEN = 0.4
-"""Share of equal lines below which a new source counts as written anew."""
+"""Fraction of unchanged lines below which a source counts as rewritten."""
 _STAGES = ("screen", "build", "run", "verify", "integrity", "measure")
 
 
 class Entry(Record):
-    """One attempt, as the next prompts remember it."""
+    """One attempt as later prompts show it."""
 
     attempt: int
     status: Status
     stage: str
     cause: str
-    """Kind of the headline; empty for a verified attempt."""
+    """Kind of the headline finding. Empty for a verified attempt."""
     message: str
-    """The headline's words, cut to a line."""
+    """Message of the headline, truncated to one line."""
     signature: str
-    """Equal for the same fault with other numbers or in another line; empty for a verified attempt."""
+    """Identity of the fault, independent of numbers and line. Empty for a verified attempt."""
     changed: str
-    """What was changed, in words; empty for an attempt that was made from none."""
+    """Description of the change. Empty for an attempt without a predecessor."""
     change: str
-    """Equal for the same changed lines, wherever they stand."""
+    """Hash of the changed lines, independent of their position."""
     effect: str
-    """What the change did to the verdict."""
+    """Effect of the change on the verdict."""
     text: str
-    """Equal for sources that differ in white space alone."""
+    """Hash of the source, independent of white space."""
 
     @property
     def failed(self) -> bool:
@@ -61,11 +61,11 @@ class Ledger(Record):
     entries: tuple[Entry, ...] = ()
 
     def with_attempt(self, attempt: Attempt, before: Attempt | None) -> "Ledger":
-        """With one more attempt; `before` is the one whose code the model was shown."""
+        """Return the ledger with one more attempt. `before` is the attempt that the prompt showed."""
         return Ledger(entries=(*self.entries, self._entry(attempt, before)))
 
     def with_verdict(self, attempt: Attempt) -> "Ledger":
-        """With the verdict of the second look in place of the first."""
+        """Return the ledger with the second look's verdict in place of the first."""
         stage = attempt.evaluation.stage
         later = _verdict(attempt) | {
             "effect": f"verified at first, then refused by a second look, at {stage}"
@@ -78,26 +78,29 @@ class Ledger(Record):
         )
 
     def refuse_repeat(self, candidate: Candidate) -> None:
-        """Raises ReplyError for an answer that was judged before and would be judged the same again."""
+        """Raise ReplyError if the same code was judged before and the verdict would be the same."""
         text = _text(candidate.source)
         for entry in self.entries:
             if entry.text == text and entry.status not in MAY_END_OTHERWISE:
                 raise _repeat("This is the code", entry)
 
     def rebuilt(self, attempts: Container[int]) -> ReplyError:
-        """What is said of an answer that builds to what these attempts are."""
+        """Return the error for an answer that builds to the same program as these attempts."""
         known = next((entry for entry in self.entries if entry.attempt in attempts), None)
         return _repeat("Under other names and comments this builds to the program", known)
 
     @property
     def seen(self) -> int:
-        """How many attempts had the fault of the last one; 0 where the last is verified, or there is none."""
+        """Return the number of attempts with the last attempt's fault.
+
+        Returns 0 if the last attempt is verified or there is none.
+        """
         last = self.entries[-1].signature if self.entries else ""
         return sum(entry.signature == last for entry in self.entries) if last else 0
 
     @property
     def escalation(self) -> Escalation:
-        """What the next prompt does about a fault that does not go away."""
+        """Return how the next prompt reacts to a recurring fault."""
         return LADDER[min(max(self.seen - 1, 0), len(LADDER) - 1)]
 
     def _entry(self, attempt: Attempt, before: Attempt | None) -> Entry:
@@ -139,7 +142,7 @@ def _repeat(what: str, entry: Entry | None) -> ReplyError:
 
 
 def _verdict(attempt: Attempt) -> dict[str, Any]:
-    """The fields of an entry that say how its attempt was judged."""
+    """Return the fields of an entry that describe the verdict on its attempt."""
     evaluation = attempt.evaluation
     headline = None if evaluation.status is Status.VERIFIED else evaluation.headline
     return {
@@ -152,7 +155,7 @@ def _verdict(attempt: Attempt) -> dict[str, Any]:
 
 
 Hunk = tuple[tuple[str, ...], tuple[str, ...]]
-"""Lines taken out and lines put in, without indentation."""
+"""Removed lines and added lines, without indentation."""
 
 
 def _hunks(before: str, after: str) -> list[Hunk]:
@@ -162,7 +165,7 @@ def _hunks(before: str, after: str) -> list[Hunk]:
 
 
 def _words(before: Attempt, attempt: Attempt, hunks: list[Hunk]) -> str:
-    """What was changed, in a line; a change to more than half of the lines is only counted."""
+    """Describe the change in one line. A rewrite is only counted (see `REWRITTEN`)."""
     if attempt.candidate.origin == "mend" and attempt.candidate.note:
         return _line(f"mended mechanically: {attempt.candidate.note}", CAUSE_CHARACTERS)
     if not hunks:
@@ -187,7 +190,7 @@ def _hunk(old: tuple[str, ...], new: tuple[str, ...]) -> str:
 
 
 def _line(text: str, most: int) -> str:
-    """One line without control characters and backquotes, its end left out where it is long."""
+    """Return the text as one line of at most `most` characters, without control characters and backquotes."""
     line = "".join(c if c.isprintable() else " " for c in text.replace("`", "'"))
     line = " ".join(line.split())
     return line if len(line) <= most else f"{line[: most - 4]} ..."

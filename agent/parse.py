@@ -1,8 +1,8 @@
-"""The candidate inside an answer.
+"""Extraction of the candidate from an answer.
 
-Contract: the last Python block that defines `ModelNew` is taken as it stands, and the candidate's note says
-which one and why. What was thought aloud (`<think>` parts) is never searched, and an older draft never stands
-in for a newer one that is broken. The code is not mended, judged or run here.
+Contract: the last Python block that defines `ModelNew` is taken unchanged, and the candidate's note says
+which block that is and why. Reasoning in `<think>` parts is never searched. An older draft never replaces a
+newer one that is broken. This module does not fix, judge or run the code.
 """
 
 import re
@@ -29,7 +29,7 @@ _TRIPLE = re.compile(
 
 
 class Block(NamedTuple):
-    """One piece of code in an answer; `line` is where it begins, counted from 1."""
+    """One piece of code in an answer. `line` is its first line, counted from 1."""
 
     code: str
     language: str
@@ -42,7 +42,10 @@ class Block(NamedTuple):
 
     @property
     def defines_target(self) -> bool:
-        """By its tree; a block that does not parse defines what its text says, if it is called Python."""
+        """Return True if the block defines `ModelNew`.
+
+        If the block does not parse, the text of a block labelled as Python decides.
+        """
         try:
             return defines_target(syntax_tree(self.code))
         except SyntaxError:
@@ -50,9 +53,10 @@ class Block(NamedTuple):
 
 
 def candidate(problem_name: str, completion: Completion, parent: str | None) -> Candidate:
-    """The candidate that `completion` holds; `parent` is the id of the attempt that the prompt showed.
+    """Return the candidate in `completion`.
 
-    Raises ReplyError: `cut-off`, `no-code`, `no-model-new`, `syntax-error`.
+    `parent` is the candidate id of the attempt that the prompt showed.
+    Raises ReplyError of kind `cut-off`, `no-code`, `no-model-new` or `syntax-error`.
     """
     if completion.finish_reason in _CUT_OFF:
         raise ReplyError("cut-off", _cut_off(completion.usage.output_tokens))
@@ -114,10 +118,11 @@ def _syntax_error(error: SyntaxError, chosen: Block, note: str) -> str:
 
 
 def _without_thinking(text: str) -> tuple[str, bool]:
-    """The answer without what was thought aloud, and whether something was.
+    """Return the answer without its reasoning, and True if there was any.
 
-    A part opens at the start of a line outside any fence and reaches to its end tag or, cut short, to the end
-    of the text. An end tag without a beginning ends thinking that began before the first word.
+    A reasoning part starts at the beginning of a line outside any fence. The part ends at its end tag or, if
+    that is missing, at the end of the text. An end tag without a start tag ends reasoning that began before
+    the text.
     """
     kept: list[str] = []
     fence, thinking, thought = "", False, False
@@ -140,7 +145,7 @@ def _ends_unopened(line: str, end: re.Match[str], fence: str) -> bool:
 
 
 def _fence_after(line: str, fence: str) -> str:
-    """The open fence after a line: none, or its characters."""
+    """Return the characters of the fence that is open after a line, or an empty string."""
     match = _FENCE.match(line)
     if match is None:
         return fence
@@ -151,7 +156,7 @@ def _fence_after(line: str, fence: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks of a text, in order, those of a fenced Markdown document included."""
+    """Yield the fenced blocks of a text in order, including those inside a fenced Markdown document."""
     lines = text.split("\n")
     number = 0
     while number < len(lines):
@@ -175,7 +180,7 @@ def _blocks(text: str) -> Iterator[Block]:
 
 
 def _flush_left(lines: list[str]) -> str:
-    """The lines as a file; a block that is indented as a whole, as in a list, loses its indentation."""
+    """Return the lines as a file. A block that is indented as a whole, as in a list, is dedented."""
     code = "\n".join(lines).rstrip("\n") + "\n"
     return dedent(code) if lines[0][:1].isspace() else code
 
@@ -196,10 +201,10 @@ def _language(opening: re.Match[str]) -> str:
 
 
 def _end(lines: list[str], start: int, opening: re.Match[str]) -> int:
-    """The index of the line that ends the block opened at `start`: its closing fence, or a new opening.
+    """Return the index of the line that ends the block opened at `start`: a closing fence or a new opening.
 
-    A fence inside a triple-quoted string of Python belongs to the string, if a later fence then leaves code
-    that parses; otherwise the string was never closed and the first fence ends the block.
+    A fence inside a triple-quoted Python string belongs to the string if the code up to a later fence parses.
+    Otherwise the string was never closed, and the first fence ends the block.
     """
     first: int | None = None
     for number in range(start + 1, len(lines)):
@@ -216,7 +221,7 @@ def _end(lines: list[str], start: int, opening: re.Match[str]) -> int:
 
 
 def _inside_string(code: str) -> bool:
-    """Whether a triple-quoted string is open at the end of some Python text, complete or not."""
+    """Return True if a triple-quoted string is open at the end of a Python text, which may be incomplete."""
     position = 0
     while match := _TRIPLE.search(code, position):
         position = match.end()
@@ -237,9 +242,9 @@ def _parses(code: str) -> bool:
 
 
 def _unfenced(answer: str, blocks: list[Block]) -> Block | None:
-    """Code written straight into the text: from the imports before the last `class ModelNew` on.
+    """Return code without fences: the text from the imports before the last `class ModelNew`, or None.
 
-    Prose after it is left off, paragraph by paragraph, as long as what remains does not parse.
+    Prose after the code is removed paragraph by paragraph until the rest parses.
     """
     lines = answer.split("\n")
     for block in blocks:
@@ -261,5 +266,5 @@ def _unfenced(answer: str, blocks: list[Block]) -> Block | None:
 
 
 def _begins_import(line: str) -> bool:
-    """An import statement, or the first line of a longer one; not prose that begins with such a word."""
+    """Return True for the first line of an import statement, but not for prose that starts with `import`."""
     return _STARTS.match(line) is not None and (line.rstrip().endswith(("(", "\\")) or _parses(line))

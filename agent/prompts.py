@@ -1,10 +1,9 @@
-"""What a provider is asked: a pure function of the problem and where the run stands.
+"""Prompts for the provider: a pure function of the problem and the state of the run.
 
-The words live in `prompts/*.jinja2` (`system`, and one of `plan`, `generate`, `repair`, `optimise`,
-`combine`); this
-module chooses the template, formats numbers and fences foreign text. It measures nothing, judges nothing and
-computes no floor: the caller brings it. Every request is complete in itself, so a prompt shows exactly one
-attempt with its own findings, and the best one beside it.
+The text is in `prompts/*.jinja2` (`system`, and one of `plan`, `generate`, `repair`, `optimise`, `combine`).
+This module chooses the template, formats numbers and fences foreign text. The caller passes measurements,
+verdicts and the roofline floor. Every prompt is self-contained. It therefore shows exactly one attempt with
+its own findings, and the best attempt beside it.
 """
 
 import re
@@ -46,40 +45,40 @@ _REQUESTS: dict[str, str] = {
     "any-rank": "Inputs of every rank and shape that the reference takes with the same constructor arguments "
     "give right results: read each size from the tensors.",
 }
-"""What the judge checks on request, in words for the model."""
+"""Text for the model of each check that the judge makes on request."""
 _EXCERPT_LINES = 5
-"""Lines shown before and after the one that a finding names, when the same fault came back."""
+"""Number of lines shown before and after the line of a recurring fault."""
 
 
 class Requirement(Record):
-    """One wish of the user's own."""
+    """One requirement of the user."""
 
     text: str
     checked: bool = False
-    """Whether the judge checks it. Nothing free-form is checked, version compatibility included."""
+    """True if the judge checks the requirement. Free-form text is never checked."""
 
 
 class Situation(Record):
-    """Where the run stands before a prompt."""
+    """State of the run before a prompt."""
 
     last: Attempt | None = None
     best: Attempt | None = None
-    """The best verified attempt."""
+    """Best verified attempt."""
     feedback: Feedback | None = None
-    """On the last answer: on `last`, or on an answer without usable code."""
+    """Feedback on the last answer: on `last`, or on an answer without usable code."""
     mended: tuple[Attempt, ...] = ()
-    """The answer that `last` was mended from, and the mends between, oldest first; empty where it is none."""
+    """Chain of attempts whose automatic fixes led to `last`, oldest first. Empty if `last` is an answer."""
     ledger: Ledger = Ledger()
-    """All attempts on this line so far."""
+    """Attempts on this line so far."""
     idea: str = ""
-    """An approach to try, in words for the model."""
+    """Text of an approach that the model is to try."""
     ideas: int = 0
-    """So many approaches are asked for, and no kernel; 0: a kernel is."""
+    """Number of approaches to ask for instead of a kernel. 0 asks for a kernel."""
     other: Attempt | None = None
-    """The best verified attempt of another line, to be combined with `best`."""
+    """Best verified attempt of another line, to be combined with `best`."""
     requirements: tuple[Requirement, ...] = ()
     gpu: str
-    """The GPU that the kernel and the floor are for."""
+    """Name of the GPU that the kernel and the roofline floor are for."""
     floor_ms: float | None = None
     library_ops: LibraryOps = "gemm-conv"
 
@@ -97,26 +96,26 @@ class Situation(Record):
 
 
 def requirements(argument: str) -> tuple[Requirement, ...]:
-    """The wishes in TEXT, or in the file named by @FILE: one for each line that is not blank.
+    """Return the requirements in TEXT, or in the file named by @FILE: one for each non-blank line.
 
-    Raises UsageError when the file cannot be read as UTF-8 text.
+    Raises UsageError if the file cannot be read as UTF-8 text.
     """
     return tuple(requirement(line) for line in lines(argument))
 
 
 def requested(argument: str) -> tuple[Request, ...]:
-    """The requests that are named among the wishes. Raises UsageError as above."""
+    """Return the checks on request that the requirements name. Raises as `requirements` does."""
     return tuple(name for name in get_args(Request) if name in lines(argument))
 
 
 def requirement(line: str) -> Requirement:
-    """One wish; the name of a request is checked, and told in its own words."""
+    """Return one requirement. The name of a check becomes the text of that check."""
     known = _REQUESTS.get(line)
     return Requirement(text=known, checked=True) if known else Requirement(text=line)
 
 
 def lines(argument: str) -> tuple[str, ...]:
-    """What is asked for in TEXT or @FILE, word for word. Raises UsageError as above."""
+    """Return the non-blank lines of TEXT or @FILE. Raises as `requirements` does."""
     text = argument
     if argument.startswith("@"):
         try:
@@ -128,13 +127,13 @@ def lines(argument: str) -> tuple[str, ...]:
 
 
 def wishes(require: str, requests: tuple[Request, ...] = ()) -> tuple[Requirement, ...]:
-    """The user's own requirements, and what else is judged on request."""
+    """Return the distinct requirements: the checks on request, then the user's own."""
     asked = [*map(requirement, requests), *(requirements(require) if require else ())]
     return tuple(dict.fromkeys(asked))
 
 
 def render(problem: Problem, situation: Situation) -> Prompt:
-    """The next request: the rules as the system message, the problem and the task as the user's."""
+    """Return the next prompt: the rules as system message, the problem and the task as user message."""
     template = _template(situation)
     environment = _environment()
     card = gpu_cards.card(situation.gpu)
@@ -154,23 +153,23 @@ def render(problem: Problem, situation: Situation) -> Prompt:
 
 
 def estimate_tokens(prompt: Prompt) -> int:
-    """An estimate for `--dry-run`."""
+    """Estimate the number of tokens of a prompt, for `--dry-run`."""
     return sections.tokens("".join(message.content for message in prompt.messages))
 
 
 def skeleton() -> str:
-    """The example file of the system prompt: a complete ModelNew for y = 2x."""
+    """Return the example file of the system prompt, a complete ModelNew for y = 2x."""
     return _environment().get_template("partials/skeleton.jinja2").render()
 
 
 def rules() -> str:
-    """What a candidate must be and how load_inline binds it, as the system prompt says it."""
+    """Return the rules for a candidate and for `load_inline` bindings, as in the system prompt."""
     parts = (_environment().get_template(f"partials/{name}.jinja2") for name in ("rules", "binding"))
     return "\n".join(part.render(skeleton=skeleton(), library_ops="gemm-conv") for part in parts)
 
 
 def _template(situation: Situation) -> Template:
-    """Optimise what is verified; an answer that was not is repaired first, the best beside it."""
+    """Choose the template. A failed attempt is repaired first; a verified one is optimised."""
     if situation.ideas:
         return "plan"
     if situation.feedback and situation.feedback.attempt is None:
@@ -184,7 +183,7 @@ def _template(situation: Situation) -> Template:
 
 
 def _cards(trace: Trace) -> list[str]:
-    """Operators with a card, each once, in order; `add_` is defined by the card of `add`."""
+    """Return the operators with a card, each once, in order. `add_` uses the card of `add`."""
     names = dict.fromkeys(operation.op.rstrip("_") for operation in trace.operations)
     folder = resources.folder("prompts") / "partials" / "ops"
     files = {name: folder / f"{name}.jinja2" for name in names}
@@ -193,7 +192,10 @@ def _cards(trace: Trace) -> list[str]:
 
 
 def _remembered(situation: Situation) -> dict[str, object]:
-    """What the templates say of earlier attempts. A single one is the last, which is shown whole."""
+    """Return the template variables for earlier attempts.
+
+    A single attempt gets no ledger, since it is the last one, which is shown whole.
+    """
     ledger, best = situation.ledger, situation.best
     entries = ledger.entries if len(ledger.entries) > 1 else ()
     kept = sections.last(entries, sections.LEDGER, str)
@@ -210,7 +212,7 @@ def _remembered(situation: Situation) -> dict[str, object]:
 
 
 def _excerpt(attempt: Attempt) -> str:
-    """The lines around the one that the headline names, numbered; empty where it names none."""
+    """Return the numbered lines around the headline's line, or an empty string if it names none."""
     headline = attempt.evaluation.headline
     line = headline.location.line if headline and headline.location else None
     if line is None:
@@ -248,7 +250,7 @@ def _environment() -> Environment:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """`text` as a Markdown block whose fence is longer than any run of backticks inside it."""
+    """Return `text` as a Markdown block with a fence longer than any run of backticks inside it."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.strip(chr(10))}\n{fence}"
@@ -261,7 +263,7 @@ def _specification(value: TensorSpec | JsonValue) -> str:
 
 
 def _operands(operation: Operation, trace: Trace) -> list[str]:
-    """Each tensor operand with where it comes from: a parameter's name, an input, an earlier operation."""
+    """Return each tensor operand with its origin: a parameter, an input or an earlier operation."""
     makers = operation.takes_result_of or (None,) * len(operation.inputs)
     return [
         f"{_origin(operand, maker, trace)}: {_specification(operand)}"

@@ -1,4 +1,4 @@
-"""The seams. Everything else is a function."""
+"""Interfaces between the loop and its providers, executors, confirmers, pace and transcript."""
 
 from typing import NamedTuple, Protocol
 
@@ -7,92 +7,92 @@ from agent.records import Attempt, Candidate, Completion, Evaluation, Event, Pro
 
 
 class Provider(Protocol):
-    """The LLM side."""
+    """Source of answers, such as an LLM."""
 
     @property
     def name(self) -> str: ...
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The answer to one prompt.
+        """Return the answer to one prompt.
 
-        Raises EndpointError when the provider failed for good.
+        Raises EndpointError if the provider failed for good.
         """
         ...
 
 
 class Executor(Protocol):
-    """Where candidates are judged."""
+    """Place where candidates are judged."""
 
     @property
     def name(self) -> str: ...
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
-        """The verdict on one candidate; the candidate's faults are values.
+        """Return the verdict on one candidate. The candidate's faults are values.
 
-        Where a second look is due besides, the verdict says that it is not confirmed. Raises EnvironmentFault
-        when nothing can be judged here, AwaitingGpu where another machine does that, Rebuilt for a program
-        that was judged before in this run.
+        If a second look is due, the verdict is marked as not confirmed. Raises EnvironmentFault if nothing
+        can be judged here, and AwaitingGpu if another machine has to judge. Raises Rebuilt for a program that
+        was judged before in this run.
         """
         ...
 
     def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The verdict of the second look at what `evaluation` verified; `evaluation` where none is due.
+        """Return the verdict of the second look at a verified candidate, or `evaluation` if none is due.
 
-        Called in a thread of its own while others are evaluated. Raises EnvironmentFault when it cannot be
-        made here.
+        Called in a separate thread while other candidates are evaluated. Raises EnvironmentFault if the look
+        cannot be made here.
         """
         ...
 
 
 class Look(NamedTuple):
-    """How a second look ended."""
+    """Outcome of a look at a candidate."""
 
     found: Evaluation | EnvironmentFault
-    """The verdict that stands from now on, or what kept the look from being made."""
+    """New verdict, or the fault that prevented the look."""
     seconds: float | None = None
 
 
 class Confirmer(Protocol):
-    """Makes second looks beside the search, one at a time."""
+    """Makes second looks in parallel with the search, one at a time."""
 
     def begin(self, attempt: Attempt) -> None:
-        """Begins the look at a verified attempt; the one before it has ended."""
+        """Start the look at a verified attempt. The previous look must have ended."""
         ...
 
     def ready(self) -> bool:
-        """Whether the look that was begun has ended, so that its outcome is told now."""
+        """Return True if the current look has ended and its outcome is to be recorded now."""
         ...
 
     def outcome(self) -> Look:
-        """How it ended; waits for that."""
+        """Wait for the end of the current look and return its outcome."""
         ...
 
 
 class Pace(Protocol):
-    """When a question is asked, and which round's turn it is: what the search may not decide for itself."""
+    """Decides when a prompt is sent and which round is processed next."""
 
     def begins(self, prompt: Prompt, beside: int) -> bool:
-        """Whether a question is asked now, while so many rounds are open."""
+        """Return True if the prompt may be sent now, while `beside` rounds are open."""
         ...
 
     def turn(self) -> int | None:
-        """The round whose answer or verdict is taken up next; None: that of whichever ends first."""
+        """Return the round whose answer or verdict is processed next. None is the first to end."""
         ...
 
 
 class Pacing(NamedTuple):
-    """What decides when things happen."""
+    """The objects that decide the timing of a search."""
 
     confirmer: Confirmer
     pace: Pace
 
 
 class Transcript(Protocol):
-    """Where a run is written down."""
+    """Record of a run's events."""
 
     def append(self, event: Event) -> Event | None:
-        """Puts one event on disk before it returns.
+        """Write one event to disk before returning.
 
-        Returns the event that is on disk in its place, where the run was stopped after it and goes on again.
+        In a resumed run, returns the event that is already on disk in its place. Otherwise returns None.
         """
         ...

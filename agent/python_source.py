@@ -1,7 +1,7 @@
-"""Python text as a syntax tree and as numbered lines.
+"""Syntax trees and lines of Python text.
 
-Contract: may be asked from any thread. CPython 3.11 counts the depth of the trees that it makes in one place
-for all threads and raises SystemError where two of them parse at once, so one at a time does.
+Contract: the functions are thread-safe. CPython 3.11 keeps one recursion depth of the parser for all threads
+and raises SystemError if two threads parse at once. Parsing therefore takes a lock.
 """
 
 import ast
@@ -13,10 +13,10 @@ _ONE_AT_A_TIME = Lock()
 
 
 def syntax_tree(source: str) -> ast.Module:
-    """The tree of a Python source. Raises SyntaxError alone, also for null bytes and absurd nesting."""
+    """Return the tree of a Python source. Raises only SyntaxError, even for null bytes and deep nesting."""
     try:
         with _ONE_AT_A_TIME, warnings.catch_warnings():
-            # An invalid escape in a CUDA string is legal Python and nobody's news here.
+            # An invalid escape in a CUDA string is legal Python and needs no warning here.
             warnings.simplefilter("ignore")
             return ast.parse(source)
     except (ValueError, RecursionError, MemoryError) as error:
@@ -24,5 +24,5 @@ def syntax_tree(source: str) -> ast.Module:
 
 
 def source_lines(source: str) -> list[str]:
-    """The lines as the parser counts them: `str.splitlines` would also split at form feeds and the like."""
+    """Return the lines as the parser counts them. `str.splitlines` would also split at form feeds."""
     return re.split(r"\r\n|\r|\n", source)

@@ -1,4 +1,4 @@
-"""Which attempt is better. Compares verdicts that stand; measures and decides nothing else."""
+"""Ranking of attempts by their current verdicts."""
 
 from collections.abc import Iterable
 
@@ -6,11 +6,11 @@ from agent.records import Attempt, Evaluation, RunFinished, Status
 
 
 def better(best: Attempt | None, other: Attempt) -> Attempt | None:
-    """The better of the best so far and a newer attempt; None as long as nothing is verified.
+    """Return the better of the best so far and a newer attempt, or None if neither is verified.
 
-    Verified on CUDA at full shapes outranks every other verified scope, and among the others one that leaves
-    out no kernel of the real sizes one that does. Within that a measured time outranks an unknown one, and
-    another time wins where it is lower beyond doubt. Ties go to the older.
+    An attempt verified on CUDA at full shapes outranks every other scope. Next, a scope that exercised every
+    kernel of the real sizes outranks one that did not. Next, a measured time outranks an unknown one, and a
+    time wins if it is lower beyond measurement noise. Ties go to the older attempt.
     """
     if other.evaluation.status is not Status.VERIFIED:
         return best
@@ -18,7 +18,7 @@ def better(best: Attempt | None, other: Attempt) -> Attempt | None:
 
 
 def best_of(attempts: Iterable[Attempt], finished: RunFinished | None) -> Attempt | None:
-    """The attempt that the run named best at its end; for a run without an end, what ranking says so far."""
+    """Return the attempt that a finished run named best, or the best so far of an unfinished run."""
     if finished is not None:
         return next((attempt for attempt in attempts if attempt.number == finished.best), None)
     best: Attempt | None = None

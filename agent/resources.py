@@ -1,4 +1,4 @@
-"""Where the shipped files are: beside the package in a checkout, inside it in a wheel."""
+"""Locations of the shipped files: beside the package in a checkout, inside it in a wheel."""
 
 from pathlib import Path
 from typing import Literal
@@ -7,7 +7,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def folder(kind: Literal["prompts", "references", "recorded", "docs"]) -> Path:
-    """The directory of shipped prompts, references, recorded runs or pages of the documentation."""
+    """Return the directory of shipped prompts, references, recorded runs or documentation pages."""
     shipped = _PACKAGE / "_shipped" / kind
     if shipped.is_dir():
         return shipped

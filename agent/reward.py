@@ -1,14 +1,14 @@
-"""Scores of completions, for training: what a verdict is worth, in parts.
+"""Scores of completions for training, composed of parts that follow from the verdict.
 
     from agent import reward
 
     scores = reward.score("level1/softmax", completions, executor="emulator", parallel=2)
     [score.total for score in scores]
 
-Contract: the score is a function of the verdict alone, which is reached out of the candidate's reach. A
-candidate that is rejected, for what it does and not for what it computes, earns nothing, less than one that
-is wrong. The same candidate has the same score however often it comes. What could not be judged for a reason
-of ours has no score (`total` is None): leave it out of the step, it is nobody's mistake.
+Contract: the score depends on the verdict alone, which is reached outside the candidate's reach. A candidate
+that is rejected for its behaviour earns nothing, which is less than one with wrong results earns. A repeated
+candidate always has the same score. A candidate that an infrastructure fault kept from being judged has no
+score (`total` is None). Leave it out of the training step.
 """
 
 from collections import OrderedDict
@@ -28,59 +28,59 @@ __all__ = ["Judging", "Part", "Rewards", "Scale", "Score", "score", "scored", "t
 
 Part = Literal["parsed", "built", "verified", "speed"]
 LARGEST_BYTES = 2**20
-"""A longer completion holds no candidate."""
+"""Maximum size of a completion in bytes. A longer one scores as holding no candidate."""
 KNOWN = 100_000
-"""So many scores are remembered, the last ones."""
+"""Maximum number of remembered scores. The oldest are dropped."""
 _UNBUILT: tuple[Stage, ...] = ("screen", "build")
 _NO_CHEATING = frozenset({"no-model-new", "syntax-error"})
-"""Kinds for which the screen rejects what is no candidate at all."""
+"""Kinds of findings for which the screen rejects a text that is no candidate. They are not cheating."""
 
 
 class Scale(Record):
-    """What each part is worth; they are added up."""
+    """Value of each part of a score. The total is their sum."""
 
     parsed: float = 0.05
-    """The completion holds a Python file with ModelNew."""
+    """Reward if the completion holds a Python file with ModelNew."""
     built: float = 0.05
-    """It builds, and is not rejected."""
+    """Reward if the candidate builds and is not rejected."""
     verified: float = 0.9
-    """Every check of the protocol passes."""
+    """Reward if every check of the protocol passes."""
     doubling: float = 0.5
-    """Each doubling of the speed beyond the fastest baseline, by the lower end of the interval."""
+    """Reward per doubling of the speed over the fastest baseline, by the lower end of the interval."""
     most_speed: float = 2.0
-    """What speed may earn in all."""
+    """Maximum reward for speed."""
 
 
 class Score(Record):
-    """What one completion earns, and why."""
+    """Score of one completion, with its reasons."""
 
     total: float | None
-    """The sum of the parts; None where a fault of ours or of the machine kept it from being judged."""
+    """Sum of the parts. None if an infrastructure fault kept the candidate from being judged."""
     parts: dict[Part, float] = {}
     parsed: bool = False
     built: bool = False
     verified: bool = False
     speedup: float | None = None
-    """Of a verified one that was timed, the lower end of the interval where there is one."""
+    """Speedup of a timed candidate: the lower end of the interval if there is one, else the estimate."""
     against: str | None = None
-    """The baseline that the speedup is quoted against: `eager`, `compile` or `graph`."""
+    """Baseline of the speedup: `eager`, `compile` or `graph`."""
     cheating: tuple[str, ...] = ()
-    """The kinds of findings for which it was rejected."""
+    """Kinds of findings for which the candidate was rejected as cheating."""
     status: Status | None = None
     scope: str = ""
-    """What the verdict covers."""
+    """Scope of the verdict."""
     why: str = ""
-    """The first finding, or why there is no candidate or no verdict, in a line."""
+    """First finding, or the reason for a missing candidate or verdict, in one line."""
 
 
 class Judging(Protocol):
-    """Who judges candidates for one problem: a `Judge` of this machine, or one of a service."""
+    """Interface to judge candidates for one problem, on this machine (`Judge`) or on a service."""
 
     @property
     def problem(self) -> Problem: ...
 
     def evaluate(self, candidate: Candidate) -> Evaluation:
-        """Raises EnvironmentFault when nothing can be judged."""
+        """Return the verdict on a candidate. Raises EnvironmentFault if nothing can be judged."""
         ...
 
 
@@ -89,7 +89,7 @@ def score(
     executor: ExecutorName | None = None, checks: Checks | None = None, parallel: int = 1,
     progress: Progress = None,
 ) -> tuple[Score, ...]:  # fmt: skip
-    """The score of each completion, in their order. For more than one batch make a `Rewards`.
+    """Return the score of each completion, in order. For several batches, create a `Rewards`.
 
     Raises UsageError, ProblemError and EnvironmentFault as `Judge` does.
     """
@@ -98,15 +98,15 @@ def score(
 
 
 class Rewards:
-    """Scores batches of completions for one problem; each candidate is judged once."""
+    """Scores batches of completions for one problem and judges each distinct candidate once."""
 
     def __init__(self, judge: Judging, *, scale: Scale | None = None, parallel: int = 1) -> None:
-        """`parallel`: so many candidates are judged at the same time."""
+        """Create a scorer that judges up to `parallel` candidates at the same time."""
         self._judge, self._scale, self._parallel = judge, scale or Scale(), parallel
         self._known: OrderedDict[str, Score] = OrderedDict()
 
     def __call__(self, completions: Sequence[str | Completion]) -> tuple[Score, ...]:
-        """The score of each completion, in their order. Not for several threads at a time."""
+        """Return the score of each completion, in order. Not thread-safe."""
         found_in = [taken(self._judge.problem.name, one) for one in completions]
         new = {one.id: one for one in found_in if isinstance(one, Candidate) and one.id not in self._known}
         with ThreadPoolExecutor(self._parallel) as pool:
@@ -128,7 +128,7 @@ class Rewards:
 
 
 def taken(problem: str, completion: str | Completion) -> Candidate | Score:
-    """The candidate in a completion, or the score of one that holds none."""
+    """Return the candidate in a completion, or the score of a completion without one."""
     if isinstance(completion, str):
         completion = Completion(provider="reward", model=None, text=completion)
     if len(completion.text.encode("utf-8", "replace")) > LARGEST_BYTES:
@@ -140,12 +140,12 @@ def taken(problem: str, completion: str | Completion) -> Candidate | Score:
 
 
 def unjudged(why: str) -> Score:
-    """Of a candidate on which there is no verdict for a reason of ours."""
+    """Return the score of a candidate that an infrastructure fault kept from being judged."""
     return Score(total=None, parsed=True, why=f"not judged: {why}")
 
 
 def scored(found: Evaluation, scale: Scale | None = None) -> Score:
-    """What a verdict is worth."""
+    """Return the score of a verdict."""
     scale = scale or Scale()
     rejected = found.status is Status.REJECTED
     kinds = (finding.kind for finding in found.findings if finding.severity == "error")
@@ -168,7 +168,7 @@ def scored(found: Evaluation, scale: Scale | None = None) -> Score:
 
 
 def _speedup(found: Evaluation) -> tuple[float | None, str | None]:
-    """What a time is worth that was measured and, where a second look belongs to it, confirmed."""
+    """Return the speedup and its baseline, or None for both if the time is missing or not reliable."""
     measured = found.measurement
     if measured is None or measured.stable is False or found.scope.confirmed is False:
         return None, None

@@ -1,7 +1,7 @@
-"""What each of several models has yielded in a run for what it cost, and which of them to ask next.
+"""Yield of each model in a run for its cost, and the choice of the model to ask next.
 
-A pure function of the events: the same events in the same order give the same choice, so that a run resumes
-and replays. Asks nobody and knows no prices: what an answer cost stands with the answer.
+The choice is a pure function of the events, so that a run resumes and replays with the same choices. The cost
+of an answer is stored with the answer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,26 +10,26 @@ from math import inf, log, sqrt
 from agent.records import Attempt, Completed, Evaluated, Event, Record, SecondLook, Status
 
 VERIFIED = 0.5
-"""Of an answer's reward, what a right kernel is worth; the rest is the share of the time that it saves."""
+"""Reward of a verified kernel. The rest, up to 1, is for the fraction of time that it saves."""
 
 
 class Yield(Record):
-    """Of one model."""
+    """Requests, reward and cost of one model."""
 
     asked: int = 0
-    """Questions, those that are open included."""
+    """Number of prompts, including open ones."""
     reward: float = 0.0
-    """Of its answers, each between 0 and 1."""
+    """Sum of the rewards of its answers, each between 0 and 1."""
     cost: float = 0.0
-    """Of its answers, in whatever unit is known of all: dollars, else tokens, else answers."""
+    """Sum of the costs of its answers, in dollars if known for all, else in tokens, else in answers."""
 
 
 def choose(models: Sequence[str], known: Mapping[str, Yield]) -> str:
-    """The model to ask next: each once in their order, then the one that promises most for its cost.
+    """Return the model to ask next: each once in order, then the most promising one for its cost.
 
-    The promise is an upper bound of the mean reward, over the mean cost: fractional KUBE (Tran-Thanh,
-    Chapman, Rogers, Jennings: Knapsack based optimal policies for budget-limited multi-armed bandits, AAAI
-    2012).
+    The promise is an upper confidence bound of the mean reward, divided by the mean cost. This is fractional
+    KUBE (Tran-Thanh, Chapman, Rogers, Jennings: Knapsack based optimal policies for budget-limited
+    multi-armed bandits, AAAI 2012).
     """
     for model in models:
         if known.get(model, Yield()).asked == 0:
@@ -45,7 +45,7 @@ def choose(models: Sequence[str], known: Mapping[str, Yield]) -> str:
 
 
 def gathered(events: Iterable[Event]) -> dict[str, Yield]:
-    """What each model has yielded. `Completed.completion.asked` says who was asked."""
+    """Return the yield of each model, by the model names in `Completed.completion.asked`."""
     answers: dict[int, Completed] = {}
     rewards: dict[int, dict[int, float]] = {}
     best: Attempt | None = None
@@ -72,7 +72,7 @@ def gathered(events: Iterable[Event]) -> dict[str, Yield]:
 
 
 def _costs(answers: Mapping[int, Completed]) -> dict[int, float]:
-    """By round, in the best unit that is known of all."""
+    """Return the cost of each round in the best unit that is known for all: dollars, tokens or answers."""
     dollars = {number: answer.completion.cost_usd for number, answer in answers.items()}
     tokens = {number: _tokens(answer) for number, answer in answers.items()}
     for known in (dollars, tokens):
@@ -89,7 +89,10 @@ def _tokens(answer: Completed) -> int | None:
 
 
 def _reward(attempt: Attempt, best: Attempt | None) -> float:
-    """Nothing for what is not verified; for the first that is, the share of the reference's time it saves."""
+    """Return 0 for an unverified attempt, else `VERIFIED` plus a part for the fraction of time it saves.
+
+    The comparison is with the best attempt before it, or with the baseline if there is none.
+    """
     if attempt.evaluation.status is not Status.VERIFIED:
         return 0.0
     measured = attempt.evaluation.measurement

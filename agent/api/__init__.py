@@ -1,8 +1,8 @@
 """The public API, which the command line uses too: judge a candidate, find a kernel, read a run.
 
-Names are imported from `agent` itself (`from agent import evaluate, solve, load_problem, Checks`), which
-imports none of this until a name is taken from it. Nothing here prints: progress and warnings go to the
-`progress` argument (`agent.api.listening`).
+Import these names from `agent` itself (`from agent import evaluate, solve, load_problem, Checks`), which
+loads this package lazily. Nothing here prints: progress and warnings go to the `progress` argument (see
+`agent.api.listening`).
 """
 
 from agent.api.checks import Checks

@@ -1,4 +1,4 @@
-"""What a candidate is judged on, chosen by the caller."""
+"""The checks that the caller selects for judging a candidate."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from agent.records import LibraryOps, Record, Request
 
 
 class Checks(Record):
-    """Which checks a candidate has to pass; the defaults are those of `agent eval`.
+    """The checks that a candidate has to pass. The defaults match `agent eval`.
 
     >>> Checks(quick=True).protocol
     'quick'
@@ -15,29 +15,31 @@ class Checks(Record):
     """
 
     quick: bool = False
-    """Three draws of inputs instead of fifteen; the scope of the verdict lists what was left out."""
+    """Use three input draws instead of fifteen. The verdict's scope lists what was left out."""
     backward: bool = False
-    """Judge the gradients of inputs and parameters as well."""
+    """Also judge the gradients of inputs and parameters."""
     compile_safe: bool = False
-    """Judge that torch.compile traces forward without a graph break."""
+    """Also judge that torch.compile traces `forward` without a graph break."""
     any_rank: bool = False
-    """Judge inputs of other ranks and shapes as well."""
+    """Also judge inputs of other ranks and shapes."""
     timing: bool = True
-    """Time a verified candidate where there is a GPU."""
+    """Time verified candidates where a GPU is present."""
     confirm: bool = True
-    """Wait for the second look at what a GPU verified; without it the scope says `confirmed: false`. Can be
-    left out where there is one: not on the emulator or with `quick`. In a run, False is `confirm="none"` of
-    `Search`."""
+    """Wait for the second look at a candidate that was verified on a GPU.
+
+    If False, the scope says `confirmed: false`. The emulator and `quick` make no second look, so False is
+    refused there. In a run, False means `confirm="none"` of `Search`.
+    """
     admit_anyway: bool = False
-    """Judge even a problem on which wrong answers would pass; recorded in the evaluation."""
+    """Judge even a problem that lets wrong answers pass. The evaluation records this."""
     library_ops: LibraryOps | None = None
-    """Torch operators that a candidate may keep: `gemm-conv`, `none` or `any`; None: the setting."""
+    """Torch operators that a candidate may keep: `gemm-conv`, `none` or `any`. None uses the setting."""
     sanitizer: bool | None = None
-    """Whether the emulator checks memory accesses, races and barriers; None: the setting (on)."""
+    """Check memory accesses, races and barriers on the emulator. None uses the setting (on)."""
     sandbox: Literal["auto", "require"] | None = None
-    """`require` raises EnvironmentFault where candidates cannot be isolated; None: the setting."""
+    """`require` raises EnvironmentFault where candidates cannot be isolated. None uses the setting."""
     candidate_timeout_s: float | None = None
-    """Upper limit of each step of a candidate in seconds; None: the setting."""
+    """Time limit for each step of a candidate in seconds. None uses the setting."""
 
     @property
     def protocol(self) -> Literal["full", "quick"]:
@@ -45,7 +47,7 @@ class Checks(Record):
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """What is judged in addition to the outputs of forward."""
+        """Return the checks that are made in addition to the outputs of `forward`."""
         chosen: tuple[tuple[Request, bool], ...] = (
             ("backward", self.backward),
             ("compile-safe", self.compile_safe),
@@ -54,7 +56,7 @@ class Checks(Record):
         return tuple(name for name, wanted in chosen if wanted)
 
     def flags(self) -> dict[str, object]:
-        """The settings that these checks override, under the settings' names."""
+        """Return the settings that these checks override, by setting name. None keeps a setting."""
         return {
             "library_ops": self.library_ops,
             "unchecked": None if self.sanitizer is None else not self.sanitizer,
@@ -64,7 +66,7 @@ class Checks(Record):
 
 
 def with_requirements(checks: Checks, require: str) -> Checks:
-    """The checks, and those that are named among the requirements."""
+    """Return the checks with those added that the requirements name."""
     from agent import prompts
 
     named = prompts.requested(require) if require else ()

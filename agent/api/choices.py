@@ -1,55 +1,55 @@
-"""What may be chosen about a run, beside what is checked."""
+"""Options of a run other than its checks."""
 
 from agent.records import ConfirmPolicy, PolicyName, Record
 
 
 class Budget(Record):
-    """When a run ends; None: the setting."""
+    """Limits that end a run. None uses the setting."""
 
     rounds: int | None = None
     """Maximum number of model rounds."""
     patience: int | None = None
-    """Rounds without a faster kernel after which a run on a GPU ends."""
+    """Number of rounds without a faster kernel after which a run on a GPU ends."""
     max_tokens: int | None = None
-    """Tokens, asked and answered."""
+    """Maximum number of tokens, prompts and answers together."""
     max_cost: float | None = None
-    """Dollars."""
+    """Maximum cost in dollars."""
     max_time: float | None = None
-    """Seconds by the clock."""
+    """Maximum wall-clock time in seconds."""
     max_gpu_time: float | None = None
-    """Seconds of judging on a GPU."""
+    """Maximum time spent judging on a GPU in seconds."""
     good_enough: float | None = None
-    """Share of the roofline."""
+    """Fraction of the roofline at which the search ends."""
 
 
 class Search(Record):
-    """How it is chosen what is asked next; None: the setting."""
+    """Search strategy that decides what the model is asked next. None uses the setting."""
 
     search: PolicyName | None = None
     samples: int | None = None
-    """Lines of attempts begun afresh."""
+    """Number of lines of attempts that start from scratch."""
     width: int | None = None
-    """Lines of attempts that are gone on with."""
+    """Number of lines of attempts that are continued."""
     plan: bool | None = None
-    """Whether a ranked list of approaches is asked for before any kernel."""
+    """Ask for a ranked list of approaches before the first kernel."""
     parallel: int | None = None
-    """Rounds that may be open at the same time."""
+    """Maximum number of rounds open at the same time."""
     confirm: ConfirmPolicy | None = None
     """Kernels that get a second look on a GPU: `best` (each new best), `end` (the final one) or `none`."""
 
 
 class Choices(Record):
-    """How a run goes about it, beside what is checked."""
+    """Options that apply to one run and are not settings."""
 
     require: str = ""
-    """Requirements of the user's own, one a line, or `@FILE`."""
+    """Requirements from the user, one per line, or `@FILE`."""
     autofix: bool = True
-    """Whether faults with exactly one mend are mended without asking the model."""
+    """Apply a fix without asking the model where a fault has exactly one."""
     in_order: bool = False
-    """With `replay:RUN`: the stored answers in their order, whatever the prompt."""
+    """With `replay:RUN`: replay the stored answers in order and ignore the prompts."""
     no_wait: bool = False
-    """With `mailbox:DIR`: stop once nothing but answers is missing, to be resumed."""
+    """With `mailbox:DIR`: stop once only answers are missing. The run can be resumed."""
     label: str = ""
-    """What the run is called by whoever began it; stored with its settings."""
+    """Name that the caller gives the run. It is stored with the run's settings."""
     from_composed: bool = False
-    """Whether the first answer is the composed file, and the provider is asked to make it better."""
+    """Use the composed file as the first answer and ask the provider to improve it."""

@@ -1,4 +1,4 @@
-"""Judging candidates: `evaluate` for one, `Judge` for several on the same problem."""
+"""Judge candidates: `evaluate` for one, `Judge` for several on the same problem."""
 
 from os import PathLike
 from pathlib import Path
@@ -22,10 +22,10 @@ ExecutorName = Literal["auto", "cuda", "emulator"]
 def load_problem(
     address: Address, *, kernelbench_root: Path | None = None, progress: Progress = None
 ) -> Problem:
-    """The reference at `address`: a path, a shipped name or `kernelbench:LEVEL/ID`, read and traced.
+    """Read and trace the reference at `address`: a path, a shipped name or `kernelbench:LEVEL/ID`.
 
-    Tracing runs in a child process with a time limit, and is remembered for what depends on the file's
-    text alone. Raises ProblemError for what is no reference.
+    Tracing runs in a child process with a time limit. The trace is cached if it depends on nothing but the
+    file's text. Raises ProblemError if the file is not a reference.
 
     >>> load_problem("level1/softmax").name
     'level1/softmax'
@@ -49,13 +49,13 @@ def evaluate(
     checks: Checks | None = None,
     progress: Progress = None,
 ) -> Evaluation:
-    """The verdict on one candidate against a reference: built, verified on secret inputs, timed on a GPU.
+    """Judge one candidate: build it, verify it on secret inputs, time it on a GPU.
 
     `candidate` is a path to a file with `ModelNew`, attempt K of a run as `RUN:K`, or a Candidate. Settings
-    that are not given are those of the command line (environment, `agent.toml`, user configuration).
-    What the candidate does wrong is in the returned Evaluation. Raises UsageError for arguments that lead
-    nowhere, ProblemError for a reference that cannot be judged, EnvironmentFault where nothing can be
-    judged on this machine.
+    that are not given come from the environment, `agent.toml` and the user configuration, as on the command
+    line. The returned Evaluation holds the candidate's faults. Raises UsageError for an address that leads
+    nowhere, ProblemError for a reference that cannot be judged, and EnvironmentFault if this machine cannot
+    judge.
 
     >>> evaluate("level1/softmax", "answer.py", executor="emulator").status  # doctest: +SKIP
     <Status.VERIFIED: 'verified'>
@@ -65,9 +65,9 @@ def evaluate(
 
 
 class Judge:
-    """Judges candidates for one problem; tools and the admission of the problem are prepared once.
+    """Judges candidates for one problem and prepares its tools and the problem's admission once.
 
-    Raises as `evaluate` does, when it is made.
+    The constructor raises as `evaluate` does.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Judge:
         progress: Progress = None,
         settings: Settings | None = None,
     ) -> None:
-        """`settings` replaces what the environment and the configuration files say."""
+        """Prepare judging. `settings` replaces the environment and the configuration files."""
         self.checks = checks or Checks()
         self._listener = listener(progress)
         flags = {"executor": executor, **self.checks.flags()}
@@ -95,13 +95,13 @@ class Judge:
         self.admission = admitted(self.executor, self.problem, self.checks.admit_anyway, self._listener)
 
     def evaluate(self, candidate: Address | Candidate) -> Evaluation:
-        """The verdict on one candidate; see `evaluate` of this module."""
+        """Return the verdict on one candidate. See the function `evaluate` of this module."""
         asked = self.candidate(candidate)
         found = self.executor.evaluate(self.problem, asked)
         return self.executor.confirm(self.problem, asked, found) if self.checks.confirm else found
 
     def candidate(self, candidate: Address | Candidate) -> Candidate:
-        """The candidate at an address. Raises UsageError when the address leads to none."""
+        """Return the candidate at an address. Raises UsageError if there is none."""
         if isinstance(candidate, Candidate):
             return candidate
         source = candidate_source(str(candidate), self.settings.runs_dir)
@@ -109,7 +109,7 @@ class Judge:
 
 
 def candidate_source(address: str, runs_dir: Path) -> str:
-    """The candidate's text. Raises UsageError when the address leads to none."""
+    """Return the source of the candidate at an address. Raises UsageError if there is none."""
     path = Path(address)
     if not path.exists() and ":" in address:
         return store.resolve_candidate(address, runs_dir).source
@@ -124,7 +124,7 @@ def candidate_source(address: str, runs_dir: Path) -> str:
 def executor_for(
     settings: Settings, problem: Problem, checks: Checks, told: Listener
 ) -> "LocalExecutor | Remote":
-    """The executor that the settings ask for: that of a service, or of this machine.
+    """Return the executor that the settings select: a service's or this machine's.
 
     Raises as `local_executor` does.
     """
@@ -141,9 +141,10 @@ def executor_for(
 
 
 def local_executor(settings: Settings, problem: Problem, checks: Checks, told: Listener) -> "LocalExecutor":
-    """The executor of this machine, tools prepared.
+    """Return the executor of this machine with its tools prepared.
 
-    Raises EnvironmentFault without them, UsageError for checks switched off where there are none.
+    Raises EnvironmentFault if the tools are missing. Raises UsageError if a check is switched off that this
+    executor does not make.
     """
     from agent.emulator.compile import toolchain
     from agent.executors import LocalExecutor, choose
@@ -164,9 +165,9 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
 
 
 def gpu_is_elsewhere(settings: Settings, *, may_wait: bool) -> bool:
-    """Whether a GPU is asked for that is not here, in a run that may wait for it.
+    """Return True if the run needs a GPU that this machine lacks and may wait for one.
 
-    That is one whose answers come by mailbox: it can be carried to the GPU with them.
+    Only a run with a mailbox may wait, since its folder can be moved to a machine with a GPU.
     """
     from agent.executors import cuda_obstacle
 
@@ -175,7 +176,7 @@ def gpu_is_elsewhere(settings: Settings, *, may_wait: bool) -> bool:
 
 
 def executor_elsewhere(settings: Settings, problem: Problem, checks: Checks, told: Listener) -> "Elsewhere":
-    """The executor that leaves judging to the machine with the GPU."""
+    """Return the executor that leaves judging to a machine with a GPU."""
     from agent.executors import Elsewhere
 
     told.say("no GPU can be used here: prompts are written, answers taken in and judged where there is one")
@@ -183,7 +184,7 @@ def executor_elsewhere(settings: Settings, problem: Problem, checks: Checks, tol
 
 
 def judge_options(settings: Settings, problem: Problem, checks: Checks) -> "JudgeOptions":
-    """How every candidate of the problem is judged."""
+    """Return the options that apply to every candidate of the problem."""
     from agent.executors import JudgeOptions
 
     return JudgeOptions(
@@ -199,7 +200,7 @@ def judge_options(settings: Settings, problem: Problem, checks: Checks) -> "Judg
 
 
 def begin_servers(settings: Settings) -> None:
-    """Begins to prepare what processes come from, while the problem is traced."""
+    """Start the servers that fork the judge's processes, in parallel with tracing."""
     from agent.executors import warm
 
     if settings.service is not None:
@@ -208,7 +209,7 @@ def begin_servers(settings: Settings) -> None:
 
 
 def require_isolation(settings: Settings, told: Listener) -> None:
-    """Raises EnvironmentFault where an isolation is required that this machine does not give."""
+    """Raise EnvironmentFault if isolation is required and missing; warn if it is only missing."""
     if sandbox.strongest().name != "process":
         return
     if settings.sandbox == "require":
@@ -222,7 +223,7 @@ def require_isolation(settings: Settings, told: Listener) -> None:
 def admitted(
     judge: "LocalExecutor | Elsewhere | Remote", problem: Problem, anyway: bool, told: Listener
 ) -> Admission:
-    """Probes the problem and says what came of it. Raises ProblemError where it may not be judged."""
+    """Probe the problem and report the result. Raises ProblemError if it may not be judged."""
     found = judge.admit(problem, anyway)
     rate = found.kill_rate
     untried = "every answer tried does the same as the reference" if found.tried else "not probed"
@@ -242,7 +243,7 @@ def admitted(
 
 
 def gpu_of(settings: Settings) -> str:
-    """The GPU that kernels are written for: the one that is named, else this machine's, else an H200."""
+    """Return the target GPU: the one in the settings, else the one present, else `H200`."""
     from agent.executors.select import gpu_name
 
     if settings.service is not None and settings.gpu is None:
@@ -251,7 +252,7 @@ def gpu_of(settings: Settings) -> str:
 
 
 def floor_ms(problem: Problem, settings: Settings) -> float | None:
-    """The roofline floor on that GPU, in milliseconds; None for one that is not known."""
+    """Return the roofline floor on the target GPU in milliseconds, or None for an unknown GPU."""
     from agent.problems import roofline
 
     gpu = roofline.find(gpu_of(settings))
@@ -259,9 +260,9 @@ def floor_ms(problem: Problem, settings: Settings) -> float | None:
 
 
 def architecture(settings: Settings) -> str | None:
-    """Of the GPU that candidates run on, as `90a`; None on the emulator.
+    """Return the architecture of the GPU that candidates run on, such as `90a`; None on the emulator.
 
-    Raises EnvironmentFault where there is no such GPU.
+    Raises EnvironmentFault if there is no usable GPU.
     """
     from agent.executors import choose
 
@@ -271,7 +272,7 @@ def architecture(settings: Settings) -> str | None:
 
 
 def present_architecture() -> str:
-    """Of the GPU of this machine, as `90a`. Raises EnvironmentFault where none answers."""
+    """Return the architecture of this machine's GPU, such as `90a`. Raises EnvironmentFault without a GPU."""
     from agent.build import present_gpu
     from agent.kernels import building
 

@@ -1,4 +1,4 @@
-"""The budget of a run from its settings: what bounds a question, and what ends the run."""
+"""The budget and search policy of a run, derived from its settings."""
 
 from collections.abc import Iterable
 
@@ -8,18 +8,20 @@ from agent.records import Event, PolicyName
 from agent.search.budget import Budget, Limits, Price, Tariff
 
 ANSWER_TOKENS = 32_768
-"""The longest answer where tokens or money are limited and no length is set: without one, no question could
-be known to fit what is left. It is sent with every request."""
+"""Maximum tokens per answer where tokens or cost are limited and the settings give no length.
+
+The limit is sent with every request. Without it, no prompt could be checked against the remaining budget.
+"""
 FREE = ("catalogue", "compose", "file:", "replay:")
-"""What the names of providers begin with that cost nothing."""
+"""Name prefixes of the providers that cost nothing."""
 ONE_ANSWER = ("catalogue", "compose", "file:")
-"""Those that have one answer, so that asking again could not bring another."""
+"""Name prefixes of the providers that have a single answer."""
 UNBOUNDED = ("command:", "mailbox:")
-"""Those that nobody can tell how long an answer may be."""
+"""Name prefixes of the providers whose answer length cannot be limited."""
 
 
 def bounded(settings: Settings) -> Settings:
-    """The settings with a longest answer, where a limit needs one."""
+    """Return the settings with a maximum answer length where a limit needs one."""
     limited = settings.max_tokens is not None or settings.max_cost is not None
     if not limited or settings.max_output_tokens is not None:
         return settings
@@ -27,9 +29,9 @@ def bounded(settings: Settings) -> Settings:
 
 
 def budget_for(settings: Settings, provider: str, executor: str, before: Iterable[Event] = ()) -> Budget:
-    """What a run may use. `before`: the events of one that is gone on with.
+    """Return the budget of a run. `before` holds the events of a run that is resumed.
 
-    Raises UsageError for a limit that could not be kept: in dollars without a price, on a GPU without one.
+    Raises UsageError for a limit that cannot be enforced: a cost without a price, or GPU time without a GPU.
     """
     limits = Limits(
         tokens=settings.max_tokens, cost_usd=settings.max_cost, seconds=settings.max_time,
@@ -70,15 +72,16 @@ def _price(settings: Settings, model: str) -> Price | None:
 
 
 def with_policy(settings: Settings, provider: str, executor: str) -> Settings:
-    """The settings with how the run searches, as far as they leave it open."""
+    """Return the settings with the search policy and `plan` filled in where they are not set."""
     settings = settings.model_copy(update={"search": policy_for(settings, provider, executor)})
     return settings.model_copy(update={"plan": plans_first(settings, provider)})
 
 
 def policy_for(settings: Settings, provider: str, executor: str) -> PolicyName:
-    """The policy that is set, else the one that wins where it is run (docs/search.md).
+    """Return the policy that is set, else `beam` for a model on a GPU and `line` otherwise.
 
-    Where nothing is timed a first kernel ends the run, and stored answers are one line of them.
+    `docs/search.md` compares the policies. Without timing, the first verified kernel ends the run. Stored
+    answers form a single line.
     """
     if settings.search is not None:
         return settings.search
@@ -86,7 +89,7 @@ def policy_for(settings: Settings, provider: str, executor: str) -> PolicyName:
 
 
 def plans_first(settings: Settings, provider: str) -> bool:
-    """Whether approaches are asked for before any kernel: where a policy with a long budget asks a model."""
+    """Return True if the model is asked for approaches first. The default is True only for `evolve`."""
     if provider.startswith(ONE_ANSWER):
         return False
     by_itself = settings.search == "evolve" and not provider.startswith(FREE)

@@ -1,4 +1,4 @@
-"""Who hears what is going on: a function of one text, or an object with a method for each kind of news."""
+"""Progress reporting: a function of one text, or a Listener with one method per kind of message."""
 
 import warnings
 from collections.abc import Callable
@@ -7,38 +7,38 @@ from agent.records import Event
 
 
 class Listener:
-    """Told about work in progress, in the thread that does it. Override the methods you need."""
+    """Receives progress in the thread that does the work. Override the methods you need."""
 
     def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """The step that is being done now, and how much of it where that is known."""
+        """Receive the current step, with its progress where known."""
 
     def say(self, text: str) -> None:
-        """A result on the way, in one line."""
+        """Receive an intermediate result as one line."""
 
     def warn(self, text: str) -> None:
-        """Something that the user should know; by default a Python warning."""
+        """Receive a warning for the user. Issues a Python warning by default."""
         warnings.warn(text, UserWarning, stacklevel=2)
 
     def event(self, event: Event) -> None:
-        """An event of a run, after it is on disk."""
+        """Receive an event of a run once it is on disk."""
 
     def began(self, run: str) -> None:
-        """The id of a run, before its first event is on disk, or before it is gone on with."""
+        """Receive the id of a run before its first event is written, or before it is resumed."""
 
     def cancelled(self) -> bool:
-        """Whether nobody wants the result any more: what is judged then ends with Interrupted.
+        """Return True once the caller has cancelled; judging then ends with Interrupted.
 
-        Asked several times a second, from any thread.
+        Called several times a second, from any thread.
         """
         return False
 
 
 Progress = Callable[[str], None] | Listener | None
-"""What the API takes as `progress`: a function that is called with one line of text, a Listener, or None."""
+"""Type of the `progress` argument: a function called with one line of text, a Listener, or None."""
 
 
 class _Lines(Listener):
-    """Passes every text on to one function; a text that repeats the one before is left out."""
+    """Forwards every text to one function and drops an update that repeats the one before."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -54,14 +54,14 @@ class _Lines(Listener):
 
 
 def listener(progress: Progress) -> Listener:
-    """The listener that a `progress` argument stands for."""
+    """Return the listener for a `progress` argument."""
     if isinstance(progress, Listener):
         return progress
     return _Lines(progress) if progress is not None else Listener()
 
 
 class Relay(Listener):
-    """Passes everything on to another listener. Override what you want to hear besides."""
+    """Forwards everything to another listener. Override the methods you need."""
 
     def __init__(self, inner: Listener) -> None:
         self._inner = inner
@@ -96,5 +96,5 @@ class _HeardBy(Relay):
 
 
 def heard_by(inner: Listener, hear: Callable[[Event], None]) -> Listener:
-    """A listener as `inner`, whose events `hear` is told as well."""
+    """Return a listener that forwards to `inner` and also passes each event to `hear`."""
     return _HeardBy(inner, hear)

@@ -1,7 +1,7 @@
-"""Admission, sizes and headers, prepared while a model writes its first answer.
+"""Preparation of the judge while the model writes its first answer: admission, sizes and headers.
 
 Contract: no candidate is judged before its problem is admitted. A refusal ends the run as soon as it is
-known, also while an answer is awaited; the question that was sent stays in the transcript.
+known, even while an answer is pending. The prompt that was sent stays in the transcript.
 """
 
 import threading
@@ -28,15 +28,15 @@ T = TypeVar("T")
 
 
 def answers_at_once(provider: str, *, no_wait: bool) -> bool:
-    """Return True if nothing can be prepared between a question to this provider and its answer.
+    """Return True if there is no time to prepare between a prompt to this provider and its answer.
 
-    `no_wait`: the run takes the answers that lie in its mailbox, and ends.
+    With `no_wait`, the run takes the answers already in its mailbox and ends.
     """
     return no_wait or provider.startswith(FREE)
 
 
 class Behind(Relay):
-    """A listener that drops the steps of one thread, except while somebody waits for that thread."""
+    """A listener that drops the updates of its background thread unless a caller waits for that thread."""
 
     def __init__(self, inner: Listener) -> None:
         super().__init__(inner)
@@ -52,13 +52,13 @@ class Behind(Relay):
         super().update(text, done, total)
 
     def start(self, work: Callable[[], None]) -> None:
-        """Do the work in a thread that ends with the process, and drop its steps."""
+        """Do the work in a daemon thread and drop its updates."""
         self._thread = threading.Thread(target=work, daemon=True)
         self._thread.start()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Show the present step of the thread and those that follow."""
+        """Show the current and later steps of the thread while the context is open."""
         self._waiting += 1
         if self._step:
             super().update(self._step)
@@ -69,19 +69,19 @@ class Behind(Relay):
 
 
 class Preparation:
-    """Admission of one problem and what else judging takes, made at once or beside the first question."""
+    """Admission of one problem and other preparation, done at once or during the first prompt."""
 
     def __init__(self, judge: "Judge", problem: Problem, anyway: bool, told: Behind) -> None:
         self._judge, self._problem, self._anyway, self._told = judge, problem, anyway, told
         self._admitted: Future[None] = Future()
 
     def now(self) -> None:
-        """Admit the problem. Raises ProblemError where it may not be judged."""
+        """Admit the problem. Raises ProblemError if it may not be judged."""
         admitted(self._judge, self._problem, self._anyway, self._told)
         self._admitted.set_result(None)
 
     def begin(self) -> None:
-        """Begin to prepare. Raises ProblemError where the cache knows that the problem may not be judged."""
+        """Start preparing in the background. Raises ProblemError if the cache holds a refusal."""
         if self._judge.is_admission_known(self._problem):
             self.now()
         self._told.start(self._prepare)
@@ -89,7 +89,7 @@ class Preparation:
     def wait(self) -> None:
         """Wait until the problem is admitted.
 
-        Raises ProblemError where it may not be judged, and Unprepared where that cannot be decided here.
+        Raises ProblemError if it may not be judged, and Unprepared if this machine cannot decide that.
         """
         if not self._admitted.done():
             with self._told.waiting():
@@ -97,17 +97,17 @@ class Preparation:
         self._admitted.result()
 
     def answer(self, ask: Callable[[], Completion]) -> Completion:
-        """Return the answer to a question, or raise as `wait` does once the problem is refused meanwhile."""
+        """Return the answer of `ask`, or raise as `wait` does if the problem is refused before the answer."""
         if self._admitted.done():
             self._admitted.result()
             return ask()
         answer: Future[Completion] = Future()
-        # The asking thread is told apart by its round, which goes along.
+        # The context carries the round that identifies the asking thread.
         run = copy_context().run
         threading.Thread(target=run, args=(_settle, answer, ask), daemon=True).start()
         ends: tuple[Future[Any], ...] = (answer, self._admitted)
         wait(ends, return_when=FIRST_COMPLETED)
-        # An answer that is there is written down, whatever has come of the problem.
+        # An answer that has arrived is kept even if the problem was refused.
         if not answer.done():
             self._admitted.result()
         return answer.result()
@@ -126,7 +126,7 @@ class Preparation:
 
 
 class PreparedExecutor:
-    """An executor that judges nothing before its problem is admitted; raises as `Preparation.wait` does."""
+    """An executor that waits for the admission of its problem. Raises as `Preparation.wait` does."""
 
     def __init__(self, inner: Executor, preparation: Preparation) -> None:
         self._inner, self._preparation = inner, preparation
@@ -145,7 +145,7 @@ class PreparedExecutor:
 
 
 class PreparedProvider:
-    """A provider that is not waited for once the problem of its question is refused."""
+    """A provider whose answer is no longer awaited once the problem is refused."""
 
     def __init__(self, inner: Provider, preparation: Preparation) -> None:
         self._inner, self._preparation = inner, preparation

@@ -1,4 +1,4 @@
-"""A run as an object: what was asked, what was answered and judged, and the best kernel."""
+"""A stored run as an object: its problem, its attempts and its best kernel."""
 
 from functools import cached_property
 from os import PathLike
@@ -10,7 +10,7 @@ from agent.records import Attempt, Event, Problem, RunFinished
 
 
 class Run:
-    """A run on disk, read when an attribute is first used; `reload` reads a run that is still going on again.
+    """A run on disk, read lazily. Use `reload` to read a run in progress again.
 
     >>> run = Run.open("recorded/group_norm")
     >>> [str(attempt.evaluation.status) for attempt in run.attempts]
@@ -24,9 +24,9 @@ class Run:
 
     @classmethod
     def open(cls, address: str | PathLike[str], *, runs_dir: Path | None = None) -> "Run":
-        """The run at a path, by id, by a unique prefix of an id, or `recorded/NAME`.
+        """Open the run at a path, by id, by a unique prefix of an id, or as `recorded/NAME`.
 
-        Raises UsageError that lists the runs it could have meant.
+        Raises UsageError with the runs that the address could mean.
         """
         runs_dir = runs_dir or config.load({}, offline=True).settings.runs_dir
         return cls(store.open_run(str(address), runs_dir))
@@ -40,7 +40,7 @@ class Run:
 
     @property
     def address(self) -> str:
-        """What a user types to name it: the id, `recorded/NAME`, or a path."""
+        """Return the address that a user types for this run: the id, `recorded/NAME`, or a path."""
         return self.folder.address
 
     @property
@@ -49,11 +49,11 @@ class Run:
 
     @cached_property
     def log(self) -> store.Log:
-        """Every event of the run, and what is wrong with lines that cannot be read."""
+        """Return every event of the run, with a note on each line that cannot be read."""
         return self.folder.read()
 
     def reload(self) -> "Run":
-        """The same run, read anew."""
+        """Return the same run without its cached log."""
         return Run(self.folder)
 
     @property
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def problem(self) -> Problem:
-        """What the run was asked to solve. Raises UsageError for a run that stopped before it began."""
+        """Return the problem of the run. Raises UsageError if the run stopped before its first round."""
         if self.log.started is None:
             raise UsageError(
                 f"run {self.address} stopped before its first round and does not contain its problem"
@@ -71,28 +71,28 @@ class Run:
 
     @property
     def finished(self) -> RunFinished | None:
-        """How the run ended; None while it goes on, and for one that was killed."""
+        """Return how the run ended, or None if it is in progress or was killed."""
         return self.log.finished
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """Every judged candidate with its evaluation, in the order in which they were judged."""
+        """Return every judged candidate with its evaluation, in the order of judging."""
         return self.log.attempts
 
     @property
     def best(self) -> Attempt | None:
-        """The best verified attempt; None where nothing was verified."""
+        """Return the best verified attempt, or None if nothing was verified."""
         return ranking.best_of(self.log.attempts, self.log.finished)
 
     @property
     def best_file(self) -> Path | None:
-        """`best.py`, the best kernel as a file of its own; None where nothing was verified."""
+        """Return the path of `best.py`, the best kernel, or None if nothing was verified."""
         path = self.path / store.BEST
         return path if self.best is not None and path.is_file() else None
 
     @property
     def best_source(self) -> str | None:
-        """The text of the best kernel, a Python file with ModelNew; None where nothing was verified."""
+        """Return the source of the best kernel, a file with ModelNew, or None if nothing was verified."""
         if self.best is None:
             return None
         return self.best_file.read_text(encoding="utf-8") if self.best_file else self.best.candidate.source

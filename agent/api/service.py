@@ -1,12 +1,12 @@
-"""A judge service elsewhere, as `agent serve` runs it: its client, and what goes over the wire.
+"""Client of a remote judge service (`agent serve`), and the messages that they exchange.
 
     import agent
 
     service = agent.connect("http://127.0.0.1:8780", token="...")
     service.evaluate("level1/softmax", "answer.py").status
 
-What is asked for is named by its content: asking again is never judging again, so a client that lost the
-connection asks again until there is an answer.
+A job is identified by its content, so repeating a request never judges a candidate twice. A client that
+lost its connection therefore repeats the request until it has an answer.
 """
 
 import time
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
     import httpx2
 
 POLL_S = 20.0
-"""So long one request waits for a verdict."""
+"""Maximum time that one request waits for a verdict, in seconds."""
 REQUEST_S = 60.0
 PATIENCE_S = 300.0
-"""So long a service that does not answer is asked again: it may be starting anew."""
+"""Time for which requests to an unavailable service are repeated, in seconds. It may be restarting."""
 _PAUSE_S = 0.5
 State = Literal["queued", "running", "done", "failed"]
 
 
 class ProblemText(Record):
-    """A reference as it is sent."""
+    """A reference that is sent as text."""
 
     name: str = Field(max_length=200)
     source: str = Field(max_length=2**20)
 
 
 class Asked(Record):
-    """One candidate to judge, or, without one, a problem to prepare."""
+    """Request to judge one candidate or, without a candidate, to admit a problem."""
 
     problem: str | ProblemText
-    """A reference that the service has, by name, or its text."""
+    """Name of a reference that the service has, or the text of one."""
     candidate: str | None = None
     checks: Checks = Checks()
 
 
 class Fault(Record):
-    """Why there is no verdict; `exit_code` says whose fault it is, as on the command line."""
+    """Reason why there is no verdict. `exit_code` classifies the fault, as on the command line."""
 
     exit_code: int
     message: str
 
 
 class Answer(Record):
-    """What has come of a job."""
+    """State of a job, with its result once it is done."""
 
     id: str
     state: State
@@ -68,21 +68,24 @@ class Answer(Record):
 
 
 class About(Record):
-    """What a service judges on."""
+    """Version and hardware of a service."""
 
     version: str
     executor: Literal["cuda", "emulator"]
     gpu: str | None
     architecture: str | None
-    """Of its GPU, as `90a`."""
+    """Architecture of its GPU, such as `90a`."""
     isolation: str
 
 
 class Service:
-    """A client; several threads may use one."""
+    """Client of one service. Threads may share it."""
 
     def __init__(self, url: str, token: str | None = None, *, patience_s: float = PATIENCE_S) -> None:
-        """`token`: by default the setting `service_token`. Raises UsageError for what is no URL."""
+        """Create a client. `token` defaults to the setting `service_token`.
+
+        Raises UsageError for an invalid URL.
+        """
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"{url!r} is no URL of a service; it begins with http:// or https://")
         known = config.load({}, offline=True).settings.service_token
@@ -95,9 +98,9 @@ class Service:
     def evaluate(
         self, problem: str | Problem, candidate: str | Path | Candidate, checks: Checks | None = None
     ) -> Evaluation:
-        """The verdict on one candidate: a path, or a Candidate. `problem`: a name of the service's, or a
-        Problem, whose text is sent.
+        """Return the verdict on one candidate, given as a path or a Candidate.
 
+        `problem` is a name that the service knows, or a Problem, whose text is sent.
         Raises UsageError, ProblemError and EnvironmentFault as `agent.evaluate` does.
         """
         if not isinstance(candidate, Candidate):
@@ -115,12 +118,12 @@ class Service:
         self, problem: str | Problem, candidates: Sequence[str | Path | Candidate],
         checks: Checks | None = None, parallel: int = 16,
     ) -> tuple[Evaluation, ...]:  # fmt: skip
-        """The verdicts in the order of the candidates."""
+        """Return the verdicts in the order of the candidates, judged up to `parallel` at a time."""
         with ThreadPoolExecutor(parallel) as pool:
             return tuple(pool.map(lambda one: self.evaluate(problem, one, checks), candidates))
 
     def admit(self, problem: Problem, checks: Checks) -> Admission:
-        """What probing the problem found there. Raises ProblemError where it may not be judged."""
+        """Return the admission of the problem by the service. Raises ProblemError if it may not be judged."""
         answer = self._result(Asked(problem=_sent(problem), checks=checks))
         assert answer.admission is not None
         return answer.admission
@@ -138,7 +141,7 @@ class Service:
         return Answer.model_validate(self._asked(method, path, body))
 
     def _asked(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The JSON of an answer; asked again while the service is away or has no room."""
+        """Return the JSON of an answer. Repeats the request while the service is unavailable or full."""
         import httpx2
 
         deadline = time.monotonic() + self._patience_s
@@ -173,32 +176,32 @@ class Service:
 
 
 def connect(url: str, token: str | None = None) -> Service:
-    """The judge service at a URL; contacts nobody yet."""
+    """Return a client of the judge service at `url`. Makes no request."""
     return Service(url, token)
 
 
 class Remote:
-    """The executor of a service, for one problem: `name`, `admit`, `evaluate` and `confirm` of any other."""
+    """The executor that judges on a service, with the interface of `LocalExecutor`."""
 
     def __init__(self, service: Service, checks: Checks) -> None:
-        """Raises EnvironmentFault where the service does not answer."""
+        """Ask the service what it judges on. Raises EnvironmentFault if it does not answer."""
         self._service, self._checks = service, checks
         self.about = service.about()
         self.name = self.about.executor
 
     def admit(self, problem: Problem, anyway: bool = False) -> Admission:
-        """Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`."""
+        """Admit the problem. Raises ProblemError if it lets wrong answers pass, unless `anyway` is set."""
         return self._service.admit(problem, self._checks.model_copy(update={"admit_anyway": anyway}))
 
     def is_admission_known(self, problem: Problem) -> bool:
-        """Return False: only the service knows."""
+        """Return False, since only the service knows."""
         return False
 
     def prepare(self, problem: Problem) -> None:
-        """Do nothing: the service has what it needs."""
+        """Do nothing, since the service prepares itself."""
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
-        """The verdict that stands: the service makes the second look as well, where one is due."""
+        """Return the final verdict. The service also makes the second look where one is due."""
         return self._service.evaluate(problem, candidate, self._checks)
 
     def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
@@ -218,7 +221,7 @@ def _raised(fault: Fault) -> AgentError:
 
 
 def answer_of(text: str) -> Answer | None:
-    """A stored answer; None for one that a version before this one wrote otherwise."""
+    """Return a stored answer, or None if an earlier version stored it in another format."""
     try:
         return Answer.model_validate_json(text)
     except ValidationError:

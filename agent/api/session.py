@@ -1,4 +1,4 @@
-"""One run in progress: begun or resumed, told event by event, ended with an outcome on disk."""
+"""One run in progress, new or resumed: it reports each event and writes its outcome to disk."""
 
 import threading
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ Outcome = Literal["verified", "no_kernel", "budget", "interrupted", "failed"]
 
 @dataclass
 class Session:
-    """One run in progress: where it is written, what it knows from before."""
+    """One run in progress, with its folder and, if resumed, its earlier events."""
 
     run: store.Run
     problem: Problem
@@ -58,9 +58,9 @@ class Session:
         self._narrated = _Narrated(self)
 
     def note(self, event: RetryScheduled) -> None:
-        """Writes down and tells an event that the loop knows nothing of, in the thread that asks.
+        """Write and report a retry, which the loop does not see. Called in the thread that asks.
 
-        Raises BudgetExceeded where nothing is left to ask again with.
+        Raises BudgetExceeded if the budget has no room for another request.
         """
         number = ROUND.get()
         self._narrated.append(event.model_copy(update={"round": number}))
@@ -68,10 +68,10 @@ class Session:
             self.budget.asks_again(number)
 
     def solve(self, provider: Provider, executor: Executor) -> RunFinished:
-        """Runs the loop to its end and writes that end down.
+        """Run the loop to its end and write the outcome.
 
-        Raises EndpointError or EnvironmentFault when it could not go on and nothing is verified, Interrupted
-        on Ctrl-C; the run can then be resumed.
+        Raises EndpointError if the endpoint failed and nothing is verified. Raises EnvironmentFault if
+        judging failed, and Interrupted on Ctrl-C. The run can then be resumed.
         """
         transcript: Transcript = self._narrated
         confirmer: Confirmer = Beside(self.problem, executor)
@@ -119,7 +119,7 @@ class Session:
         return self._ended(best)
 
     def _ended(self, best: Attempt | None) -> RunFinished:
-        """How a search ended that went on until it was content, or until a limit."""
+        """Write and return the outcome of a search that finished or reached a limit."""
         ended = self.budget.refused
         if best is not None:
             why = f"; {ended}" if ended else ""
@@ -129,7 +129,7 @@ class Session:
         return self._finish("no_kernel", f"no verified kernel in {self.budget.spent.rounds} rounds")
 
     def best(self) -> Attempt | None:
-        """The best attempt on disk."""
+        """Return the best attempt on disk."""
         return ranking.best_of(self.run.read().attempts, None)
 
     def _finish(self, outcome: Outcome, reason: str) -> RunFinished:
@@ -143,7 +143,7 @@ class Session:
 
 
 class _Paid:
-    """A provider whose answers carry their cost, and who is not asked again where nothing is left for it."""
+    """A provider that adds the cost to each answer and checks the budget before each request."""
 
     def __init__(self, inner: Provider, budget: Budget) -> None:
         self._inner, self._budget = inner, budget
@@ -160,7 +160,7 @@ class _Paid:
 
 
 class _Narrated:
-    """Writes each event, keeps best.py and the budget current, and says what happened in one line."""
+    """Writes each event, updates best.py and the budget, and reports the event in one line."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._told = session, session.told
@@ -215,7 +215,7 @@ class _Narrated:
             self._told.warn(f"attempt {event.number} could not be confirmed so far: {event.reason}")
 
     def _after(self, event: SecondLook) -> str:
-        """What a second look came to, and, where it refused, what the search falls back on."""
+        """Return the result of a second look as one line. After a refusal it names the fallback attempt."""
         found = event.evaluation
         if not found.withdrawn:
             seconds = f" in {event.seconds:.0f} s" if event.seconds is not None else ""

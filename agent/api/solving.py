@@ -1,4 +1,4 @@
-"""Finding a kernel: a run from a reference to the best verified candidate, begun or resumed."""
+"""Find a kernel: start or resume a run that searches for the best verified candidate."""
 
 import shlex
 from pathlib import Path
@@ -53,19 +53,19 @@ def solve(
     runs_dir: Path | None = None,
     progress: Progress = None,
 ) -> Run:
-    """Asks for kernels, judges them, feeds back what was wrong, and keeps the best verified one.
+    """Ask for kernels, judge them, feed back their faults, and keep the best verified one.
 
-    `provider`: `openai_compat`, `catalogue`, `replay:RUN`, `command:CMD`, `mailbox:DIR` or `file:PATH`; None:
-    an endpoint where one is configured, else the shipped kernels. `require`: requirements of your own, one a
-    line, or `@FILE`. `autofix`: mend faults that have exactly one mend without asking the model. `in_order`:
-    with `replay:RUN`, take the stored answers in their order, whatever the prompt. `search`: one line of
-    attempts, or several at a time, and which kernels are confirmed. `from_composed`: the first answer is a
-    composed one, to be improved on.
+    `provider`: `openai_compat`, `compose`, `catalogue`, `replay:RUN`, `command:CMD`, `mailbox:DIR` or
+    `file:PATH`. None selects the endpoint if one is configured, else shipped and composed kernels.
+    `require`: your own requirements, one per line, or `@FILE`. `autofix`: apply a fix without asking the
+    model where a fault has exactly one. `in_order`: with `replay:RUN`, replay the stored answers in order and
+    ignore the prompts. `search`: the search policy, and which kernels get a second look. `from_composed`:
+    start from a composed kernel and improve it.
 
-    The process is made non-dumpable, since it holds the endpoint's key. Returns the run also where nothing
-    was verified (`run.best` is None). Raises UsageError, ProblemError, EnvironmentFault as `evaluate` does,
-    EndpointError where the endpoint failed for good and nothing is verified, Interrupted on Ctrl-C; what was
-    received until then is on disk, and `resume` goes on from it.
+    The process is made non-dumpable, since it holds the endpoint's key. Returns the run even if nothing was
+    verified (`run.best` is None). Raises UsageError, ProblemError and EnvironmentFault as `evaluate` does,
+    EndpointError if the endpoint failed for good and nothing is verified, and Interrupted on Ctrl-C.
+    Everything received until then is on disk, and `resume` continues from it.
 
     >>> run = solve("level1/softmax", provider="catalogue", executor="emulator")  # doctest: +SKIP
     >>> run.best_file  # doctest: +SKIP
@@ -83,7 +83,7 @@ def solve(
 
 
 def begin(problem: Address, settings: Settings, checks: Checks, choices: "Choices", told: Listener) -> Run:
-    """`solve` with settings that are already merged. Raises as `solve` does."""
+    """Run `solve` with settings that are already merged. Raises as `solve` does."""
     from agent import prompts
 
     sandbox.hide()
@@ -103,10 +103,10 @@ def resume(
     run: str, *, flags: dict[str, object] | None = None, checks: Checks | None = None,
     choices: "Choices | None" = None, progress: Progress = None,
 ) -> Run:  # fmt: skip
-    """Goes on with a run that was interrupted, killed or ended, with the settings it was begun with.
+    """Resume a run that was interrupted, killed or ended, with its original settings.
 
-    `flags` are settings by name that replace those, such as `{"rounds": 8}`. Nothing that was received is
-    asked for again, and nothing that was judged is judged again. Raises as `solve` does.
+    `flags` override those settings by name, such as `{"rounds": 8}`. No received answer is requested again,
+    and no verdict is computed again. Raises as `solve` does.
     """
     sandbox.hide()
     told, flags, choices = listener(progress), flags or {}, choices or Choices()
@@ -137,7 +137,7 @@ def resume(
     checks = with_requirements(stored.checked(checks, asked), require)
     choices = Choices(
         require=require,
-        # A run from before there were automatic fixes has made none, and goes on without.
+        # A run from a version without automatic fixes made none and continues without them.
         autofix=choices.autofix and asked.options.get("mend") is True,
         in_order=choices.in_order or asked.options.get("in_order") is True,
         no_wait=choices.no_wait,
@@ -148,7 +148,7 @@ def resume(
 def render_prompt(
     problem: Problem, *, require: str = "", checks: Checks | None = None, settings: Settings | None = None
 ) -> Prompt:
-    """The first prompt that a run on this problem would send; calls no model.
+    """Return the first prompt that a run on this problem would send. Calls no model.
 
     >>> render_prompt(load_problem("level1/softmax")).messages[0].role
     'system'
@@ -165,7 +165,10 @@ def render_prompt(
 
 
 def _own_command(stored: str, run: str) -> str:
-    """The program of a stored run, where the user's own settings name it too: a run may be another's."""
+    """Return the program of a stored run if the user's settings name it too.
+
+    Another user may have written the run, so its program is not trusted. Raises UsageError otherwise.
+    """
     if config.load({}).settings.provider == stored:
         return stored
     raise UsageError(
@@ -175,7 +178,7 @@ def _own_command(stored: str, run: str) -> str:
 
 
 def terms_for(problem: Problem, settings: Settings, provider: str, require: str, checks: Checks) -> "Terms":
-    """How long the loop goes on, and what the prompts say beside the problem."""
+    """Return the limits and search options of the loop and the context for its prompts."""
     from agent import prompts
     from agent.loop import Terms
 
@@ -197,27 +200,27 @@ def terms_for(problem: Problem, settings: Settings, provider: str, require: str,
 
 
 MORE = {"rounds", "max_tokens", "max_cost", "max_time", "max_gpu_time"}
-"""What lets a run that has ended go on."""
+"""Settings that allow a finished run to continue."""
 
 
 class _Work:
-    """One run of `solve` or `resume`: what it was asked for."""
+    """One call of `solve` or `resume` with its arguments."""
 
     def __init__(
         self, settings: Settings, problem: Problem, checks: Checks, choices: Choices, told: Listener
     ) -> None:
         confirm = settings.confirm if checks.confirm else "none"
-        # Named from here on, so that a run that is resumed elsewhere says the same.
+        # Stored by name, so that a run resumed on another machine keeps its target GPU.
         self._settings = settings.model_copy(update={"gpu": gpu_of(settings), "confirm": confirm})
         self._problem, self._checks = problem, checks.model_copy(update={"confirm": True})
         self._choices, self._told = choices, told
 
     def begin(self, address: str) -> Run:
-        """A new run, begun and carried to its end."""
+        """Start a new run and carry it to its end."""
         return self._carried(None, None, address)
 
     def go_on(self, found: store.Run, log: store.Log) -> Run:
-        """A run that is on disk, carried to its end."""
+        """Resume a run on disk and carry it to its end."""
         return self._carried(found, log, "")
 
     def _carried(self, found: store.Run | None, log: store.Log | None, address: str) -> Run:
@@ -286,7 +289,7 @@ class _Work:
         return Run(run)
 
     def _require_second_looks(self, judge: "LocalExecutor | Elsewhere | Remote") -> None:
-        """Raises UsageError for a choice of second looks where it would change nothing."""
+        """Raise UsageError for a `confirm` setting that would have no effect."""
         chosen = self._settings.confirm
         if chosen == "best":
             return

@@ -1,4 +1,4 @@
-"""What a run stores of how it was asked for, and has again when it is resumed."""
+"""The settings, checks and options that a run stores and restores when it is resumed."""
 
 import json
 
@@ -15,13 +15,13 @@ _SETTINGS = (
     "good_enough", "confirm", "baselines", "max_tokens", "max_cost", "max_time", "max_gpu_time",
 )  # fmt: skip
 _CHECKS = ("quick", "admit_anyway", "backward", "compile_safe")
-"""Fields of Checks that are options of their own, for whoever resumes or replays the run."""
+"""Fields of Checks that are stored as separate options, for resuming and replaying the run."""
 _BEFORE: dict[str, Option] = {"search": "line", "plan": False, "confirm": "best"}
-"""What a run from before there were these settings did."""
+"""Values for runs from versions without these settings."""
 
 
 def options(settings: Settings, checks: Checks, choices: Choices) -> dict[str, Option]:
-    """The options of `RunSettings`: lists and tables as JSON, which the settings read again."""
+    """Return the options of `RunSettings`. Lists and tables are stored as JSON, which the settings parse."""
     given = {name: getattr(settings, name) for name in _SETTINGS}
     return {
         "require": choices.require,
@@ -38,7 +38,7 @@ def options(settings: Settings, checks: Checks, choices: Choices) -> dict[str, O
 
 
 def settings(asked: store.RunSettings) -> dict[str, object]:
-    """The settings that a run was begun with, by name; None for those that it left open."""
+    """Return the original settings of a run by name, with None for those that were not set."""
     given: dict[str, object] = {name: asked.options.get(name, _BEFORE.get(name)) for name in _SETTINGS}
     return given | {
         "provider": asked.provider, "model": asked.model, "executor": asked.executor, "rounds": asked.rounds,
@@ -47,5 +47,5 @@ def settings(asked: store.RunSettings) -> dict[str, object]:
 
 
 def checked(checks: Checks, asked: store.RunSettings) -> Checks:
-    """The checks, and those that the run was begun with."""
+    """Return the checks with the original checks of the run added."""
     return checks.model_copy(update={name: True for name in _CHECKS if asked.options.get(name) is True})

@@ -1,7 +1,7 @@
-"""A run whose answers are handed in one at a time by whoever wrote them: a coding agent, a person.
+"""Runs whose answers are submitted one at a time, by a coding agent or a person.
 
-It is a run by mailbox, so that its transcript, its budget and its best.py are the loop's, and `agent run
---resume` goes on with it as well. The run goes on for as long as it takes to judge what was handed in.
+Such a run uses a mailbox, so the loop keeps its transcript, budget and best.py as usual. `agent run --resume`
+can continue the run. The run is active only while a submitted answer is judged.
 """
 
 from contextlib import suppress
@@ -19,7 +19,7 @@ from agent.providers.mailbox import Mailbox
 from agent.records import Prompt
 
 FOLDER = "submissions"
-"""In the folder of runs: the mailbox of all runs that answers are handed in to."""
+"""Folder name of the shared mailbox for submitted answers, within the folder of runs."""
 _ENDED = ("verified", "no_kernel", "budget")
 
 
@@ -27,7 +27,7 @@ def begin(
     problem: Address, *, executor: ExecutorName | None = None, checks: Checks | None = None,
     rounds: int | None = None, runs_dir: Path | None = None, require: str = "", progress: Progress = None,
 ) -> Run:  # fmt: skip
-    """A new run on `problem`, as far as its first question. Raises as `solve` does."""
+    """Start a run on `problem` and stop at its first prompt. Raises as `solve` does."""
     checks = checks or Checks()
     runs_dir = runs_dir or config.load({}, offline=True).settings.runs_dir
     runs_dir.mkdir(parents=True, exist_ok=True)
@@ -43,11 +43,11 @@ def begin(
 
 
 def hand_in(run: Run, answer: str, *, progress: Progress = None) -> Run:
-    """Answers the run's open question, and goes on until the next one, or until the run ends.
+    """Answer the run's open prompt and continue until the next prompt or the end of the run.
 
-    `answer`: a Python file with ModelNew, or a text that holds one in a code block. What was handed in before
-    and never judged, since that was cancelled, is judged first. Raises UsageError for a run that has ended or
-    takes its answers from elsewhere; else as `resume` does.
+    `answer` is a Python file with ModelNew, or a text that holds one in a code block. An earlier answer whose
+    judging was cancelled is judged first. Raises UsageError if the run has ended or uses another provider;
+    otherwise raises as `resume` does.
     """
     box = _mailbox(run)
     if not box.unanswered(run.id):
@@ -62,13 +62,13 @@ def hand_in(run: Run, answer: str, *, progress: Progress = None) -> Run:
 
 
 def question(run: Run) -> Prompt | None:
-    """What the run asks now; None where it has ended."""
+    """Return the run's open prompt, or None if there is none."""
     asked = run.log.rounds[-1] if run.log.rounds else None
     return asked.prompt if asked is not None and asked.completion is None else None
 
 
 def _gone_on(run: Run, progress: Progress) -> Run:
-    """The run, resumed for as long as there are answers."""
+    """Resume the run until an answer is missing, and return it."""
     flags: dict[str, object] = {
         "provider": f"mailbox:{run.path.parent / FOLDER}", "runs_dir": run.path.parent,
     }  # fmt: skip
@@ -86,7 +86,7 @@ def _mailbox(run: Run) -> Mailbox:
 
 
 class _Begun(Relay):
-    """Keeps the id of the run that begins."""
+    """Records the id of the run that starts."""
 
     run = ""
 

@@ -1,4 +1,4 @@
-"""The trace of a reference, remembered from an earlier command where nothing but its text can change it."""
+"""Traces of references, cached across commands if they depend on the reference's text alone."""
 
 import ast
 import platform
@@ -15,18 +15,25 @@ _FIXED = frozenset(
     {"__future__", "collections", "dataclasses", "einops", "enum", "functools", "itertools", "math", "numpy",
      "operator", "torch", "typing"}
 )  # fmt: skip
-"""Packages that come with torch, and parts of the standard library without clock, file or environment."""
+"""Imports that keep a trace cacheable.
+
+They come with torch, or are standard modules without access to clock, files or environment.
+"""
 _FUNCTIONS = frozenset({"__import__", "compile", "eval", "exec", "open"})
 _MEMBERS = frozenset({"fromfile", "hub", "load", "open", "random"})
-"""Names by which a file can be reached all the same; numpy's `random` may draw other sizes each time."""
+"""Attributes that make a trace uncacheable.
+
+They reach files through the packages above, or draw random numbers, as numpy's `random` does for sizes.
+"""
 
 
 def load(
     address: str, kernelbench_root: Path | None, cache_dir: Path, waiting: Waiting = lambda: None
 ) -> Problem:
-    """As `problems.load`, which takes seconds; the trace comes from `cache_dir` where it lies there.
+    """Load a reference as `problems.load` does, with its trace from `cache_dir` if it is cached there.
 
-    `waiting` is called before a wait for another process that traces the same reference.
+    Tracing takes seconds. `waiting` is called before a wait for another process that traces the same
+    reference.
     """
 
     def remembered(source: str, make: Callable[[], Trace]) -> Trace:
@@ -39,13 +46,13 @@ def load(
 
 
 def depends_on_its_text_alone(source: str) -> bool:
-    """Whether a reference reads nothing that may be otherwise next time, such as a file or a clock."""
+    """Return True if a reference reads nothing that may change between runs, such as a file or a clock."""
     for node in ast.walk(syntax_tree(source)):
         if isinstance(node, ast.Import):
             if any(alias.name.split(".")[0] not in _FIXED for alias in node.names):
                 return False
         elif isinstance(node, ast.ImportFrom):
-            # A relative import has no package of that name.
+            # A relative import does not name one of these packages.
             if node.level or (node.module or "").split(".")[0] not in _FIXED:
                 return False
         elif isinstance(node, ast.Name):

@@ -1,4 +1,4 @@
-"""A verdict in a few words, always with its scope."""
+"""Verdicts in a few words, always with their scope."""
 
 from agent.records import Attempt, Evaluation, Scope, Status
 
@@ -6,22 +6,23 @@ _WITHDRAWN = ", withdrawn by its second look"
 
 
 def brief(attempt: Attempt) -> str:
-    """`incorrect`, `verified (emulator, shrunken)`, `verified (GPU, 2.10x)`: always with its scope.
+    """Return the verdict on an attempt in a few words, such as `verified (GPU, 2.10x)` or `incorrect`.
 
-    What no second look has confirmed yet is said to be so, and what one refused to be withdrawn.
+    A verified verdict names its scope and says if it is unconfirmed. A refusal by a second look is marked as
+    withdrawn.
     """
     return told(attempt.evaluation)
 
 
 def told(evaluation: Evaluation) -> str:
-    """The same of the verdict alone."""
+    """Return the text of `brief` for an evaluation."""
     if evaluation.status is not Status.VERIFIED:
         return f"{evaluation.status}{_WITHDRAWN if evaluation.withdrawn else ''}"
     return scoped(evaluation.scope, evaluation.measurement.speedup if evaluation.measurement else None)
 
 
 def scoped(scope: Scope, speedup: float | None) -> str:
-    """`verified (emulator, shrunken)`, for something that was verified in that scope."""
+    """Return the text of a verified verdict with this scope, such as `verified (emulator, shrunken)`."""
     words = ["GPU" if scope.executor == "cuda" else "emulator", *scope.limits]
     words += [f"{speedup:.2f}x"] if speedup is not None else []
     return f"verified ({', '.join(words)})"

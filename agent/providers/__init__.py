@@ -1,4 +1,4 @@
-"""Who answers: an endpoint, a program, a folder, a stored run, or the catalogue. `choose` holds the rule."""
+"""Providers of answers: endpoint, program, folder, file, stored run, catalogue or composer. See `choose`."""
 
 from agent.providers.choice import Told, choose, endpoint_settings, for_run
 from agent.providers.several import Several

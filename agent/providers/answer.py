@@ -1,8 +1,8 @@
-"""One answer while it arrives: the pieces of a stream or a whole body, put together.
+"""Assembly of one answer from the chunks of a stream or from a whole body.
 
-Contract: text and reasoning are kept apart where the server keeps them apart (`reasoning`,
-`reasoning_content`, `reasoning_details`, typed content parts); a `<think>` inside the text stays there, as
-received. What is missing or malformed is None, never zero or a guess. Searches nothing for code.
+Contract: text and reasoning stay separate where the server separates them (`reasoning`, `reasoning_content`,
+`reasoning_details`, typed content parts). A `<think>` inside the text stays there as received. Missing or
+malformed values are None, never zero or a guess. This module does not search for code.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from agent.records import Completion, Usage
 
 
 def string(value: object) -> str:
-    """The value where it is text, else none."""
+    """Return the value if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def _parts(value: object, *keys: str) -> str:
-    """The strings under the keys of a list of typed parts, in order; lists nest."""
+    """Return the joined strings under `keys` in a list of typed parts, in order. Lists may nest."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -27,7 +27,7 @@ def _parts(value: object, *keys: str) -> str:
 
 
 def _reasoning(message: dict[str, object]) -> str:
-    """The thinking of one message or delta; repeated under several names, the first counts."""
+    """Return the reasoning of one message or delta. The first of several field names counts."""
     return (
         string(message.get("reasoning"))
         or string(message.get("reasoning_content"))
@@ -51,24 +51,24 @@ def _content(message: dict[str, object]) -> str:
 
 
 def count(source: object, key: str) -> int | None:
-    """The number of tokens under a key; None where there is no such number."""
+    """Return the number of tokens under a key, or None if there is no valid number."""
     value = source.get(key) if isinstance(source, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def well_formed(text: str) -> str:
-    """The text with surrogate pairs joined and lone ones replaced: JSON allows them, UTF-8 does not."""
+    """Join surrogate pairs and replace lone surrogates. JSON allows them, UTF-8 does not."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Draft:
-    """Collects chunks; a whole body counts as a single one."""
+    """Collects the chunks of an answer. A whole body counts as one chunk."""
 
     def __init__(self) -> None:
         self.text_characters = 0
         self.reasoning_characters = 0
         self.answered = False
-        """A message or a piece of one has been seen."""
+        """True once a message or a part of one has arrived."""
         self.finish_reason: str | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -78,7 +78,7 @@ class Draft:
         self._fingerprint: str | None = None
 
     def add(self, chunk: object) -> None:
-        """Takes in one decoded chunk or body; ignores what it does not know."""
+        """Add one decoded chunk or body. Unknown content is ignored."""
         if not isinstance(chunk, dict):
             return
         self.identify(chunk)
@@ -96,7 +96,7 @@ class Draft:
         self.say(_content(message), _reasoning(message))
 
     def say(self, text: str = "", reasoning: str = "") -> None:
-        """Adds a piece of the answer."""
+        """Append a piece of text and reasoning to the answer."""
         self.answered = True
         self._text.append(text)
         self._reasoning.append(reasoning)
@@ -104,12 +104,12 @@ class Draft:
         self.reasoning_characters += len(reasoning)
 
     def identify(self, source: dict[str, object]) -> None:
-        """Takes the names of what answers, where they stand in `source`."""
+        """Record the model's name and the system fingerprint if `source` holds them."""
         self._model = string(source.get("model")) or self._model
         self._fingerprint = string(source.get("system_fingerprint")) or self._fingerprint
 
     def used(self, usage: Usage, reported: dict[str, object]) -> None:
-        """Takes the token counts, and the price in dollars that some gateways report as `cost`."""
+        """Record the token counts and the `cost` in dollars that some gateways report."""
         self._usage = usage
         cost = reported.get("cost")
         priced = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < inf
@@ -131,7 +131,7 @@ class Draft:
     def completion(
         self, *, provider: str, seconds: float, request_id: str | None, mask: Callable[[str], str]
     ) -> Completion:
-        """The answer as a record; mask takes the key out of each word of the endpoint's."""
+        """Return the answer as a record. `mask` removes the API key from all text of the endpoint."""
 
         def clean(words: str | None) -> str | None:
             return mask(well_formed(words)) if words else None

@@ -1,4 +1,4 @@
-"""Which provider a run asks: the one named, else an endpoint that is configured, else the composer."""
+"""Choice of a run's provider: the one named, else a configured endpoint, else the composer."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,26 +14,27 @@ from agent.providers.several import Several
 from agent.records import Completed, Event, Problem, RetryScheduled
 
 DUMMY_KEY = "none"
-"""Sent where a base URL is given without a key: local servers want some word, and none of ours."""
+"""API key that is sent with a base URL without a key. Local servers require a value and ignore it."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """Who hears what a provider has to say beside its answers."""
+    """Callbacks for a provider's messages other than answers."""
 
     on_retry: Callable[[RetryScheduled], None]
     on_progress: Callable[[StreamProgress], None]
     say: Callable[[str], None]
-    """One line for the user."""
+    """Callback for one line to the user."""
 
 
 def choose(
     settings: Settings, problem: Problem, *, in_order: bool, wait: bool, arch: str | None, told: Told
 ) -> Provider:
-    """The provider of a run; contacts nobody. `arch`: of the GPU for candidates, None on the emulator.
+    """Return the provider of a run without contacting it.
 
-    Raises UsageError for an endpoint without a model, a run, a program or a folder that is not there,
-    EnvironmentFault where no endpoint is configured and no kernel can be composed.
+    `arch` is the architecture of the GPU that candidates run on, or None on the emulator. Raises UsageError
+    for an endpoint without a model and for a run, program or folder that does not exist. Raises
+    EnvironmentFault if no endpoint is configured and no kernel can be composed.
     """
     wanted = settings.provider or ("openai_compat" if has_endpoint(settings) else "compose")
     kind, _, argument = wanted.partition(":")
@@ -79,7 +80,7 @@ def choose(
 
 
 def asked_models(settings: Settings) -> tuple[str, ...]:
-    """The names in `--model A,B`, each once; one empty name where there is none."""
+    """Return the distinct names in `--model A,B`, or one empty name if none is set."""
     return tuple(dict.fromkeys(filter(None, map(str.strip, (settings.model or "").split(","))))) or ("",)
 
 
@@ -92,7 +93,7 @@ def _replay(address: str, settings: Settings, *, in_order: bool) -> Provider:
 
 
 def for_run(provider: Provider, run: str, events: Iterable[Event]) -> Provider:
-    """The provider for one run, of which `events` are on disk already."""
+    """Return the provider prepared for one run. `events` are those already on disk."""
     from agent.providers.mailbox import Mailbox
     from agent.providers.tuning import Tuning
 
@@ -106,12 +107,12 @@ def for_run(provider: Provider, run: str, events: Iterable[Event]) -> Provider:
 
 
 def has_endpoint(settings: Settings) -> bool:
-    """Whether a key or a base URL is configured."""
+    """Return True if a key or a base URL is configured."""
     return settings.api_key is not None or settings.base_url is not None
 
 
 def endpoint_settings(settings: Settings) -> EndpointSettings:
-    """What the endpoint is asked with. Raises UsageError when neither key nor base URL is set."""
+    """Return the settings for endpoint requests. Raises UsageError if neither key nor base URL is set."""
     if not has_endpoint(settings):
         raise UsageError(
             "no endpoint is configured; set OPENAI_API_KEY, or pass --base-url for a local server"

@@ -1,10 +1,10 @@
-"""Answers of a program: the prompt on its standard input, the answer on its standard output.
+"""Answers from a program that reads the prompt on standard input and prints the answer.
 
-Contract: one call of `complete` starts the program once, in a process group of its own, and nothing of that
-group is left when the call ends, however it ends. Exit code 0 with some text is an answer; EX_TEMPFAIL (75)
-is asked again, as an endpoint that is overloaded; anything else is a failure for good, told with the last
-words of standard error. The program is the user's own: it is not sandboxed, has the environment of `agent`,
-and its line is split into words without a shell. What it prints is decoded, never run.
+Contract: each try of `complete` starts the program once in its own process group. No process of the group
+outlives the call. Exit code 0 with text is an answer. EX_TEMPFAIL (75) is retried, like an overloaded
+endpoint. Any other exit code is final and is reported with the last line of standard error. The program is
+the user's own: it is not sandboxed and has the environment of `agent`. Its command line is split into words
+without a shell. Its output is decoded and never run.
 """
 
 import contextlib
@@ -32,16 +32,16 @@ _KEPT_WORDS = 8 << 10
 _PIECE = 64 << 10
 _LOOK_S = 0.05
 _GRACE_S = 5.0
-"""Between the request to end and the end by force."""
+"""Time between SIGTERM and SIGKILL in seconds."""
 
 
 class Command:
-    """A provider over one command line."""
+    """A provider that runs one command line."""
 
     def __init__(
         self, line: str, *, timeout_s: float, waits: Waits, on_retry: Callable[[RetryScheduled], None]
     ) -> None:
-        """Raises UsageError for a line that is none, and for a program that is not there."""
+        """Parse the command line. Raises UsageError if it is invalid or the program does not exist."""
         self._argv = words(line)
         self._line = line
         self._timeout_s = timeout_s
@@ -53,7 +53,7 @@ class Command:
         return f"command:{self._line}"
 
     def complete(self, prompt: Prompt) -> Completion:
-        """What the program answers. Raises EndpointError when it failed for good."""
+        """Return the program's answer. Raises EndpointError if the program failed for good."""
         retries = retrying(self._waits, self._on_retry)
         try:
             return retries(self._run, text_of(prompt))
@@ -85,7 +85,7 @@ class Command:
         return Completion(provider="command", model=None, text=answer, finish_reason="stop", seconds=seconds)
 
     def _check(self, talk: "_Talk", ended: bool) -> None:
-        """Raises RequestFailed unless the program ended of itself and well."""
+        """Raise RequestFailed unless the program exited by itself with code 0."""
         if len(talk.answer) > LARGEST_ANSWER_BYTES:
             raise _failed(f"printed more than {LARGEST_ANSWER_BYTES >> 20} MB")
         if not ended:
@@ -101,7 +101,7 @@ class Command:
 
 
 def words(line: str) -> list[str]:
-    """The words of a command line. Raises UsageError where there is no such program."""
+    """Split a command line into words. Raises UsageError if it is invalid or the program does not exist."""
     try:
         argv = shlex.split(line)
     except ValueError as error:
@@ -118,7 +118,7 @@ def words(line: str) -> list[str]:
 
 @dataclass
 class _Talk:
-    """The conversation with one process: all of its input, its answer, the end of its complaints."""
+    """Exchange with one process: its input, its answer and the end of its standard error."""
 
     process: subprocess.Popen[bytes]
     pending: bytes
@@ -129,14 +129,15 @@ class _Talk:
 
     @property
     def last_words(self) -> str:
-        """The last line of standard error that says anything."""
+        """Return the last line of standard error, led by a colon, or an empty string."""
         said = bytes(self.complaints).decode("utf-8", "replace").strip().splitlines()
         return f": {one_line(said[-1], limit=300)}" if said else ""
 
     def carry(self) -> bool:
-        """Goes on until the process has ended and its output is read; False when it had to be given up.
+        """Exchange data until the process has exited and its output is read.
 
-        A process that the program left behind may hold the pipes open: the end of the program counts.
+        Returns False at the deadline or once the answer is too large. A child process may keep the pipes open
+        after the program has exited, so only the program's exit counts.
         """
         with selectors.DefaultSelector() as selector:
             for stream in self._streams():
@@ -144,7 +145,7 @@ class _Talk:
                 writes = stream is self.process.stdin
                 selector.register(stream, selectors.EVENT_WRITE if writes else selectors.EVENT_READ)
             while time.monotonic() < self.deadline and len(self.answer) <= LARGEST_ANSWER_BYTES:
-                # Asked before the pipes are read, so that what it printed last is not missed.
+                # Checked before the pipes are read, so that the last output is not missed.
                 over = _is_over(self.process)
                 if over:
                     _tell(self.process, signal.SIGKILL)
@@ -164,7 +165,7 @@ class _Talk:
 
     def _exchange(self, selector: selectors.BaseSelector, stream: IO[bytes]) -> None:
         if stream is self.process.stdin:
-            # A program that does not read its input to the end may still answer.
+            # A program that does not read all of its input may still answer.
             with contextlib.suppress(BlockingIOError):
                 try:
                     self.pending = self.pending[os.write(stream.fileno(), self.pending[:_PIECE]) :]
@@ -185,14 +186,17 @@ class _Talk:
 
 
 def _is_over(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the program has ended. It is not reaped here: until it is, its group's number is its own."""
+    """Return True if the program has exited.
+
+    The process is not reaped here, so that the id of its group is not reused.
+    """
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the program and all of its group: asked first, by force where that does not help."""
+    """End the program and its group: SIGTERM first, then SIGKILL after `_GRACE_S` seconds."""
     if process.returncode is None:
         until = time.monotonic() + _GRACE_S
         if not _is_over(process):

@@ -1,7 +1,7 @@
-"""The provider that needs no endpoint: a shipped kernel where one matches, else a composed one.
+"""Provider without an endpoint: it answers with a shipped kernel if one matches, else with a composed one.
 
-There is one answer and nothing better; prompts are not read. It may also be the first answer of a run that
-goes on with a model.
+The provider has a single answer and does not read prompts. A composed file may also be the first answer of a
+run that continues with a model.
 """
 
 import threading
@@ -15,14 +15,18 @@ from agent.providers import catalogue
 from agent.records import Completion, Problem, Prompt, TensorSpec
 
 FEW_ROWS, LONG_ROW = 132, 1 << 16
-"""A shipped norm is a block to a row: with fewer rows than a GPU has processors, and such long ones, the
-composer's rows of several blocks are faster (LayerNorm over 16 rows of 4 million: 2.4 times)."""
+"""Number of rows below which, and row length from which, a composed norm replaces the shipped one.
+
+A shipped norm uses one block per row. With fewer rows than the GPU has SMs, several blocks per row are
+faster (LayerNorm over 16 rows of 4 million elements: 2.4 times).
+"""
 
 
 def without_endpoint(problem: Problem, arch: str | None = None, own_products: bool = False) -> Provider:
-    """Who answers where no model is asked; `own_products`: no product or convolution may be torch's.
+    """Return the provider for runs without a model.
 
-    Raises NothingOffered where nothing matches and nothing can be composed.
+    With `own_products`, matrix products and convolutions may not use torch. Raises NothingOffered if no
+    shipped kernel matches and none can be composed.
     """
     if shipped(problem, arch) is not None:
         return catalogue.Catalogue(problem, arch)
@@ -30,7 +34,7 @@ def without_endpoint(problem: Problem, arch: str | None = None, own_products: bo
 
 
 def shipped(problem: Problem, arch: str | None = None) -> catalogue.Match | None:
-    """The shipped kernel that answers the whole problem; None where a composed one does."""
+    """Return the shipped kernel for the whole problem, or None if a composed one is to be used."""
     found = catalogue.match(problem, arch)
     if not isinstance(found, catalogue.Match):
         return None
@@ -44,9 +48,9 @@ def shipped(problem: Problem, arch: str | None = None) -> catalogue.Match | None
 
 
 class Composed:
-    """A Provider for one problem, and for GPUs of one architecture where it is given (`90a`).
+    """A provider with one composed kernel, for one GPU architecture if given (`90a`).
 
-    Raises NothingOffered where it cannot be composed.
+    The constructor raises NothingOffered if no kernel can be composed.
     """
 
     name = "compose"
@@ -64,7 +68,7 @@ class Composed:
         self._answered = False
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The one answer; EndpointError when the prompt asks for a better one."""
+        """Return the only answer. Raises EndpointError if a second or better answer is requested."""
         if self._answered or prompt.template != "generate":
             raise EndpointError(
                 f"there is one composed kernel for {self._problem} and nothing better; ask a model with "
@@ -75,9 +79,9 @@ class Composed:
 
 
 class FromComposed:
-    """A Provider whose first answer is the composed file and whose further ones are another's.
+    """A provider that answers first with the composed file and then through another provider.
 
-    Raises Declined where there is no such file.
+    The constructor raises Declined if no file can be composed.
     """
 
     def __init__(
@@ -97,7 +101,7 @@ def begun_with_composed(
     problem: Problem, then: Provider, warn: Callable[[str], object], arch: str | None = None,
     own_products: bool = False,
 ) -> Provider:  # fmt: skip
-    """The provider, with the composed file for its first answer where there is one."""
+    """Return `then` with the composed file as its first answer, or `then` itself if none can be composed."""
     try:
         return FromComposed(problem, then, arch, own_products)
     except Declined as why:
@@ -106,6 +110,6 @@ def begun_with_composed(
 
 
 def completion(source: str) -> Completion:
-    """The answer that is a composed file."""
+    """Return the composed file as an answer."""
     text = f"Composed from what the reference calls.\n\n```python\n{source}```\n"
     return Completion(provider=Composed.name, model=None, text=text, finish_reason="stop")

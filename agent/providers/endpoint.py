@@ -1,8 +1,8 @@
-"""What an endpoint is known by: where it is, the key, the options of a request.
+"""Settings of an endpoint: its address, its key and the options of a request.
 
-Contract: nothing that leaves this module (repr, `where`, scrubbed text) shows the key or credentials
-that are part of the URL. Does not read the environment, does not import openai and asks nobody: the
-command line builds these settings.
+Contract: no output of this module (repr, `where`, scrubbed text) shows the key or credentials in the URL.
+The module reads no environment variables, does not import openai and makes no request. The caller builds the
+settings.
 """
 
 import re
@@ -16,9 +16,9 @@ from agent.records.base import Record
 
 OPENAI_URL = "https://api.openai.com/v1"
 _MASK = "[key]"
-# Words that look like a credential, ours or not: endpoints quote (parts of) what they were sent.
+# Any text that looks like a credential, since endpoints quote parts of what they were sent.
 _CREDENTIAL = re.compile(r"\bsk-[\w*.\-]{4,}|(?<=[Bb]earer )\S+")
-# A dummy for a local server ("x", "EMPTY") is no secret, and masking it would garble ordinary words.
+# A dummy key for a local server ("x", "EMPTY") is no secret, and masking it would garble ordinary words.
 _SHORTEST_SECRET = 8
 
 
@@ -26,16 +26,19 @@ class EndpointSettings(Record):
     """One model at one OpenAI-compatible endpoint."""
 
     base_url: str | None = Field(default=None, repr=False)
-    """Up to and including `/v1`; None is OpenAI itself."""
+    """Base URL up to and including `/v1`. None is OpenAI itself."""
     api_key: SecretStr
-    """Never empty: a server that wants no key gets a dummy."""
+    """API key, never empty. A server that needs no key gets a dummy."""
     model: str = ""
-    """Empty only where models are listed."""
+    """Model name. It is empty only for listing models."""
     timeout_s: float = Field(default=600, gt=0)
-    """One whole request; checked at each piece that arrives, so it can be overrun by one `idle_s`."""
+    """Time limit of one request in seconds, checked at each chunk. It can be exceeded by one `idle_s`."""
     idle_s: float = Field(default=300, gt=0)
-    """Longest silence before and within a stream. Generous: a model that reasons out of sight or a server
-    that reads a long prompt says nothing for minutes, and asking again would pay for it twice."""
+    """Longest silence before and within a stream in seconds.
+
+    A model that reasons out of sight, or a server that reads a long prompt, may send nothing for minutes.
+    Retrying too early would pay for the answer twice.
+    """
     connect_s: float = Field(default=60, gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_output_tokens: int | None = Field(default=None, ge=1)
@@ -45,15 +48,15 @@ class EndpointSettings(Record):
     api: Literal["chat", "responses"] = "chat"
     stream: bool = True
     extra_body: dict[str, JsonValue] = {}
-    """Further parameters of each request, sent as they are."""
+    """Additional parameters of each request, sent unchanged."""
     retry_for_s: float = Field(default=300, ge=0)
-    """How long after the first failure of a request it is still asked again."""
+    """Time after the first failure of a request during which it is retried, in seconds."""
     longest_wait_s: float = Field(default=60, ge=0)
-    """Cap of the exponential waits; a wait that the server names may be longer."""
+    """Maximum exponential wait in seconds. A wait that the server asks for may be longer."""
 
     @property
     def url(self) -> str:
-        """The base URL to send to. Raises UsageError if it is none."""
+        """Return the base URL for requests. Raises UsageError if it is invalid."""
         given = (self.base_url or OPENAI_URL).strip()
         try:
             parts = urlsplit(given)
@@ -69,14 +72,14 @@ class EndpointSettings(Record):
 
     @property
     def where(self) -> str:
-        """The base URL to show: without user, password, query and fragment."""
+        """Return the base URL for display, without user, password, query and fragment."""
         shown = (self.base_url or OPENAI_URL).strip()
         shown = re.split(r"[?#]", one_line(shown, limit=200), maxsplit=1)[0]
         return re.sub(r"^(\w+://)?[^/]*@", r"\1", shown)
 
     @property
     def key(self) -> str:
-        """The key to send. Raises UsageError for one that no HTTP header can hold."""
+        """Return the key to send. Raises UsageError if it is empty or invalid in an HTTP header."""
         key = self.api_key.get_secret_value().strip()
         if not key:
             raise UsageError("the API key is empty: set OPENAI_API_KEY (any word if the server wants none)")
@@ -88,7 +91,7 @@ class EndpointSettings(Record):
         return key
 
     def check(self) -> None:
-        """Raises UsageError for settings that no request can be made with."""
+        """Raise UsageError if no request can be made with these settings."""
         if not self.model:
             raise UsageError("no model is set; pass --model")
         _ = self.key
@@ -101,18 +104,18 @@ class EndpointSettings(Record):
             )
 
     def mask(self, text: str) -> str:
-        """The text without the key."""
+        """Return the text with the key masked. A key of fewer than 8 characters is kept."""
         key = self.api_key.get_secret_value().strip()
         return text.replace(key, _MASK) if len(key) >= _SHORTEST_SECRET else text
 
     def scrub(self, text: str, *, limit: int = 300) -> str:
-        """A server's words as one printable line without anything that looks like a credential."""
-        # Masked before it is cut: half a key is still half a secret.
+        """Return a server's text as one printable line with everything like a credential masked."""
+        # Masked before truncation, since part of a key is still a secret.
         return one_line(_CREDENTIAL.sub(_MASK, self.mask(text)), limit=limit)
 
 
 class StreamProgress(Record):
-    """How far one streamed answer is."""
+    """Progress of one streamed answer."""
 
     text_characters: int
     reasoning_characters: int
@@ -120,6 +123,9 @@ class StreamProgress(Record):
 
 
 def one_line(text: str, *, limit: int) -> str:
-    """The text with control characters and runs of space as single spaces, at most `limit` characters."""
+    """Return the text as one line of at most `limit` characters.
+
+    Control characters and runs of white space become single spaces.
+    """
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 20 * limit]).split())
     return line if len(line) <= limit else line[: limit - 3].rstrip() + "..."

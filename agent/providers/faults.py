@@ -1,7 +1,8 @@
-"""What went wrong with a request, from the SDK's exceptions to one line without secrets.
+"""Translation of the SDK's exceptions into one-line faults without secrets.
 
 Contract: every exception that the SDK or its transport raises for a request becomes a RequestFailed that
-says whether asking again can help. Never quotes a header, a request or a URL that it was not given.
+says whether a retry can help. A fault never quotes a header, a request or a URL that this module was not
+given.
 """
 
 import json
@@ -26,10 +27,10 @@ FAULTS = (
     UnicodeDecodeError,
     RecursionError,
 )
-"""All that a request and the reading of its answer raise for reasons outside this program."""
+"""Exceptions that a request and its answer can raise for reasons outside this program."""
 
 LONGEST_RETRY_AFTER_S = 120.0
-"""A longer wait that a server names is not honoured, as in the SDK (openai/_constants.py)."""
+"""Longest wait in seconds that is honoured when a server asks for it, as in openai/_constants.py."""
 
 _TRANSIENT = {408, 409, 429}
 _MEND = {
@@ -47,7 +48,7 @@ _NOT_AN_API = "is --base-url an OpenAI-compatible API? (it mostly ends in /v1)"
 
 
 def failure(error: Exception, settings: EndpointSettings) -> RequestFailed:
-    """The fault as a RequestFailed; `error` is one of FAULTS."""
+    """Return `error`, one of FAULTS, as a RequestFailed."""
     if isinstance(error, openai.APIStatusError):
         return _refused(error, settings)
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
@@ -65,23 +66,26 @@ def failure(error: Exception, settings: EndpointSettings) -> RequestFailed:
 
 
 def fell_silent(error: Exception) -> bool:
-    """Whether a request that had arrived was not answered in time."""
+    """Return True if the request timed out after the connection was made."""
     timed_out = isinstance(error, openai.APITimeoutError | httpx2.TimeoutException)
     return timed_out and not any(isinstance(cause, httpx2.ConnectTimeout) for cause in _causes(error))
 
 
 def garbage(what: str) -> RequestFailed:
-    """A reply that is no answer of this API; asked again, since proxies in trouble send such pages."""
+    """Return the fault for a reply that is not an answer of this API.
+
+    The fault is transient, since failing proxies send such replies.
+    """
     return RequestFailed(f"the endpoint sent {what}", mend=_NOT_AN_API, transient=True)
 
 
 def incomplete(what: str) -> RequestFailed:
-    """An answer that ended early: it is asked for again as a whole, half of one is never used."""
+    """Return the fault for an answer that ended early. The whole answer is requested again."""
     return RequestFailed(what, mend=_SERVER, transient=True)
 
 
 def reported(body: object, settings: EndpointSettings) -> RequestFailed:
-    """An error object inside a reply whose HTTP status was fine; its code may be an HTTP status."""
+    """Return the fault for an error object in a successful HTTP reply. Its code may be an HTTP status."""
     words, _, codes = _read(body)
     status = next((int(code) for code in codes if re.fullmatch(r"[45]\d\d", code)), None)
     hopeless = "insufficient_quota" in codes or "invalid_request_error" in codes
@@ -111,7 +115,7 @@ def _refused(error: openai.APIStatusError, settings: EndpointSettings) -> Reques
 
 
 def _read(body: object) -> tuple[str, str, frozenset[str]]:
-    """The words, the refused parameter and the codes of an error body of any shape."""
+    """Return the message, the refused parameter and the codes of an error body of any shape."""
     if not isinstance(body, dict):
         text = body if isinstance(body, str) else ""
         page = re.search(r"<!doctype|<html", text[:500], re.IGNORECASE)
@@ -143,9 +147,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def stated_wait_s(headers: Mapping[str, str]) -> float | None:
-    """The wait in seconds that the headers ask for; None without one or above LONGEST_RETRY_AFTER_S.
+    """Return the wait in seconds that the headers ask for.
 
-    `retry-after-ms` is OpenAI's own; Retry-After holds seconds or an HTTP date (RFC 9110, 10.2.3).
+    Returns None if there is no valid wait up to LONGEST_RETRY_AFTER_S. `retry-after-ms` is OpenAI's own
+    header. Retry-After holds seconds or an HTTP date (RFC 9110, section 10.2.3).
     """
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()

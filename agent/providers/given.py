@@ -1,4 +1,4 @@
-"""An answer that lies in a file already: `file:PATH`, a Python file or a whole answer in Markdown."""
+"""The provider `file:PATH`: its answer is a Python file or a whole answer in Markdown."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ LARGEST_BYTES = 2**20
 
 
 class Given:
-    """A Provider with one answer; prompts are not read. Raises UsageError for a file that is none."""
+    """A provider with one answer from a file. The constructor raises UsageError for an unusable file."""
 
     def __init__(self, path: str) -> None:
         self.name = f"file:{path}"
@@ -28,7 +28,7 @@ class Given:
         self._answered = False
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The one answer; EndpointError when the prompt asks for a better one."""
+        """Return the only answer. Raises EndpointError if a second or better answer is requested."""
         if self._answered or prompt.template != "generate":
             raise EndpointError(f"{self.name} holds one answer and nothing better")
         self._answered = True

@@ -1,12 +1,11 @@
-"""Answers of whoever reads a folder: each prompt is a file, and its answer is awaited as a file.
+"""Answers exchanged through a folder: each prompt is written as a file, and so is its answer.
 
-Contract: `NAME.prompt.md` appears whole or not at all, and `NAME.answer.md` beside it is the answer. NAME
-holds the run's id, the prompt's and a count, so runs share a folder, and a prompt that is asked twice has two
-answers. An answer that the transcript holds is never taken again, and one that it does not is found again by
-a resumed run, on whichever machine the folder is. A file counts when it has stood unchanged for a moment, so
-an editor may write it in place; one that cannot be used (no text, no UTF-8, no plain file) is told once and
-waited for further. Nothing is ever deleted, and nothing in the folder is followed, run or waited on but
-regular files.
+Contract: `NAME.prompt.md` appears atomically, and `NAME.answer.md` beside it is the answer. NAME consists of
+the run's id, the prompt's id and a count. Runs can therefore share a folder, and a prompt that is asked twice
+has two answers. An answer in the transcript is never taken again. A resumed run finds the other answers,
+even if the folder was moved to another machine. A file is read once it has been unchanged for `SETTLED_S`, so
+an editor may write it in place. An unusable file (empty, not UTF-8, not a regular file) is reported once, and
+the wait continues. No answer or prompt is ever deleted. Only regular files are opened.
 """
 
 import errno
@@ -27,7 +26,7 @@ from agent.records import Completion, Prompt
 
 LARGEST_ANSWER_BYTES = 64 * 2**20
 SETTLED_S = 1.0
-"""So long a file has to stand unchanged; whoever renames a finished file into place loses only this."""
+"""Time in seconds for which a file has to be unchanged before it is read."""
 _LOOK_S = 0.5
 _PROMPT, _ANSWER = ".prompt.md", ".answer.md"
 _MENDS = {
@@ -37,7 +36,7 @@ _MENDS = {
 
 
 class _State(NamedTuple):
-    """What changes when a file is written to or replaced."""
+    """File state that changes when a file is written or replaced."""
 
     inode: int
     size: int
@@ -45,11 +44,11 @@ class _State(NamedTuple):
 
 
 class _Unusable(Exception):
-    """Why a file is no answer."""
+    """Reason why a file cannot be used as an answer."""
 
 
 class Mailbox:
-    """A provider over one folder."""
+    """A provider that exchanges prompts and answers through one folder."""
 
     def __init__(
         self,
@@ -59,9 +58,9 @@ class Mailbox:
         say: Callable[[str], None],
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`wait`: until the answer is there; else AwaitingAnswers is raised.
+        """Create the folder if needed. Raises UsageError if it cannot be created.
 
-        Raises UsageError for a folder that cannot be made.
+        With `wait`, `complete` waits for the answer. Otherwise it raises AwaitingAnswers.
         """
         self._given = folder
         self._folder = Path(folder).expanduser()
@@ -79,15 +78,19 @@ class Mailbox:
         return f"mailbox:{self._given}"
 
     def for_run(self, run: str, received: Iterable[str]) -> "Mailbox":
-        """This mailbox for one run; `received` names the answers that its transcript holds (`request_id`)."""
+        """Bind this mailbox to one run and return it.
+
+        `received` holds the `request_id` of each answer in the run's transcript.
+        """
         self._run = f"{run}-"
         self._taken = set(received)
         return self
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The answer to one prompt.
+        """Return the answer to one prompt.
 
-        Raises AwaitingAnswers where it is not there and nobody waits, EndpointError where the folder is gone.
+        Raises AwaitingAnswers if it is missing and the mailbox does not wait. Raises EndpointError if the
+        folder cannot be used.
         """
         name = self._next(prompt)
         answer = self._folder / f"{name}{_ANSWER}"
@@ -106,12 +109,12 @@ class Mailbox:
         )  # fmt: skip
 
     def unanswered(self, run: str) -> tuple[str, ...]:
-        """The names of a run's questions that no answer lies beside."""
+        """Return the names of a run's prompts without an answer file."""
         asked = sorted(path.name.removesuffix(_PROMPT) for path in self._folder.glob(f"{run}-*{_PROMPT}"))
         return tuple(name for name in asked if not (self._folder / f"{name}{_ANSWER}").exists())
 
     def answer(self, name: str, text: str) -> None:
-        """Puts the answer to a question there, whole. Raises UsageError where one lies there already."""
+        """Write the answer to a prompt atomically. Raises UsageError if there is one already."""
         path = self._folder / f"{name}{_ANSWER}"
         unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
@@ -126,7 +129,7 @@ class Mailbox:
                 unfinished.unlink(missing_ok=True)
 
     def _next(self, prompt: Prompt) -> str:
-        """The first name of this prompt whose answer nobody has taken."""
+        """Reserve and return the first name of this prompt that is not taken."""
         with self._lock:
             count = 1
             while (name := f"{self._run}{prompt.id[:8]}-{count}") in self._taken:
@@ -135,7 +138,7 @@ class Mailbox:
             return name
 
     def _post(self, path: Path, text: str) -> None:
-        """Puts the prompt there at once; one of an earlier process of this run stays."""
+        """Write the prompt atomically, unless an earlier process of this run has written it."""
         if path.exists():
             return
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
@@ -150,7 +153,7 @@ class Mailbox:
                 unfinished.unlink(missing_ok=True)
 
     def _awaited(self, path: Path) -> str:
-        """The text of the answer, waited for if that was asked for."""
+        """Return the text of the answer and wait for it if the mailbox waits."""
         self._say(f"the prompt is in {path.with_name(path.name.replace('.answer.', '.prompt.'))}; "
                   f"its answer is awaited as {path.name}")  # fmt: skip
         told = ""
@@ -170,9 +173,9 @@ class Mailbox:
             self._pause(_LOOK_S)
 
     def _read(self, path: Path) -> str | None:
-        """The text once it stands still; None where there is none yet.
+        """Return the text once the file is unchanged, or None if there is no complete file yet.
 
-        Raises _Unusable for what is no text.
+        Raises _Unusable if the file is not text.
         """
         before = self._state(path)
         if before is None:
@@ -191,7 +194,10 @@ class Mailbox:
         return _decoded(data)
 
     def _state(self, path: Path) -> _State | None:
-        """Raises OSError when the folder itself is gone, _Unusable for what is not a file of text."""
+        """Return the state of a file, or None if it does not exist.
+
+        Raises OSError if the folder is gone, and _Unusable if the file is irregular or too large.
+        """
         try:
             found = path.lstat()
         except FileNotFoundError:
@@ -205,14 +211,14 @@ class Mailbox:
 
 
 def _bytes(path: Path) -> bytes:
-    # What became a link or a pipe meanwhile is neither followed nor waited on.
+    # The file may have become a link or a pipe since: do not follow it or block on it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
         return file.read(LARGEST_ANSWER_BYTES + 1)
 
 
 def _decoded(data: bytes) -> str:
-    """UTF-8, or UTF-16 that says so at its beginning, as editors on Windows write it."""
+    """Decode UTF-8, or UTF-16 with a byte order mark, which editors on Windows write."""
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         text = data.decode(encoding)

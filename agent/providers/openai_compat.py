@@ -1,11 +1,11 @@
 """Answers from an OpenAI-compatible endpoint, through Chat Completions or the Responses API.
 
-Contract: one call of `complete` brings one whole answer or raises EndpointError; half an answer is never
-returned and a received one never asked for again. Waits, retries and changed options are announced through
-on_retry before they happen. The key appears in the Authorization header and nowhere else. Keeps no
-connection between calls: minutes of judging lie between two. Does not read the environment (the SDK itself
-honours OPENAI_ORG_ID, OPENAI_PROJECT_ID, OPENAI_CUSTOM_HEADERS and the proxy variables), and does not look
-into answers.
+Contract: one call of `complete` returns one complete answer or raises EndpointError. A partial answer is
+never returned, and a received answer is never requested again. Retries, waits and changed options are
+announced through `on_retry` before they happen. The key appears only in the Authorization header. No
+connection is kept between calls, since judging takes minutes in between. This module does not interpret
+answers and does not read the environment. The SDK itself honours OPENAI_ORG_ID, OPENAI_PROJECT_ID,
+OPENAI_CUSTOM_HEADERS and the proxy variables.
 """
 
 import json
@@ -33,7 +33,7 @@ _LISTING_TIMEOUT_S = 20.0
 
 
 class OpenAICompat:
-    """A provider over one model at one endpoint; learns what that endpoint refuses."""
+    """A provider for one model at one endpoint. It remembers the options that the endpoint refuses."""
 
     name = "openai_compat"
 
@@ -44,7 +44,7 @@ class OpenAICompat:
         on_retry: Callable[[RetryScheduled], None],
         on_progress: Callable[[StreamProgress], None] | None = None,
     ) -> None:
-        """Raises UsageError for settings that no request can be made with; contacts nobody."""
+        """Check the settings without a request. Raises UsageError if no request can be made with them."""
         settings.check()
         self._settings = settings
         self._on_retry = on_retry
@@ -52,7 +52,10 @@ class OpenAICompat:
         self._dialect = Dialect.first_guess(settings)
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The answer to one prompt, as received. Raises EndpointError when the endpoint failed for good."""
+        """Return the answer to one prompt, as received.
+
+        Raises EndpointError if the endpoint failed for good.
+        """
         retries = retrying(Waits(self._settings.retry_for_s, self._settings.longest_wait_s), self._on_retry)
         with _client(self._settings) as client:
             try:
@@ -63,7 +66,7 @@ class OpenAICompat:
         raise _final(failed, self._settings, tries=int(tries))
 
     def _ask(self, client: OpenAI, prompt: Prompt) -> Completion:
-        """One try, in the eyes of the retries: refused options are changed and asked again at once."""
+        """Make one try. After a refused option, the changed request is sent at once within the same try."""
         tries = 0
         while True:
             tries += 1
@@ -72,7 +75,7 @@ class OpenAICompat:
             try:
                 return self._exchange(client, body)
             except RequestFailed as error:
-                # Another thread may have learned something meanwhile.
+                # Another thread may have changed the dialect since.
                 change = dialect.after(error, body)
                 if change is None:
                     raise
@@ -92,13 +95,13 @@ class OpenAICompat:
             failed.begun = draft.answered
         else:
             return self._finished(draft, time.monotonic() - started, request_id)
-        # Outside the handler, so that no exception of the SDK, which holds the request, hangs on to it.
+        # Raised outside the handler: an SDK exception as its context would keep the request, and so the key.
         raise failed
 
     def _receive(self, client: OpenAI, body: dict[str, object], draft: Draft, started: float) -> str | None:
-        """Sends one request and fills the draft; the request's id by the server's own account."""
+        """Send one request, fill the draft, and return the request id that the server reports."""
         settings = self._settings
-        # Without a stream the whole generation is one silence.
+        # Without a stream, the server is silent for the whole generation.
         silence_s = min(settings.idle_s, settings.timeout_s) if body.get("stream") else settings.timeout_s
         timeout = openai.Timeout(silence_s, connect=min(settings.connect_s, settings.timeout_s))
         api = client.responses if settings.api == "responses" else client.chat.completions
@@ -107,7 +110,7 @@ class OpenAICompat:
             http: httpx2.Response = response.http_response
             _bound(http, started, settings.timeout_s)
             content = http.headers.get("content-type", "")
-            # Some servers send a stream whatever was asked for, and others a body.
+            # Some servers ignore `stream` and always send a stream, or always a body.
             streamed = "event-stream" in content or (
                 body.get("stream") and not re.search("json|html", content)
             )
@@ -132,7 +135,7 @@ class OpenAICompat:
                         )
                     )
         except (RequestFailed, *faults.FAULTS):
-            # What breaks after the finish reason is only the token count: the answer itself is whole.
+            # After the finish reason the answer is complete; only the token counts can be lost.
             if draft.finish_reason is None:
                 raise
         if not draft.answered:
@@ -150,7 +153,7 @@ class OpenAICompat:
             raise faults.garbage("a reply without an answer")
 
     def _refuse_error(self, chunk: object) -> None:
-        """Raises RequestFailed for what the Responses API says instead of an answer."""
+        """Raise RequestFailed if the Responses API sent an error instead of an answer."""
         error = responses.failed(chunk) if self._settings.api == "responses" else None
         if error is not None:
             raise faults.reported(error, self._settings)
@@ -158,13 +161,13 @@ class OpenAICompat:
     def _finished(self, draft: Draft, seconds: float, request_id: str | None) -> Completion:
         if draft.finish_reason == "error":
             raise faults.incomplete("the endpoint broke the answer off with an error")
-        # Masked: an endpoint that echoes its headers must not bring the key into a transcript.
+        # Masked, since an endpoint that echoes its headers must not leak the key into a transcript.
         mask = self._settings.mask
         return draft.completion(provider=self.name, seconds=seconds, request_id=request_id, mask=mask)
 
 
 class _Bounded(httpx2.SyncByteStream):
-    """A response's body, within a time and a size; sees the comments of a stream, which the SDK hides."""
+    """A response body with a time and size limit. It also counts stream comments, which the SDK hides."""
 
     def __init__(self, stream: httpx2.SyncByteStream, deadline: float, timeout_s: float) -> None:
         self._stream = stream
@@ -191,7 +194,10 @@ def _bound(http: httpx2.Response, started: float, timeout_s: float) -> None:
 
 
 def list_models(settings: EndpointSettings) -> tuple[str, ...]:
-    """The names of the models that the endpoint serves, sorted. Asks once; raises EndpointError."""
+    """Return the sorted names of the endpoint's models. Makes one request without retries.
+
+    Raises EndpointError if the request fails.
+    """
     timeout_s = min(settings.timeout_s, _LISTING_TIMEOUT_S)
     started = time.monotonic()
     with _client(settings) as client:
@@ -227,13 +233,13 @@ def _json(http: httpx2.Response) -> dict[str, object]:
 
 
 def _client(settings: EndpointSettings) -> OpenAI:
-    """A client for one call. Raises EnvironmentFault when proxy or certificate settings are unusable."""
+    """Return a client for one call. Raises EnvironmentFault for unusable proxy or certificate settings."""
     try:
         client = OpenAI(
             api_key=settings.key,
             base_url=settings.url,
             max_retries=0,
-            # Said outright, so that no Authorization of OPENAI_CUSTOM_HEADERS takes the key's place.
+            # Explicit, so that an Authorization in OPENAI_CUSTOM_HEADERS cannot replace the key.
             default_headers={"Authorization": f"Bearer {settings.key}"},
         )
     except (ImportError, OSError, ValueError, openai.OpenAIError) as error:
@@ -241,7 +247,7 @@ def _client(settings: EndpointSettings) -> OpenAI:
             f"no request can be made to {settings.where}: {settings.scrub(str(error))};"
             " check the proxy variables (HTTPS_PROXY, ALL_PROXY) and SSL_CERT_FILE"
         ) from None
-    # Set but empty counts as unset; the SDK would send an empty header.
+    # An empty value counts as unset; the SDK would send an empty header.
     client.organization = client.organization or None
     client.project = client.project or None
     return client

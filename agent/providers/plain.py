@@ -1,8 +1,8 @@
-"""A prompt as one text, for those who take no list of messages: programs, chat windows, people."""
+"""Prompts as one text, for programs, chat windows and people that take no list of messages."""
 
 from agent.records import Prompt
 
 
 def text_of(prompt: Prompt) -> str:
-    """The messages in their order, the rules first, with nothing added to them."""
+    """Return the messages of a prompt in order as one text, with nothing added."""
     return "\n".join(message.content.strip("\n") + "\n" for message in prompt.messages)

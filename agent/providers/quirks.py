@@ -1,11 +1,11 @@
-"""What one model at one endpoint understands, learned from its refusals.
+"""Request options that one model at one endpoint accepts, learned from its refusals.
 
-Contract: a request starts with every option that the user set; a refusal (400 or 422) that names one of
-them drops it, or swaps it where the same thing has another name, once each. A token limit is swapped and
-never dropped: it is the user's bound on cost. Knows no HTTP and sends nothing.
+Contract: the first request has every option that the user set. A refusal (400 or 422) that names an option
+drops it, or renames it if there is another name, once each. A token limit is renamed and never dropped, since
+it bounds the user's cost. This module knows no HTTP and sends nothing.
 
-Names: `max_tokens` is deprecated and refused by OpenAI's reasoning models, `max_completion_tokens` is
-unknown to many other servers (https://platform.openai.com/docs/api-reference/chat/create).
+OpenAI's reasoning models refuse the deprecated `max_tokens`, while many other servers do not know
+`max_completion_tokens` (https://platform.openai.com/docs/api-reference/chat/create).
 """
 
 import re
@@ -26,15 +26,15 @@ _SYSTEM_ROLE = re.compile(r"\bsystem\b.{0,40}\brole\b|\brole\b.{0,60}\bsystem\b"
 
 
 class Dialect(Record):
-    """How requests are put to one endpoint."""
+    """Form of the requests to one endpoint."""
 
     limit_name: LimitName
     limit_swapped: bool = False
     dropped: frozenset[str] = frozenset()
     folds_system: bool = False
-    """The system message leads the first user message (templates without a system role)."""
+    """Put the system message before the first user message, for chat templates without a system role."""
     instructed: bool = True
-    """The Responses API: the system message stands in `instructions`."""
+    """Send the system message as `instructions` of the Responses API."""
 
     @classmethod
     def first_guess(cls, settings: EndpointSettings) -> Self:
@@ -47,10 +47,10 @@ class Dialect(Record):
         return "stream" not in self.dropped
 
     def body(self, settings: EndpointSettings, prompt: Prompt) -> dict[str, object]:
-        """The parameters of one request."""
+        """Return the parameters of one request."""
         if settings.api == "responses":
             options = responses.body(settings, prompt, instructed=self.instructed)
-            # Said outright: `transformers serve` streams where nothing is said.
+            # Explicit, since `transformers serve` streams by default.
             options |= {"stream": settings.stream}
         else:
             options = self._chat(settings, prompt)
@@ -69,7 +69,7 @@ class Dialect(Record):
         if not settings.stream:
             options |= {"stream": False}
         elif self.streams:
-            # Without it a stream carries no token counts.
+            # Without `include_usage` a stream carries no token counts.
             options |= {"stream": True, "stream_options": {"include_usage": True}}
         return options
 
@@ -85,7 +85,10 @@ class Dialect(Record):
         return rest
 
     def after(self, failure: RequestFailed, sent: dict[str, object]) -> tuple[Self, str] | None:
-        """The dialect that avoids what was refused and what changed, in words; None if nothing can change."""
+        """Return the dialect that avoids the refused option, with the change in words.
+
+        Returns None if no change can help.
+        """
         if failure.status not in (400, 422):
             return None
         name = _named(failure, sent)
@@ -108,10 +111,10 @@ class Dialect(Record):
 
 
 def _named(failure: RequestFailed, sent: dict[str, object]) -> str | None:
-    """The one of our parameters that the refusal is about.
+    """Return the sent parameter that the refusal names, or None.
 
-    The server's own field decides; else the first of those sent that its words name, since a message
-    tends to name the refused parameter before the one to use instead.
+    The server's `param` field decides if present. Otherwise the first sent parameter in the message counts,
+    since messages name the refused parameter before its replacement.
     """
     known = (*_DROPPABLE, "max_tokens", "max_completion_tokens", "instructions")
     candidates = [name for name in known if name in sent]

@@ -1,9 +1,9 @@
-"""Answers that were stored before, given again.
+"""Replay of stored answers.
 
-Contract: an answer is matched by the hash of its request (`Prompt.id`); a prompt that was asked twice gets
-its stored answers in their order; a prompt without an answer is an error, never a guess. With in_order the
-stored answers are given one after the other whatever the prompt. Completions are returned as they were
-received. Does not read the store: the caller passes the pairs.
+Contract: an answer is matched by the hash of its request (`Prompt.id`). A prompt that was asked twice gets
+its stored answers in order. A prompt without a stored answer is an error. With `in_order`, the stored answers
+are returned in order and the prompts are ignored. Completions are returned as they were received. The caller
+reads the store and passes the pairs.
 """
 
 from collections import defaultdict, deque
@@ -14,7 +14,7 @@ from agent.records import Completion, Prompt
 
 
 class Replay:
-    """A provider over (prompt id, completion) pairs in the order they were received."""
+    """A provider over pairs of prompt id and completion, in the order of receipt."""
 
     def __init__(self, completions: Sequence[tuple[str, Completion]], *, in_order: bool, source: str) -> None:
         self._source = source
@@ -30,7 +30,7 @@ class Replay:
         return f"replay:{self._source}"
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The stored answer. Raises EndpointError when there is none (left)."""
+        """Return the next stored answer to the prompt. Raises EndpointError if none is left."""
         if self._in_order:
             if not self._queue:
                 raise EndpointError(

@@ -1,11 +1,11 @@
-"""The Responses API: what a request looks like, and its answer while it arrives.
+"""The Responses API: the form of a request, and the assembly of its answer.
 
-Contract: a request has the options that the user set and no others; the answer is not kept by the endpoint
-(`store` is false). What the API has no word for (`seed`, `stop`) is refused when the settings are made, never
-left out in silence. Knows no HTTP and sends nothing.
+Contract: a request has only the options that the user set, and asks the endpoint not to keep the answer
+(`store` is false). Options that the API lacks (`seed`, `stop`) are refused by `EndpointSettings.check`, never
+silently dropped. This module knows no HTTP and sends nothing.
 
-https://platform.openai.com/docs/api-reference/responses, as also spoken by vLLM, llama.cpp, LM Studio and
-`transformers serve`.
+Reference: https://platform.openai.com/docs/api-reference/responses. vLLM, llama.cpp, LM Studio and
+`transformers serve` implement this API too.
 """
 
 from agent.providers.answer import Draft, count, string
@@ -20,12 +20,15 @@ _DELTAS = {
     "response.reasoning_summary_text.delta": "reasoning",
 }
 _FINISHED = {"completed": "stop", "incomplete": "length", "failed": "error", "cancelled": "error"}
-"""How the end of a response is named, in the words of Chat Completions."""
+"""Finish reason of Chat Completions for each final status of a response."""
 
 
 def body(settings: EndpointSettings, prompt: Prompt, *, instructed: bool) -> dict[str, object]:
-    """The parameters of one request; those that are not set are None. `instructed`: the system message goes
-    into `instructions`, else it leads the input, for servers that do not take that field."""
+    """Return the parameters of one request, with None for those that are not set.
+
+    With `instructed`, the system message goes into `instructions`. Otherwise it leads the input, for servers
+    that do not accept that field.
+    """
     system = "\n\n".join(message.content for message in prompt.messages if message.role == "system")
     rest = [
         message.model_dump() for message in prompt.messages if not (instructed and message.role == "system")
@@ -42,7 +45,7 @@ def body(settings: EndpointSettings, prompt: Prompt, *, instructed: bool) -> dic
 
 
 def failed(chunk: object) -> object | None:
-    """The error that an event or a whole response tells of; None where it tells of none."""
+    """Return the error in an event or a whole response, or None."""
     if not isinstance(chunk, dict):
         return None
     if chunk.get("type") == "error":
@@ -52,16 +55,16 @@ def failed(chunk: object) -> object | None:
 
 
 def _response(chunk: dict[str, object]) -> dict[str, object]:
-    """The response object that an event carries, or that the body is."""
+    """Return the response object inside an event, or the body itself."""
     inner = chunk.get("response")
     return inner if isinstance(inner, dict) else chunk
 
 
 class ResponsesDraft(Draft):
-    """Collects events; a whole response counts as its last one."""
+    """Collects the events of a response. A whole response counts as the last event."""
 
     def add(self, chunk: object) -> None:
-        """Takes in one decoded event or body; ignores what it does not know."""
+        """Add one decoded event or body. Unknown content is ignored."""
         if not isinstance(chunk, dict):
             return
         kind = chunk.get("type")
@@ -107,7 +110,7 @@ def _text(items: list[dict[str, object]]) -> str:
 
 
 def _reasoning(items: list[dict[str, object]]) -> str:
-    """The thinking itself where the server shows it, else its summary."""
+    """Return the reasoning text if the server shows it, else its summary."""
     thoughts = [item for item in items if item.get("type") == "reasoning"]
     shown = [string(part.get("text")) for item in thoughts for part in _parts(item, "content")]
     summaries = [string(part.get("text")) for item in thoughts for part in _parts(item, "summary")]

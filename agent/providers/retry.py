@@ -1,7 +1,7 @@
-"""When a failed request is asked again, and after which wait.
+"""Retries of failed requests and the waits between them.
 
-Contract: tenacity owns every retry (the SDK's own are switched off, two layers would multiply).
-Nothing here knows HTTP: `faults` decides what is transient.
+Contract: tenacity makes every retry. The SDK's own retries are off, since two layers would multiply. This
+module knows no HTTP: the caller decides which faults are transient.
 """
 
 from collections.abc import Callable
@@ -11,41 +11,41 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_e
 
 from agent.records import RetryScheduled
 
-# A server that says "at once" every time is still not asked more than about 20 times in five minutes.
+# Limits retries to about 20 in five minutes, even if the server always asks for no wait.
 _SHORTEST_WAIT_S = 0.05
 
 
 @dataclass(frozen=True)
 class Waits:
-    """How long a request is tried again."""
+    """Limits on the retries of one request."""
 
     retry_for_s: float = 300.0
-    """From the first failure on."""
+    """Time from the first failure during which the request is retried, in seconds."""
     longest_s: float = 60.0
-    """Cap of the exponential waits; a wait that the other side names may be longer."""
+    """Maximum exponential wait in seconds. A wait that the server asks for may be longer."""
 
 
 class RequestFailed(Exception):
-    """One request that brought no whole answer; its words hold no secret."""
+    """A request without a complete answer. The message holds no secret."""
 
     def __init__(
         self, what: str, *, mend: str, transient: bool, wait_s: float | None = None, status: int | None = None
     ) -> None:
         super().__init__(what)
         self.what = what
-        """One line: what happened."""
+        """Description of the failure in one line."""
         self.mend = mend
-        """What the user can do about it."""
+        """Advice for the user."""
         self.transient = transient
         self.wait_s = wait_s
-        """The wait that the server asked for."""
+        """Wait that the server asked for, in seconds."""
         self.status = status
         self.begun = False
-        """Whether an answer may have been begun, which has to be paid for."""
+        """True if the server may have started an answer, which has to be paid for."""
         self.parameter = ""
-        """The parameter that the server refused, where it says so in a field of its own."""
+        """Refused parameter, if the server names it in a separate field."""
         self.detail = what
-        """The server's words at greater length than `what`."""
+        """The server's message, longer than in `what`."""
 
 
 def _failure(state: RetryCallState) -> RequestFailed:
@@ -56,10 +56,10 @@ def _failure(state: RetryCallState) -> RequestFailed:
 
 
 def retrying(waits: Waits, on_retry: Callable[[RetryScheduled], None]) -> Retrying:
-    """The retries of one request; on_retry hears of each before its wait.
+    """Return the retry policy of one request. `on_retry` is called before each wait.
 
-    The time limit counts from the first failure, not from the start: a stream that broke after
-    minutes deserves a second try as much as one that broke at once.
+    The time limit counts from the first failure instead of the start, so that a stream which broke after
+    minutes is retried too.
     """
     backoff = wait_random_exponential(multiplier=1, max=waits.longest_s)
     first_failure: list[float] = []

@@ -1,6 +1,6 @@
-"""Answers written beforehand, given in order whatever is asked.
+"""Answers from a prepared list, for recorded runs and tests.
 
-Contract: answer N goes to request N; a request beyond the last is an error. For recorded runs and tests.
+Contract: request N gets answer N, whatever the prompt. A request after the last answer is an error.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from agent.records import Completion, Prompt
 
 
 class Scripted:
-    """A provider over a list of answers; a plain text becomes a completion that stopped of itself."""
+    """A provider over a list of answers. A string becomes a completion with finish reason `stop`."""
 
     name = "scripted"
 
@@ -19,7 +19,7 @@ class Scripted:
         self._given = 0
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The next answer. Raises EndpointError after the last."""
+        """Return the next answer. Raises EndpointError after the last."""
         if self._given == len(self._answers):
             raise EndpointError(
                 f"scripted: all {self._given} answers are used up; add one or ask for fewer rounds (--rounds)"

@@ -1,7 +1,7 @@
-"""Several models in one run: each question goes to the one that has yielded most for what it cost.
+"""Several models in one run: each prompt goes to the model with the best yield for its cost.
 
-Contract: the choice follows from the events of the run (`yields`), which this provider hears, and from what
-it has open at the moment; the answer says who was asked. Where a model fails for good, so does the question.
+Contract: the choice depends on the run's events (see `yields`) and on the requests that are open. The answer
+names the model that was asked. If a model fails for good, the request fails too.
 """
 
 import threading
@@ -14,7 +14,7 @@ from agent.records import Completed, Completion, Evaluated, Event, Prompt, Promp
 
 
 class Several:
-    """A provider over others, by the names of their models, in the order of preference."""
+    """A provider over other providers, keyed by model name in order of preference."""
 
     def __init__(self, providers: Mapping[str, Provider]) -> None:
         self._providers = dict(providers)
@@ -28,18 +28,18 @@ class Several:
         return next(iter(self._providers.values())).name
 
     def hear(self, event: Event) -> None:
-        """Takes in what came of a question."""
+        """Record the outcome of a prompt."""
         if isinstance(event, Prompted) and event.move.plan:
             self._plans.add(event.round)
         if isinstance(event, Completed | Evaluated | SecondLook):
             with self._lock:
-                # Ideas are no kernel: who gave them has yielded nothing less.
+                # A plan holds no kernel, so its round must not lower the model's yield.
                 self._events += [] if event.round in self._plans else [event]
                 if isinstance(event, Completed) and event.completion.asked is not None:
                     self._open[event.completion.asked] -= 1
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The answer of the model that is chosen. Raises what its provider raises."""
+        """Return the answer of the chosen model. Raises what its provider raises."""
         with self._lock:
             model = yields.choose(tuple(self._providers), self._known())
             self._open[model] += 1
@@ -52,12 +52,12 @@ class Several:
         return answer.model_copy(update={"asked": model})
 
     def _known(self) -> dict[str, yields.Yield]:
-        """What was yielded, with the open questions as asked and not yet paid."""
+        """Return the yield of each model, with open requests counted at their expected cost."""
         known = yields.gathered(self._events)
         for model in self._providers:
             own = known.get(model, yields.Yield())
             asked = own.asked + max(0, self._open[model])
-            # An open question is expected to cost what those before it did.
+            # An open request is expected to cost the mean of those before it.
             cost = own.cost / own.asked * asked if own.asked else float(asked)
             known[model] = own.model_copy(update={"asked": asked, "cost": cost})
         return known

@@ -1,7 +1,7 @@
-"""The composed file with other schedules, one after the other: the judge's clock says which is the fastest.
+"""Schedule search for a composed file: variants are answered one by one, and the judge's timing decides.
 
-Every answer is judged and timed like any other. The fastest is kept in the user's cache, by GPU and problem,
-and is the first answer of later runs.
+Every answer is judged and timed as usual. The fastest is kept in the user's cache by GPU and problem, and is
+the first answer of later runs.
 """
 
 import hashlib
@@ -19,20 +19,23 @@ from agent.providers import composed
 from agent.records import Completion, Evaluated, Event, Measurement, Prompt
 
 Change = Mapping[str, int]
-"""Of every kernel's schedule against the rule: powers of two, by the names of its numbers; `forms`: products
-take the other form that they have."""
+"""Change to the default schedule of every kernel: exponents of two by parameter name.
+
+`forms` selects the other implementation of products, such as our own for 16-bit matrix products.
+"""
 FOLDER = "schedules"
 MOVES: tuple[Change, ...] = (
     {"unroll": 1}, {"vectors": 1}, {"threads": 1}, {"vectors": 2}, {"threads": -1}, {"unroll": -1},
     {"forms": 1},
 )  # fmt: skip
-"""What is tried, each from the best so far."""
+"""Changes that are tried, each applied to the best so far."""
 
 
 def tuned(provider: Provider, settings: Settings, gpu: str) -> Provider:
-    """A composed file's provider for a GPU with what is known of schedules there; any other as it is.
+    """Return a provider that uses the cached schedule for this GPU, if `provider` is a composed file.
 
-    Further schedules are tried where the run has a limit of time (`--max-time`).
+    Other providers are returned unchanged. Further schedules are tried if the run has a time limit
+    (`--max-time`).
     """
     if not isinstance(provider, composed.Composed):
         return provider
@@ -47,14 +50,15 @@ def tuned(provider: Provider, settings: Settings, gpu: str) -> Provider:
 
 
 class Tuning:
-    """A Provider that hears what came of its answers; `answers`: how many it has at most."""
+    """A provider that tunes schedules by the timing of its answers, of which there are at most `answers`."""
 
     name = composed.Composed.name
 
     def __init__(self, make: Callable[[Sequence[Change]], list[str]], place: Path, goes_on: bool) -> None:
-        """`make`: the file with each change; `place`: where the best is kept, with what is left to be tried.
+        """Load the best known schedule and compose its file.
 
-        Raises Declined where nothing is composed.
+        `make` composes a file for each change. `place` is the cache file with the best change and those left
+        to try. With `goes_on`, further changes are tried. Raises Declined if no file can be composed.
         """
         self._make, self._place, self._goes_on = make, place, goes_on
         self._lock = threading.Lock()
@@ -67,7 +71,7 @@ class Tuning:
         self.answers = 1 + len(self._left)
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The best file that is known, then each other one; the best again where nothing is left."""
+        """Return the best known file first, then each variant, then the best again once none is left."""
         with self._lock:
             change = self._best
             while self._given and self._left:
@@ -79,7 +83,7 @@ class Tuning:
         return composed.completion(text)
 
     def hear(self, event: Event) -> None:
-        """Takes in how fast an answer was, and keeps it where others are tried."""
+        """Record the time of an answer and update the cache file while schedules are tried."""
         if not self._goes_on or not isinstance(event, Evaluated):
             return
         with self._lock:
@@ -104,13 +108,13 @@ class Tuning:
 
 
 def _together(one: Change, other: Change) -> Change:
-    """Both changes; none of a number whose changes cancel out."""
+    """Return the sum of two changes without parameters that cancel out."""
     sums = {name: one.get(name, 0) + other.get(name, 0) for name in (*one, *other)}
     return {name: value for name, value in sums.items() if value}
 
 
 def _kept(place: Path) -> tuple[Change, list[Change]]:
-    """The best change that is known, and what is left to be tried."""
+    """Return the best known change and the changes left to try, from the cache file if it is readable."""
     try:
         found = json.loads(place.read_text(encoding="utf-8"))
         return dict(found["change"]), list(found["left"])

@@ -1,9 +1,9 @@
-"""The provider that needs no endpoint: kernels written beforehand, for references of a single operator.
+"""Provider without an endpoint: shipped kernels for references with a single operator.
 
-Contract: a problem matches by its traced op table, never by a name; what does not match is declined with the
-reason. The answer is a complete file: a shipped kernel's device code (`agent.kernels.sources`), unchanged,
-and a `ModelNew` written for the problem. It is judged like any other answer. Prompts are not read; there is
-no second answer.
+Contract: a problem matches by its traced op table, never by a name. A problem that does not match is declined
+with the reason. The answer is a complete file: the unchanged device code of a shipped kernel
+(`agent.kernels.sources`) and a `ModelNew` written for the problem. The answer is judged as usual. Prompts are
+not read, and there is no second answer.
 """
 
 from agent.errors import EndpointError, NothingOffered
@@ -17,7 +17,10 @@ __all__ = ["Catalogue", "Declined", "Match", "OperatorMatch", "match", "match_tr
 
 
 def match(problem: Problem, arch: str | None = None) -> Match | Declined:
-    """The file that answers the problem, for GPUs of `arch` where given (`90a`), or why there is none."""
+    """Return the file that answers the problem, or the reason why there is none.
+
+    `arch` is the GPU architecture, such as `90a`. None selects portable code.
+    """
     operator = match_trace(problem.trace)
     if isinstance(operator, Declined):
         return operator
@@ -29,9 +32,9 @@ def match(problem: Problem, arch: str | None = None) -> Match | Declined:
 
 
 class Catalogue:
-    """A Provider for one problem, and for GPUs of one architecture where it is given (`90a`).
+    """A provider with one shipped kernel, for one GPU architecture if given (`90a`).
 
-    Raises NothingOffered when nothing matches: without an endpoint there is nobody to ask.
+    The constructor raises NothingOffered if no kernel matches.
     """
 
     name = "catalogue"
@@ -48,7 +51,7 @@ class Catalogue:
         self._answered = False
 
     def complete(self, prompt: Prompt) -> Completion:
-        """The one answer; EndpointError when the prompt asks for a better one."""
+        """Return the only answer. Raises EndpointError if a second or better answer is requested."""
         if self._answered or prompt.template != "generate":
             raise EndpointError(
                 f"the catalogue has one kernel for {self._problem} and nothing better; ask a model with "

@@ -1,8 +1,8 @@
-"""Which kernel computes what a trace shows: the op table decides, names play no part.
+"""Matching of a trace to a shipped kernel by its op table; names play no part.
 
-A match is an operator, its parameters and its settings. It promises the operator at any shape of the same
-rank in float32, contiguous or not. What the trace cannot show (that `forward` returns this operator's result
-and not a tensor of the same shape beside it) is left to the judge.
+A match is an operator, its parameters and its settings. The kernel computes the operator at any shape of the
+same rank in float32, contiguous or not. The trace cannot show that `forward` returns this operator's result
+and not another tensor of the same shape. The judge decides that.
 """
 
 from collections.abc import Callable
@@ -17,31 +17,31 @@ Setting = bool | int | float | str
 
 class Declined(Record):
     reason: str
-    """One clause that ends a sentence, without a full stop."""
+    """Reason as a clause that can end a sentence, without a full stop."""
 
 
 class OperatorMatch(Record):
-    """What a kernel of the catalogue computes: one operator call, or several that are one operation."""
+    """Operation of a catalogue kernel: one operator call, or several that form one operation."""
 
     kernel: Kernel
     overload: str
-    """The exact operator, `aten.native_group_norm.default`; `RMSNorm` has none."""
+    """Exact operator, such as `aten.native_group_norm.default`; `RMSNorm` for RMSNorm, which has none."""
     parameters: dict[str, TensorSpec | None] = {}
-    """`weight` and `bias`, in this order, for a kernel that takes them; None where the reference has none."""
+    """`weight` and `bias`, in this order, if the kernel takes them. None if the reference has none."""
     sizes: dict[str, int] = {}
-    """Settings that follow the problem's sizes, `groups`."""
+    """Settings that depend on the problem's sizes: `groups`."""
     settings: dict[str, Setting] = {}
-    """Settings that do not: `eps`, `dim`, `dims` (how many trailing dimensions), `approximate`, `keepdim`."""
+    """Other settings: `eps`, `dim`, `dims` (number of trailing dimensions), `approximate`, `keepdim`."""
 
 
 class Match(Record):
     operator: OperatorMatch
     source: str
-    """The complete file with ModelNew."""
+    """Complete file with ModelNew."""
 
 
 def match_trace(trace: Trace) -> OperatorMatch | Declined:
-    """The kernel for what the reference computes, or why there is none."""
+    """Return the kernel for the computation of the reference, or the reason why there is none."""
     try:
         found = _rms_norm(trace) if len(trace.operations) > 1 else _single(trace)
     except rms.NotRmsNorm:
@@ -69,7 +69,7 @@ def _several(trace: Trace) -> str:
 
 
 def _unfit(trace: Trace) -> str | None:
-    """What rules a trace out whatever its parameters are."""
+    """Return the reason that excludes a trace regardless of its parameters, or None."""
     first, last = trace.operations[0], trace.operations[-1]
     if len(trace.inputs) != 1 or not isinstance(trace.inputs[0], TensorSpec):
         return f"the reference takes {len(trace.inputs)} inputs and the kernels take one tensor"
@@ -85,7 +85,7 @@ def _unfit(trace: Trace) -> str | None:
 
 
 def _foreign_operand(found: OperatorMatch, trace: Trace) -> str | None:
-    """An operand that is no parameter of the right shape, or state that no operand uses."""
+    """Return the reason if an operand is not a parameter of the right shape or state is unused, or None."""
     state = {tensor.name: tensor for tensor in trace.state}
     parameters = [tensor for tensor in found.parameters.values() if tensor is not None]
     for tensor in parameters:
@@ -100,7 +100,7 @@ def _foreign_operand(found: OperatorMatch, trace: Trace) -> str | None:
 
 
 def _affine(operation: Operation) -> dict[str, TensorSpec | None]:
-    """Weight and bias by role: an absent one stands among the attributes as None."""
+    """Return weight and bias by role. An absent one is listed among the attributes as None."""
     operands = iter(operation.inputs[1:])
     return {
         role: None if role in operation.attributes else next(operands, None) for role in ("weight", "bias")

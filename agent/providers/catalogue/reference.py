@@ -1,6 +1,7 @@
-"""What `ModelNew` must share with `Model`: constructor arguments, their values, the name of the input.
+"""Properties that `ModelNew` shares with `Model`: constructor arguments, their values, the name of the input.
 
-Read from the reference's text, which is not run. What cannot be read is refused with the reason.
+They are read from the reference's text, which is not run. A reference that cannot be read is refused with the
+reason.
 """
 
 import ast
@@ -12,17 +13,17 @@ from agent.records import Problem
 
 
 class Unreadable(Exception):
-    """The reference is right, but its text does not show what an answer needs."""
+    """The reference is valid, but its text does not show the properties that an answer needs."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A constructor argument with the value that the problem gives it."""
+    """A constructor argument with its value in the problem."""
 
     name: str
     value: object
     default: str | None
-    """The default as an expression that needs no other name; None where there is none."""
+    """Default as a self-contained expression, or None if there is no default."""
     keyword_only: bool = False
 
 
@@ -30,13 +31,13 @@ class Argument:
 class Reference:
     arguments: tuple[Argument, ...]
     constants: frozenset[int]
-    """Integers that the text states: in calls and assignments of Model, or at module level."""
+    """Integers that appear literally in calls and assignments of Model, or at module level."""
     input_name: str
-    """The argument of `forward`."""
+    """Name of the argument of `forward`."""
 
 
 def read(problem: Problem) -> Reference:
-    """Raises Unreadable."""
+    """Read the reference of a problem. Raises Unreadable."""
     tree = syntax_tree(problem.source)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
     if not classes:
@@ -87,7 +88,7 @@ def _arguments(
 
 
 def _value(expression: ast.expr, constants: Mapping[str, object]) -> object:
-    """A literal, or a name that the module binds to one."""
+    """Return the value of a literal, or of a name that the module binds to a literal."""
     if isinstance(expression, ast.Name) and expression.id in constants:
         return constants[expression.id]
     try:
@@ -106,7 +107,7 @@ def _input_name(forward: ast.FunctionDef | None) -> str:
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[str, object]]:
-    """Module-level names that are bound to a literal."""
+    """Yield the module-level names that are bound to a literal, with their values."""
     for node in tree.body:
         if not isinstance(node, (ast.Assign, ast.AnnAssign)):
             continue
@@ -117,7 +118,7 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[str, object]]:
 
 
 def _stated(model: ast.ClassDef) -> Iterator[object]:
-    """Literals that Model passes on or keeps as they stand; the terms of an expression are left out."""
+    """Yield the literals that Model passes or assigns unchanged. Terms of an expression are left out."""
     for node in ast.walk(model):
         if isinstance(node, ast.Call):
             yield from (_literal(argument) for argument in node.args)

@@ -1,21 +1,21 @@
-"""RMSNorm in a trace: torch has no operator of its own for it, so that it is six of others, by data flow.
+"""Recognition of RMSNorm in a trace by its data flow.
 
-x * rsqrt(mean(x^2) + eps), with or without a weight behind it; the square as a power or a product, over the
-trailing dimensions. `torch.rms_norm` traces to the same.
+RMSNorm is x * rsqrt(mean(x^2) + eps) over the trailing dimensions, optionally times a weight. Torch traces
+it, `torch.rms_norm` included, to five or six operators. The square may be a power or a product.
 """
 
 from agent.records import Operation, TensorSpec, Trace
 
 _INPUT = None
-"""What `takes_result_of` says of the reference's input and of parameters."""
+"""Value of `takes_result_of` for the reference's input and for parameters."""
 
 
 class NotRmsNorm(Exception):
-    """The trace is something else."""
+    """The trace is not an RMSNorm."""
 
 
 def read(trace: Trace) -> tuple[TensorSpec | None, int, float]:
-    """Weight, how many trailing dimensions are normalised, and eps. Raises NotRmsNorm."""
+    """Return the weight, the number of normalised trailing dimensions, and eps. Raises NotRmsNorm."""
     if len(trace.operations) not in (5, 6):
         raise NotRmsNorm
     square, mean, shifted, root, scaled, *weighted = trace.operations
@@ -47,7 +47,10 @@ def _is_square(operation: Operation, x: TensorSpec) -> bool:
 
 
 def _is_product(operation: Operation, of: int, x: TensorSpec | None) -> bool:
-    """Of result number `of` and the input, or, without `x`, a parameter; in either order."""
+    """Return True for a product of result number `of` and the input `x`, in either order.
+
+    Without `x`, the other factor has to be a parameter.
+    """
     if operation.op != "mul" or sorted(map(str, operation.takes_result_of)) != sorted(("None", str(of))):
         return False
     other = operation.inputs[operation.takes_result_of.index(_INPUT)]
@@ -55,7 +58,7 @@ def _is_product(operation: Operation, of: int, x: TensorSpec | None) -> bool:
 
 
 def _trailing(dims: object, rank: int) -> int:
-    """How many dimensions these are, if they are the last ones."""
+    """Return the number of dimensions. Raises NotRmsNorm unless they are the trailing ones."""
     _require(isinstance(dims, list) and bool(dims))
     assert isinstance(dims, list)
     places = sorted(int(str(dim)) % rank for dim in dims)

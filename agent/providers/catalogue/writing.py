@@ -1,7 +1,7 @@
-"""Writes `class ModelNew` for an operator and a reference.
+"""Generation of `class ModelNew` for an operator and a reference.
 
-Sizes are written as the constructor arguments that carry them, so that the class also fits the problem at
-other sizes; where the reference states a size itself, that number stands. A size that it computes is refused.
+Sizes are written as the constructor arguments that carry them, so that the class also fits other sizes of the
+problem. A size that appears literally in the reference is written as that number. A computed size is refused.
 """
 
 import json
@@ -19,7 +19,7 @@ class Inexpressible(Exception):
 
 
 def model_new(operator: OperatorMatch, reference: Reference) -> str:
-    """Source of the class; raises Inexpressible."""
+    """Return the source of the class. Raises Inexpressible for a size that the reference computes."""
     statements = _state(operator, reference)
     operands = [
         "None" if tensor is None else f'self.get_parameter("{tensor.name}")'
@@ -53,7 +53,7 @@ def model_new(operator: OperatorMatch, reference: Reference) -> str:
 
 
 def _state(operator: OperatorMatch, reference: Reference) -> list[str]:
-    """Statements that make the parameters under their names; bare modules hold the nested ones."""
+    """Return the statements that create the named parameters. Plain modules hold nested parameters."""
     statements: list[str] = []
     owners: dict[tuple[str, ...], str] = {(): "self"}
 
@@ -112,8 +112,8 @@ def _size(size: object, reference: Reference) -> str:
 
 
 def _carrier(value: object, reference: Reference) -> str | None:
-    """The argument, or the element of one, that has this type and value."""
-    if isinstance(value, bool):  # too few values to tell by
+    """Return the argument, or the element of one, with this type and value, or None."""
+    if isinstance(value, bool):  # two values are too few to identify an argument
         return None
     for argument in reference.arguments:
         if type(argument.value) is type(value) and argument.value == value:
@@ -126,7 +126,7 @@ def _carrier(value: object, reference: Reference) -> str | None:
 
 
 def _free(name: str, operator: OperatorMatch) -> str:
-    """`name`, or a variation of it where a parameter or its holder is called so."""
+    """Return `name`, with underscores appended while a parameter or its module has that name."""
     taken = {str(tensor.name).split(".")[0] for tensor in operator.parameters.values() if tensor is not None}
     while name in taken:
         name += "_"

@@ -1,8 +1,8 @@
-"""Many problems, one protocol: `agent bench` and its report.
+"""Benchmarks over many problems with one protocol: `agent bench` and its report.
 
-Contract: a bench is a folder with what was asked for (`bench.json`) and the runs that were made for it. What
-has come of it is read from those runs and from nothing else, so a bench that was killed goes on where it was,
-and a report can be made at any time. Each run is an ordinary one: `agent show` and `agent view` open it.
+A bench is a folder with its settings (`bench.json`) and the runs made for it. Results are read only from
+those runs. A bench that was killed can therefore continue, and a report can be made at any time. Each run is
+an ordinary one that `agent show` and `agent view` open.
 """
 
 from agent.bench.folder import Asked, Bench, create, open_bench

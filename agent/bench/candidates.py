@@ -1,4 +1,4 @@
-"""Given answers: which file of a folder answers which problem."""
+"""Given answers: the mapping from the files of a folder to the problems they answer."""
 
 import re
 from collections.abc import Iterable
@@ -11,11 +11,12 @@ _KERNELBENCH = re.compile(r"kernelbench:(?P<level>[0-9]+)/(?P<number>[0-9]+)")
 
 
 def found(folder: Path, cases: Iterable[Case], samples: int) -> dict[tuple[str, int], Path]:
-    """(address, sample) -> file. Raises UsageError where the folder answers none of the problems.
+    """Map (address, sample) to a file. Raises UsageError if the folder answers none of the problems.
 
     A problem's answers are called NAME.py, or NAME.K.py for its K-th sample (.md: an answer in Markdown).
-    NAME is the address's last part (`softmax`), its last two (`level1_softmax`), or for KernelBench `L_N`;
-    what its tools write (`level_L_problem_N_sample_S_kernel.py`, S from 0) is known as well.
+    NAME is the address's last part (`softmax`), its last two (`level1_softmax`), or for KernelBench `L_N`.
+    The names written by KernelBench's tools are also accepted: `level_L_problem_N_sample_S_kernel.py`, with S
+    from 0.
     """
     if not folder.is_dir():
         raise UsageError(f"--candidates {folder}: no such folder")
@@ -36,7 +37,7 @@ def found(folder: Path, cases: Iterable[Case], samples: int) -> dict[tuple[str, 
 
 
 def names(address: str, sample: int) -> tuple[str, ...]:
-    """What a file with the answer of a sample may be called."""
+    """Return the possible names of the file that answers a sample."""
     stems = []
     if match := _KERNELBENCH.fullmatch(address):
         level, number = match["level"], match["number"]

@@ -1,4 +1,4 @@
-"""Two benches over the same problems: what differs, and whether by more than chance."""
+"""Comparison of two benches over the same problems, with tests for differences beyond chance."""
 
 import math
 from collections.abc import Sequence
@@ -11,46 +11,46 @@ from agent.errors import UsageError
 from agent.records import Record
 
 DOUBT = 0.05
-"""A difference whose probability by chance is above this is called noise."""
+"""Significance level: a difference whose probability by chance is at least this counts as noise."""
 
 
 class Change(Record):
-    """One problem that both have a timed, verified kernel for."""
+    """One problem for which both benches have a timed, verified kernel."""
 
     address: str
     ratio: float
     """Speed of B's best kernel over A's, each against its own best baseline; above 1, B's is faster."""
     beyond_noise: bool
-    """Whether the intervals of the two speedups do not meet."""
+    """True if the intervals of the two speedups do not overlap."""
 
 
 class Comparison(Record):
-    """B against A."""
+    """Comparison of bench B with bench A."""
 
     common: int
-    """Problems in both; only they are compared."""
+    """Number of problems in both; only these are compared."""
     only_a: tuple[str, ...]
-    """Solved by A alone."""
+    """Problems solved by A alone."""
     only_b: tuple[str, ...]
     solved_p: float
-    """Probability of as uneven a split of those by chance (McNemar's exact test, two-sided)."""
+    """Probability of a split at least as uneven by chance (McNemar's exact test, two-sided)."""
     ratio: Estimate | None
-    """Geometric mean of the ratios with its interval; None where nothing was timed in both."""
+    """Geometric mean of the ratios with its interval; None if no problem was timed in both."""
     changes: tuple[Change, ...]
-    """The largest difference first."""
+    """Changes by problem, the largest difference first."""
     remarks: tuple[str, ...]
-    """What makes the two unlike: other GPUs, scopes, settings."""
+    """Differences that limit the comparison: other GPUs, scopes, settings."""
 
     @property
     def differs(self) -> bool:
-        """Whether anything differs beyond noise."""
+        """Return True if anything differs beyond noise."""
         return self.solved_p < DOUBT or (
             self.ratio is not None and not self.ratio.low <= 1 <= self.ratio.high
         )
 
 
 def compare(a: Report, b: Report) -> Comparison:
-    """Raises UsageError where they have no problem in common."""
+    """Compare two reports. Raises UsageError if they have no problem in common."""
     in_a, in_b = by_problem(a.outcomes), by_problem(b.outcomes)
     common = [address for address in in_a if address in in_b]
     if not common:
@@ -84,7 +84,7 @@ def _change(address: str, a: Outcome, b: Outcome) -> Change:
 
 
 def _by_chance(one: int, other: int) -> float:
-    """Two-sided binomial probability of a split at least as uneven, each side as likely."""
+    """Return the two-sided binomial probability of a split at least as uneven, both sides equally likely."""
     n = one + other
     tail = sum(math.comb(n, k) for k in range(min(one, other) + 1))
     return min(1.0, 2.0 * tail / float(2**n))

@@ -1,8 +1,8 @@
-"""The figures of a report: estimators with their intervals. Pure functions over numbers.
+"""Estimators for the figures of a report, with intervals. Pure functions over numbers.
 
-Sources: pass@k, unbiased: Chen et al. 2021, arXiv:2107.03374, eq. 1. fast_p: Ouyang et al. 2025,
-arXiv:2502.10517. Interval of a rate: Wilson 1927. Interval of a mean: percentile bootstrap over problems,
-Efron and Tibshirani 1993, ch. 13.
+Sources: unbiased pass@k, Chen et al. 2021, arXiv:2107.03374, eq. 1; fast_p, Ouyang et al. 2025,
+arXiv:2502.10517. The interval of a rate is Wilson's, 1927. The interval of a mean is a percentile bootstrap
+over problems, Efron and Tibshirani 1993, ch. 13.
 """
 
 import math
@@ -24,13 +24,13 @@ class Estimate(Record):
     low: float
     high: float
     n: int
-    """Problems that it is made from."""
+    """Number of values that the figure is made from."""
 
 
 def pass_at_k(samples: int, right: int, k: int) -> float:
-    """Probability that of k samples, drawn from `samples` of which `right` are right, at least one is.
+    """Return the probability that at least one of k samples is right, drawn from `samples`, `right` right.
 
-    Unbiased in the sampling of answers. Raises ValueError where k is more than `samples`.
+    The estimate is unbiased in the sampling of answers. Raises ValueError if k exceeds `samples`.
     """
     if not 1 <= k <= samples or not 0 <= right <= samples:
         raise ValueError(f"pass@{k} of {right} right among {samples}")
@@ -40,7 +40,7 @@ def pass_at_k(samples: int, right: int, k: int) -> float:
 
 
 def wilson(right: int, n: int) -> Estimate | None:
-    """The share `right / n`; None of nothing."""
+    """Return the share `right / n` with its interval, or None if n is 0."""
     if n == 0:
         return None
     share, z2 = right / n, _Z * _Z
@@ -50,12 +50,12 @@ def wilson(right: int, n: int) -> Estimate | None:
 
 
 def mean(values: Sequence[float]) -> Estimate | None:
-    """Arithmetic mean; None of nothing."""
+    """Return the arithmetic mean, or None without values."""
     return _bootstrapped(values, fmean)
 
 
 def geometric_mean(values: Sequence[float]) -> Estimate | None:
-    """Of positive values; None of nothing."""
+    """Return the geometric mean of positive values, or None without values."""
     found = mean([math.log(value) for value in values])
     if found is None:
         return None
@@ -65,14 +65,14 @@ def geometric_mean(values: Sequence[float]) -> Estimate | None:
 
 
 def middle(values: Sequence[float]) -> Estimate | None:
-    """Median; None of nothing."""
+    """Return the median, or None without values."""
     return _bootstrapped(values, median)
 
 
 def fast(speedups: Sequence[Sequence[float | None]], p: float) -> Estimate | None:
-    """fast_p: share of problems with a verified kernel that is more than p times as fast as its baseline.
+    """Return fast_p: the share of problems with a verified kernel more than p times as fast as its baseline.
 
-    `speedups`: of each problem, those of its samples; None where a sample is not verified or was not timed. A
+    `speedups` holds the samples of each problem, with None for a sample that is not verified or not timed. A
     problem counts by the share of its samples, so that more samples do not make the figure larger.
     """
     shares = [fmean(s is not None and s > p for s in samples) for samples in speedups if samples]
@@ -82,7 +82,7 @@ def fast(speedups: Sequence[Sequence[float | None]], p: float) -> Estimate | Non
 def _bootstrapped(values: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> Estimate | None:
     if not values:
         return None
-    # The same values have the same interval, whoever asks.
+    # A fixed seed gives the same values the same interval in every report.
     draw = random.Random(len(values))
     found = sorted(statistic(draw.choices(values, k=len(values))) for _ in range(RESAMPLES))
     cut = round(RESAMPLES * (1 - LEVEL) / 2)

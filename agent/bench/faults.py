@@ -1,4 +1,4 @@
-"""Why a task of a bench has no verdict although nothing of its own is to blame: one line each, appended."""
+"""Faults that left a task of a bench without a verdict through no fault of its own, one line each."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,10 @@ from agent.store.disk import writing
 
 FILE = "faults.jsonl"
 FaultEnding = Literal["refused", "unsolved", "failed"]
-"""`refused`: the problem is none. `unsolved`: the provider has nothing for it. Both are final; a task that
-`failed` is tried again by whoever resumes the bench."""
+"""Endings without a verdict. `refused`: no valid problem; `unsolved`: the provider has nothing for it.
+
+Both are final. A `failed` task is tried again when the bench is resumed.
+"""
 
 
 class Fault(Record):
@@ -22,13 +24,13 @@ class Fault(Record):
 
 
 def note(bench: Path, fault: Fault) -> None:
-    """Raises EnvironmentFault where the disk refuses."""
+    """Append a fault. Raises EnvironmentFault if the disk refuses."""
     with writing(bench), (bench / FILE).open("a", encoding="utf-8") as file:
         file.write(fault.model_dump_json() + "\n")
 
 
 def read(bench: Path) -> dict[str, Fault]:
-    """The last word on each task; a line that was cut off by a crash is passed over."""
+    """Return the latest fault of each task. Skips a line that a crash cut off."""
     found: dict[str, Fault] = {}
     try:
         lines = (bench / FILE).read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""A bench on disk: what was asked for, and the runs that were made for it."""
+"""A bench on disk: its settings and the runs made for it."""
 
 import secrets
 from dataclasses import dataclass
@@ -17,50 +17,50 @@ from agent.store.disk import require_space, sync_folder, write_durably, writing
 
 MANIFEST, RUNS = "bench.json", "runs"
 PREFIX = "bench-"
-"""How the name of a bench's folder begins."""
+"""Prefix of the name of a bench's folder."""
 VERSION = 1
-"""Of the format of bench.json."""
+"""Version of the format of bench.json."""
 
 
 class Limits(Record):
-    """What all runs together may use; None is no limit."""
+    """Limits for all runs together; None means no limit."""
 
     tokens: int | None = None
     cost_usd: float | None = None
     seconds: float | None = None
-    """By the clock; each time it is resumed anew."""
+    """Wall-clock seconds; start again each time the bench is resumed."""
 
 
 class Asked(Record):
-    """What a bench was asked to do."""
+    """Settings of a bench."""
 
     suite: str
     cases: tuple[Case, ...]
     samples: int = 1
-    """Independent runs of each problem."""
+    """Number of independent runs of each problem."""
     candidates: str | None = None
-    """Folder of answers to judge in place of asking for some."""
+    """Folder with answers to judge instead of asking a model."""
     limits: Limits = Limits()
     flags: dict[str, Any] = {}
-    """Settings that were given on the command line, by name. Never a secret."""
+    """Settings given on the command line, by name. Never a secret."""
     checks: dict[str, bool] = {}
     """Fields of `agent.api.Checks`."""
 
 
 class BenchInfo(Record):
-    """bench.json."""
+    """Content of bench.json."""
 
     version: int = VERSION
     id: str
     created: datetime
     kernelwright: str
-    """Version of kernelwright that made it."""
+    """Version of kernelwright that made the bench."""
     asked: Asked
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A bench's folder."""
+    """Folder of one bench."""
 
     path: Path
 
@@ -74,7 +74,7 @@ class Bench:
 
     @property
     def info(self) -> BenchInfo:
-        """Raises UsageError where bench.json is missing or damaged."""
+        """Read bench.json. Raises UsageError if it is missing or damaged."""
         file = self.path / MANIFEST
         try:
             info = BenchInfo.model_validate_json(file.read_bytes())
@@ -88,7 +88,7 @@ class Bench:
 
 
 def create(runs_dir: Path, asked: Asked) -> Bench:
-    """Makes the folder of a new bench. Raises EnvironmentFault where `runs_dir` is not writable."""
+    """Create the folder of a new bench. Raises EnvironmentFault if `runs_dir` is not writable."""
     now = datetime.now(UTC)
     with writing(runs_dir):
         runs_dir.mkdir(parents=True, exist_ok=True)
@@ -102,9 +102,9 @@ def create(runs_dir: Path, asked: Asked) -> Bench:
 
 
 def open_bench(address: str, runs_dir: Path) -> Bench:
-    """The bench at a path, by id, or by a unique prefix of one.
+    """Find a bench by its path, its id, or a unique prefix of an id.
 
-    Raises UsageError that lists those there are.
+    Raises UsageError that lists the existing benches.
     """
     for path in (Path(address), runs_dir / address):
         if address and (path / MANIFEST).is_file():
@@ -119,9 +119,9 @@ def open_bench(address: str, runs_dir: Path) -> Bench:
 
 
 def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
-    """The runs by their label, the latest last: it counts, and those before it came to no verdict.
+    """Return the runs of each label, the latest last; it counts, the earlier ones came to no verdict.
 
-    One that was stopped before its first event is none: it cannot be gone on with.
+    A run that was stopped before its first event is left out, because it cannot be resumed.
     """
     found: dict[str, tuple[store.Run, ...]] = {}
     for path in sorted(store.run_folders(bench.runs_dir)):
@@ -129,7 +129,7 @@ def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
         label = _label(run) if run.begun else None
         if label is not None:
             found[label] = (*found.get(label, ()), run)
-    # Names tell runs of one second by chance.
+    # The random suffix of their names does not order runs of the same second.
     return {
         label: runs if len(runs) == 1 else tuple(sorted(runs, key=lambda run: run.info.created))
         for label, runs in found.items()
@@ -138,6 +138,6 @@ def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
 
 @lru_cache(maxsize=1 << 16)
 def _label(run: store.Run) -> str | None:
-    """The task that a run is for, which stays; a bench asks again whenever one of its runs has ended."""
+    """Return the label of a run's task, which never changes. Cached, since a bench asks after each run."""
     label = run.info.settings.options.get("label")
     return label if isinstance(label, str) else None

@@ -1,4 +1,4 @@
-"""What has come of each problem and sample of a bench, read from its runs."""
+"""Outcome of each problem and sample of a bench, read from its runs."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,28 +12,30 @@ from agent.records import Measurement, Record, RunFinished, Status
 from agent.store import history
 
 Ending = Literal["verified", "unsolved", "budget", "refused", "failed", "unfinished", "open"]
-"""`unsolved`: its rounds are over. `budget`: its share is. `refused`: it is no reference, or one on which
-wrong answers pass. `failed`: a fault of the environment or the endpoint. `unfinished`: begun, and goes on.
-`open`: not begun."""
+"""Ending of a task. `unsolved`: no rounds left. `budget`: its share is used up. `open`: not begun.
+
+`refused`: not a valid reference, or one that accepts wrong answers. `failed`: a fault of the environment or
+the endpoint. `unfinished`: begun and not ended.
+"""
 BEST = "best"
-"""The fastest baseline that was measured beside the kernel."""
+"""The fastest baseline measured beside the kernel."""
 
 
 class Task(Record):
-    """One run that a bench is to make."""
+    """One run that a bench has to make."""
 
     case: Case
     sample: int
-    """Counted from 1."""
+    """Sample number, counted from 1."""
 
     @property
     def label(self) -> str:
-        """What marks its run: `kernelbench:1/35#2`."""
+        """Return the label of its run: `kernelbench:1/35#2`."""
         return f"{self.case.address}#{self.sample}"
 
 
 class Outcome(Record):
-    """What has come of one task."""
+    """Outcome of one task."""
 
     address: str
     group: str
@@ -41,33 +43,33 @@ class Outcome(Record):
     run: str | None = None
     ending: Ending = "open"
     reason: str = ""
-    """Why there is no verified kernel; the headline of the last attempt where there is one."""
+    """Reason why there is no verified kernel: the headline of the last attempt, if there is one."""
     attempts: int = 0
     first: Status | None = None
     """Verdict of the first attempt."""
     statuses: dict[str, int] = {}
-    """How many attempts ended so."""
+    """Number of attempts with each status."""
     scope: str = ""
     gpu: str | None = None
-    """Where it was timed."""
+    """GPU on which the kernel was timed."""
     times_ms: dict[str, float] = {}
-    """Medians: `kernel`, and each baseline."""
+    """Median times in ms of `kernel` and of each baseline."""
     speedup_interval: tuple[float, float] | None = None
-    """95 % interval of the speedup against the fastest baseline."""
+    """95 % interval of the speedup over the fastest baseline."""
     roofline: float | None = None
-    """Share of it that the kernel reaches."""
+    """Share of the roofline that the kernel reaches."""
     tokens: int | None = None
     cost_usd: float | None = None
     lost_tokens: int = 0
     lost_cost_usd: float = 0.0
-    """Used by runs of this task that came to no verdict, and that this one was begun in place of."""
+    """Tokens and cost of earlier runs of this task that came to no verdict and were replaced by this one."""
     answer_seconds: float | None = None
     judging_seconds: float | None = None
     gpu_seconds: float = 0.0
     seconds: float = 0.0
-    """By the clock, over all processes that have carried its run."""
+    """Wall-clock seconds over all processes that carried out the run."""
     resumable: bool = False
-    """Whether its run can be gone on with; where it cannot, and nothing came of it, one is begun anew."""
+    """True if the run can be resumed. Otherwise, a run without a result is replaced by a new one."""
 
     @property
     def label(self) -> str:
@@ -79,18 +81,18 @@ class Outcome(Record):
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to be done for it."""
+        """Return True if nothing is left to do for the task."""
         return self.ending in ("verified", "unsolved", "budget", "refused")
 
     def speedup(self, against: str = BEST) -> float | None:
-        """Against a baseline or the best of them; None where it was not timed."""
+        """Return the speedup over a baseline, or over the fastest one; None if it was not timed."""
         kernel = self.times_ms.get("kernel")
         bases = [ms for name, ms in self.times_ms.items() if name != "kernel" and against in (name, BEST)]
         return min(bases) / kernel if kernel and bases else None
 
 
 def tasks(bench: Bench) -> tuple[Task, ...]:
-    """In the order in which they are begun: every problem once, then every one again."""
+    """Return the tasks in the order in which they begin: every problem once, then every one again."""
     asked = bench.info.asked
     return tuple(
         Task(case=case, sample=sample) for sample in range(1, asked.samples + 1) for case in asked.cases
@@ -98,13 +100,13 @@ def tasks(bench: Bench) -> tuple[Task, ...]:
 
 
 def outcomes(bench: Bench) -> tuple[Outcome, ...]:
-    """One for each task, in their order. Reads every run of the bench."""
+    """Return the outcome of each task, in the order of the tasks. Reads every run of the bench."""
     runs, noted = runs_of(bench), faults.read(bench.path)
     return tuple(_outcome(task, runs.get(task.label, ()), noted.get(task.label)) for task in tasks(bench))
 
 
 def outcome(bench: Bench, task: Task) -> Outcome:
-    """Of one task."""
+    """Return the outcome of one task."""
     return _outcome(task, runs_of(bench).get(task.label, ()), faults.read(bench.path).get(task.label))
 
 
@@ -154,7 +156,7 @@ def _ended(finished: RunFinished | None, fault: faults.Fault | None) -> tuple[En
         case "budget":
             return "budget", finished.reason
         case "failed":
-            # With something verified the run counts: its best is confirmed like any other.
+            # With a verified kernel the run counts: its best is confirmed like any other.
             return ("verified", "") if finished.best is not None else ("failed", finished.reason)
         case _:
             return "unfinished", finished.reason
@@ -172,7 +174,7 @@ def _measured(found: Measurement | None) -> dict[str, object]:
 
 
 def by_problem(found: Iterable[Outcome]) -> dict[str, tuple[Outcome, ...]]:
-    """The samples of each problem together, in the order of the suite."""
+    """Group the samples by problem, in the order of the suite."""
     grouped: dict[str, list[Outcome]] = {}
     for one in found:
         grouped.setdefault(one.address, []).append(one)

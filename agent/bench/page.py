@@ -1,4 +1,4 @@
-"""A report for people and for tables: Markdown, CSV and one HTML file; nothing is computed here."""
+"""Rendering of a report as Markdown, CSV and one HTML file. Computes no figures."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ METHOD = """\
 
 
 def markdown(report: Report) -> str:
-    """The whole report as one Markdown document."""
+    """Return the whole report as one Markdown document."""
     asked = report.bench.asked
     lines = [
         f"# {asked.suite}",
@@ -41,7 +41,7 @@ def markdown(report: Report) -> str:
 
 
 def sections(report: Report) -> list[str]:
-    """What the Markdown says of the figures, as lines."""
+    """Return the figures as Markdown lines."""
     lines = _table(("", *(group.name for group in report.groups)), figures(report.groups))
     for speeds in report.whole.speeds:
         against = "the best baseline" if speeds.baseline == BEST else speeds.baseline
@@ -67,7 +67,7 @@ def _who(report: Report) -> str:
 
 
 def figures(groups: Sequence[Group]) -> Iterable[tuple[str, ...]]:
-    """A name, and what it is for each group."""
+    """Yield the name of each figure, followed by its value for each group."""
     yield ("problems", *(str(group.problems) for group in groups))
     yield ("runs", *(str(group.samples) for group in groups))
     yield ("runs with a verified kernel", *(str(group.verified) for group in groups))
@@ -94,11 +94,11 @@ def figures(groups: Sequence[Group]) -> Iterable[tuple[str, ...]]:
 
 
 SHOWN = ("eager", "compile", "graph")
-"""Baselines that have a column whether they were timed or not."""
+"""Baselines that always have a column, timed or not."""
 
 
 def _each(report: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The heads and a row for each run; a baseline that is asked for has a column where it was timed."""
+    """Return the column heads and a row for each run. Other baselines have a column only if timed."""
     timed = {name for one in report.outcomes for name in one.times_ms}
     shown = [name for name in BASELINES if name in SHOWN or name in timed]
     heads = ("problem", "run", "came to", "attempts", "against best", *shown, "roofline", "why")
@@ -114,7 +114,7 @@ def _row(one: Outcome, shown: Sequence[str]) -> tuple[str, ...]:
 
 
 def comparison(found: Comparison, a: str, b: str) -> str:
-    """In Markdown."""
+    """Return the comparison as Markdown."""
     lines = [f"# {b} against {a}", "", f"{found.common} problems in both.", ""]
     lines += [f"- {cell(remark)}" for remark in found.remarks]
     verdict = "beyond noise" if found.solved_p < 0.05 else "within noise"
@@ -140,7 +140,7 @@ def comparison(found: Comparison, a: str, b: str) -> str:
 
 
 def table(report: Report) -> str:
-    """Every run as one line of CSV."""
+    """Return every run as one line of CSV."""
     out = io.StringIO()
     names = list(Outcome.model_fields)
     writer = csv.writer(out, lineterminator="\n")
@@ -162,13 +162,13 @@ def _plain(value: object) -> object:
     if isinstance(value, list):
         return " ".join(map(str, value))
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
-        # What an endpoint or a problem's name brings must be no formula in a spreadsheet.
+        # Text from an endpoint or a problem's name must not become a formula in a spreadsheet.
         return f"'{value}"
     return value
 
 
 def html(report: Report) -> str:
-    """One file that opens from disk, with its plots; nothing is fetched."""
+    """Return one HTML file with plots that opens from disk and fetches nothing."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     heads, rows = _each(report)
@@ -184,19 +184,19 @@ def html(report: Report) -> str:
 
 
 def percent(found: Estimate | None) -> str:
-    """A share with its interval."""
+    """Format a share with its interval."""
     if found is None:
         return "-"
     return f"{100 * found.value:.0f} % ({100 * found.low:.0f} to {100 * found.high:.0f})"
 
 
 def times(found: Estimate | None) -> str:
-    """A speedup with its interval."""
+    """Format a speedup with its interval."""
     return "-" if found is None else f"{found.value:.2f}x ({found.low:.2f} to {found.high:.2f})"
 
 
 def cell(text: str) -> str:
-    """Text that cannot leave its cell of a Markdown table, nor be read as markup."""
+    """Escape text so that it stays in its cell of a Markdown table and is not read as markup."""
     short = " ".join(text.split())[:200]
     return short.translate({ord(mark): f"&#{ord(mark)};" for mark in "\\|<`*[]&"})
 

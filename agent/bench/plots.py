@@ -1,4 +1,4 @@
-"""The geometry of a report's plots, in the units of the drawing; `templates/report.html` draws them."""
+"""Geometry of a report's plots, in units of the drawing; `templates/report.html` draws them."""
 
 import math
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ class Tick(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """fast_p over p against one baseline."""
+    """Curve of fast_p over p against one baseline."""
 
     name: str
     path: str
     end: float
-    """Where its name stands."""
+    """Position of the curve's name."""
     points: tuple[tuple[float, float, str], ...]
 
 
@@ -32,11 +32,11 @@ class Curves(NamedTuple):
     x: tuple[Tick, ...]
     y: tuple[Tick, ...]
     one: float
-    """Where p is 1."""
+    """Position of p = 1."""
 
 
 class Bar(NamedTuple):
-    """One verified kernel beside its best baseline."""
+    """One verified kernel compared with its best baseline."""
 
     name: str
     y: float
@@ -54,11 +54,11 @@ class Ladder(NamedTuple):
     height: float
     left: float
     more: int
-    """Kernels that are not drawn."""
+    """Number of kernels that are not drawn."""
 
 
 def curves(report: Report) -> Curves | None:
-    """fast_p against each baseline over all problems; None where nothing was timed."""
+    """Return fast_p against each baseline over all problems, or None if nothing was timed."""
     speeds = report.whole.speeds
     if not speeds:
         return None
@@ -85,7 +85,7 @@ def curves(report: Report) -> Curves | None:
 
 
 def ladder(report: Report) -> Ladder | None:
-    """Every timed kernel by its speedup, the fastest first; None where nothing was timed."""
+    """Return every timed kernel by its speedup, fastest first, or None if nothing was timed."""
     timed = [(one, speed) for one in report.outcomes if (speed := one.speedup()) is not None]
     if not timed:
         return None
@@ -115,7 +115,7 @@ def _up(share: float) -> float:
 
 
 class _log:  # noqa: N801 - called like the function it is
-    """From a logarithmic scale to the drawing's."""
+    """Map from a logarithmic scale to drawing units."""
 
     def __init__(self, low: float, high: float, left: float, right: float) -> None:
         self._low, self._span = math.log(low), math.log(high) - math.log(low)

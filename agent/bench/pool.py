@@ -1,7 +1,7 @@
-"""The processes of a bench on this machine: each has a GPU, or a share of the processors.
+"""Worker processes of a bench on this machine, each with a GPU or a share of the processors.
 
-Contract: orders go to whichever process is free, in their order; what comes back is told in the caller's
-thread. A process that dies takes its order with it, says so, and is replaced; no process outlives the pool.
+Orders go to any free process, in the order given. Messages are delivered in the caller's thread. A process
+that dies reports its order as ended and is replaced. No process outlives the pool.
 """
 
 import os
@@ -20,24 +20,24 @@ from agent.bench.worker import Done, News, Order
 WORKER = (sys.executable, "-m", "agent.bench.worker")
 LAST_WORDS = 2000
 GRACE_S = 20.0
-"""How long a process may take to end a run that is interrupted."""
+"""Seconds that a process may take to end an interrupted run."""
 
 
 class _Line(NamedTuple):
     slot: int
     process: subprocess.Popen[str]
     text: str | None
-    """None: the process has ended."""
+    """Line of output; None if the process has ended."""
 
 
 class Pool:
-    """So many processes; `gpus` are the values of CUDA_VISIBLE_DEVICES that they take in turn."""
+    """Pool of `jobs` processes, which take the CUDA_VISIBLE_DEVICES values in `gpus` in turn."""
 
     def __init__(
         self, jobs: int, gpus: Sequence[str] = (), command: Sequence[str] = WORKER,
         environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        """`environment`: what the processes know besides this one's."""
+        """Create the pool. `environment` holds variables for the processes besides this process's own."""
         self._gpus, self._command, self._environment = gpus, command, environment or {}
         self._lines: SimpleQueue[_Line] = SimpleQueue()
         self._processes: dict[int, subprocess.Popen[str]] = {}
@@ -48,7 +48,7 @@ class Pool:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Ends the processes: each at the end of its input, or, where it does not, by force."""
+        """End the processes by closing their input, or by force if they do not end."""
         for process in self._processes.values():
             _close(process)
         for process in self._processes.values():
@@ -64,11 +64,11 @@ class Pool:
 
     @property
     def busy(self) -> tuple[str, ...]:
-        """Labels of the orders that are being carried out."""
+        """Return the labels of the orders in progress."""
         return tuple(order.label for order in self._orders.values())
 
     def begin(self, order: Order) -> None:
-        """Gives an order to a free process; starts that process where it is not there."""
+        """Give an order to a free process, which is started if it is not running."""
         slot = self._free.pop(0)
         self._orders[slot] = order
         process = self._processes.get(slot)
@@ -81,11 +81,11 @@ class Pool:
             process.stdin.write(order.model_dump_json() + "\n")
             process.stdin.flush()
         except OSError:
-            # It has just died: its last line says so.
+            # The process has just died; the reader reports that.
             return
 
     def news(self, timeout_s: float) -> Iterator[News | Done]:
-        """What the processes said, once something was said or the time is over."""
+        """Yield messages of the processes, waiting at most `timeout_s` for the first one."""
         wait: float | None = timeout_s
         while True:
             try:
@@ -139,7 +139,7 @@ class Pool:
 
 
 def _close(process: "subprocess.Popen[str]") -> None:
-    """Ends what it is told; a process that died left something unread, which is nothing to complain of."""
+    """Close the process's input. Ignores the error if a dead process left some of it unread."""
     assert process.stdin is not None
     with suppress(OSError):
         process.stdin.close()

@@ -1,4 +1,4 @@
-"""A process that is told what to do, one JSON object a line, until its input ends."""
+"""Main loop of a process that receives orders, one JSON object per line, until its input ends."""
 
 import _thread
 import os
@@ -18,16 +18,16 @@ def write(out: TextIO, message: Record) -> None:
 
 
 def messages_out() -> TextIO:
-    """Where messages go; whatever else prints goes to stderr, and is not taken for one."""
+    """Return the stream for messages; redirect other output to stderr, so that it is not mixed in."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return out
 
 
 def carry_out(orders_in: TextIO, act: Callable[[str], None]) -> int:
-    """Does what each line says; the process's exit status.
+    """Carry out the order in each line; return the process's exit status.
 
-    The input's end ends it also in the middle of an order, by a KeyboardInterrupt in the main thread.
+    The end of the input also ends an order in progress, by a KeyboardInterrupt in the main thread.
     """
     orders: SimpleQueue[str | None] = SimpleQueue()
     busy = threading.Event()
@@ -51,6 +51,6 @@ def carry_out(orders_in: TextIO, act: Callable[[str], None]) -> int:
 
 
 def main_process(act: Callable[[str, TextIO], None]) -> int:
-    """`carry_out` of this process's own input; `act` is given where messages go as well."""
+    """Run `carry_out` on this process's own input, and pass `act` the stream for messages."""
     out = messages_out()
     return carry_out(sys.stdin, lambda line: act(line, out))

@@ -1,4 +1,4 @@
-"""The figures of a bench, for each group of problems and for all: the JSON of `agent bench report`."""
+"""Figures of a bench, for each group of problems and for all: the JSON of `agent bench report`."""
 
 import re
 from collections import Counter
@@ -17,53 +17,53 @@ _NOTHING = re.compile(
     r"(; to ask a model, .*)?",
     re.DOTALL,
 )
-"""What providers without a model say where they have nothing."""
+"""Pattern of the message from providers without a model that have no kernel."""
 THRESHOLDS = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""The p of the fast_p curves."""
+"""Values of p in the fast_p curves."""
 SCHEMA_VERSION = 1
 
 
 class Speeds(Record):
-    """Against one baseline, over the verified kernels that were timed beside it."""
+    """Speedups over one baseline, from the verified kernels that were timed beside it."""
 
     baseline: str
     geometric_mean: Estimate
     median: Estimate
     fast: dict[str, Estimate]
-    """p -> fast_p, over all problems of the group."""
+    """Mapping from p to fast_p, over all problems of the group."""
 
 
 class Spending(Record):
-    """What the runs used; what no answer said is not counted."""
+    """Usage of the runs. Values that no answer reported are not counted."""
 
     tokens: int
     cost_usd: float
     answer_hours: float
     judging_hours: float
     gpu_hours: float
-    """Judging on a GPU, second looks, builds and waiting included."""
+    """Hours of judging on a GPU, including second looks, builds and waiting."""
     per_verified: dict[str, float]
-    """Tokens, dollars and GPU-hours for each run with a verified kernel."""
+    """Tokens, dollars and GPU-hours per run with a verified kernel."""
     per_faster: dict[str, float]
-    """The same for each run with a kernel that is faster than the best baseline."""
+    """Tokens, dollars and GPU-hours per run with a kernel that is faster than the best baseline."""
 
 
 class Group(Record):
     name: str
     problems: int
     samples: int
-    """Runs, over all problems."""
+    """Number of runs over all problems."""
     verified: int
-    """Runs with a verified kernel."""
+    """Number of runs with a verified kernel."""
     solved: Estimate | None
-    """Share of problems with a verified kernel in any run; Wilson's interval."""
+    """Share of problems with a verified kernel in any run, with Wilson's interval."""
     pass_at: dict[str, Estimate]
-    """k -> pass@k over the problems that have at least k runs that are over."""
+    """Mapping from k to pass@k over the problems with at least k ended runs."""
     first_answer: Estimate | None
     """Share of runs whose first candidate was verified."""
     endings: dict[str, int]
     causes: dict[str, int]
-    """Why runs have no verified kernel, the most frequent first."""
+    """Reasons why runs have no verified kernel, the most frequent first."""
     speeds: tuple[Speeds, ...]
     roofline: Estimate | None
     """Median share of the roofline."""
@@ -75,9 +75,9 @@ class Report(Record):
     bench: BenchInfo
     gpus: tuple[str, ...]
     scopes: dict[str, int]
-    """What the verdicts cover, with how many verified kernels each."""
+    """Number of verified kernels for each scope of their verdicts."""
     groups: tuple[Group, ...]
-    """Each group of problems, then all."""
+    """Each group of problems, then all problems."""
     outcomes: tuple[Outcome, ...]
 
     @property
@@ -90,12 +90,12 @@ class Report(Record):
 
 
 def report(bench: Bench) -> Report:
-    """Made from the runs as they are now. Raises UsageError for a bench that does not read."""
+    """Make the report from the current state of the runs. Raises UsageError for an unreadable bench."""
     return summed(bench.info, outcomes(bench))
 
 
 def summed(info: BenchInfo, found: Sequence[Outcome]) -> Report:
-    """The report on these outcomes, wherever they come from."""
+    """Make the report on the given outcomes."""
     names = list(dict.fromkeys(one.group for one in found))
     groups = [_group(name, [one for one in found if one.group == name]) for name in names]
     whole = _group(ALL, found)
@@ -135,7 +135,7 @@ def _group(name: str, found: Sequence[Outcome]) -> Group:
 
 
 def _cause(reason: str) -> str:
-    """Without the problem's name and the advice, so that one cause of many problems is one line."""
+    """Remove the problem's name and the advice, so that problems with one cause share one line."""
     nothing = _NOTHING.fullmatch(reason)
     return f"{nothing['who']}: {nothing['why']}" if nothing else reason
 

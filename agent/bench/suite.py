@@ -1,6 +1,6 @@
-"""Which problems a suite holds: KernelBench's levels, the shipped references, a folder, or a list in TOML.
+"""Problems of a suite: KernelBench's levels, the shipped references, a folder, or a list in TOML.
 
-Contract: names problems, in a fixed order, each once; reads no reference and traces none.
+Names the problems in a fixed order, each once. Reads and traces no reference.
 """
 
 import re
@@ -24,9 +24,9 @@ class Case(Record):
     """One problem of a suite."""
 
     address: str
-    """What `agent run` takes."""
+    """Problem address, as `agent run` takes it."""
     group: str
-    """What reports put together: `level 1`, the name of a subfolder."""
+    """Group in reports: `level 1`, or the name of a subfolder."""
 
 
 class _List(Record):
@@ -35,17 +35,17 @@ class _List(Record):
     problems: tuple[str, ...] = ()
     suites: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
-    """Keep those whose address contains one of these."""
+    """Keep problems whose address contains one of these."""
     skip: tuple[str, ...] = ()
-    """Leave out those whose address contains one of these."""
+    """Leave out problems whose address contains one of these."""
     every: int = 1
-    """Keep each so-manieth: 5 keeps the fifth, the tenth, ..."""
+    """Keep every n-th problem: 5 keeps the fifth, the tenth, ..."""
 
 
 def cases(suite: str, kernelbench_root: Path | None = None, *, every: int = 1) -> tuple[Case, ...]:
-    """The problems of a suite, each once; with `every` 5, the fifth, tenth, ... of each group.
+    """Return the problems of a suite, each once; with `every` 5, the fifth, tenth, ... of each group.
 
-    Raises UsageError: unknown, empty, a list that does not read.
+    Raises UsageError for a suite that is unknown or empty, or for a list that cannot be read.
     """
     if every < 1:
         raise UsageError(f"--every {every}: give 1 for all problems, 5 for every fifth")
@@ -75,7 +75,7 @@ def _cases(suite: str, root: Path | None) -> Iterator[Case]:
 
 
 def _level(level: int, root: Path | None) -> Iterator[Case]:
-    """Raises UsageError (ProblemError) without a checkout."""
+    """Yield the problems of a KernelBench level. Raises UsageError (ProblemError) without a checkout."""
     folder = finding.kernelbench_level(level, root)
     numbered = (_NUMBERED.fullmatch(file.name) for file in folder.iterdir())
     numbers = sorted(int(match["number"]) for match in numbered if match)
@@ -108,7 +108,7 @@ def _listed(file: Path, root: Path | None) -> Iterator[Case]:
 
 
 def _beside(file: Path, address: str) -> str:
-    """A path in a list is relative to the list."""
+    """Resolve a path in a list relative to the list."""
     there = file.parent / address
     return str(there) if there.exists() else address
 

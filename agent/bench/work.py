@@ -1,4 +1,4 @@
-"""Carries out a bench: every task begun, gone on with, or left as it is, within what all may use together."""
+"""Execution of a bench: begins or resumes each unfinished task within the common limits."""
 
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -16,12 +16,12 @@ from agent.errors import BudgetExceeded, EndpointError
 from agent.records import Record
 
 FATAL_IN_A_ROW = 3
-"""So many runs that an endpoint failed, one after the other, end a bench."""
+"""Number of consecutive runs with an endpoint failure after which the bench is aborted."""
 TURN_S = 1.0
 
 
 class Used(Record):
-    """What runs have used together."""
+    """Usage of all runs together."""
 
     tokens: int = 0
     cost_usd: float = 0.0
@@ -35,7 +35,7 @@ class Used(Record):
 
 
 class Share(Record):
-    """What one run may use of what is left; None is no limit."""
+    """Usage that one run is allowed; None means no limit."""
 
     tokens: int | None = None
     cost_usd: float | None = None
@@ -46,7 +46,7 @@ class Share(Record):
         return any(part is not None and part <= 0 for part in (self.tokens, self.cost_usd, self.seconds))
 
     def flags(self, before: Outcome) -> dict[str, object]:
-        """As limits of a run; those of one that goes on count what it has used `before` as well."""
+        """Return the share as limits of a run; for a resumed run, add what it has used `before`."""
         given = {
             "max_tokens": (self.tokens, before.tokens),
             "max_cost": (self.cost_usd, before.cost_usd),
@@ -62,9 +62,10 @@ class Share(Record):
 def share(
     limits: Limits, used: Used, open_shares: Iterable[Share], *, seconds_left: float | None, waiting: int
 ) -> Share:
-    """An equal part of what is left, once what runs in progress may use is set aside.
+    """Return an equal part of what is left after the shares of runs in progress are reserved.
 
-    `waiting`: runs that have not begun, this one among them. `seconds_left`: of all processes together.
+    `waiting` is the number of runs that have not begun, including this one. `seconds_left` is for all
+    processes together.
     """
     aside = tuple(open_shares)
     tokens = cost = None
@@ -78,11 +79,11 @@ def share(
 
 
 def carry(bench: Bench, pool: Pool, jobs: int, told: Listener, service: str | None = None) -> None:
-    """Makes the runs that are missing, and goes on with those that were interrupted.
+    """Make the missing runs and resume the interrupted ones.
 
-    `service`: the URL of what judges in place of this machine; no run remembers it.
-    Raises BudgetExceeded where a limit left tasks undone, EndpointError where the endpoint failed several
-    runs in a row; what was judged until then is on disk, and the bench can be resumed.
+    `service` is the URL of a service that judges in place of this machine; runs do not store it. Raises
+    BudgetExceeded if a limit left tasks undone, EndpointError if the endpoint failed several runs in a row.
+    Verdicts until then are on disk, and the bench can be resumed.
     """
     _Work(bench, pool, jobs, told, service).carry()
 
@@ -94,7 +95,7 @@ class _Work:
         self._asked = bench.info.asked
         self._tasks = {task.label: task for task in tasks(bench)}
         self._found = {one.label: one for one in outcomes(bench)}
-        """What has come of each task so far."""
+        """Outcome of each task so far."""
         self._given = self._answers()
         self._waiting = [
             label
@@ -104,7 +105,7 @@ class _Work:
         ]
         self._to_do = len(self._waiting)
         self._shares: dict[str, Share] = {}
-        """What each run in progress may use."""
+        """Shares of the runs in progress."""
         self._fatal: list[str] = []
         self._begun_at = time.monotonic()
         self._judged_here = 0
@@ -138,7 +139,7 @@ class _Work:
         return f"go on with: agent bench --resume {self._bench.id}{elsewhere}"
 
     def _begin(self) -> bool:
-        """Begins the next task; False where nothing is left for it."""
+        """Begin the next task; return False if nothing is left for it."""
         label = self._waiting[0]
         left = share(
             self._asked.limits, Used.by(self._found.values()), self._shares.values(),
@@ -152,7 +153,7 @@ class _Work:
         return True
 
     def _seconds_left(self) -> float | None:
-        """Of all processes together."""
+        """Return the remaining seconds of all processes together."""
         if self._asked.limits.seconds is None:
             return None
         left = self._asked.limits.seconds - (time.monotonic() - self._begun_at)
@@ -171,7 +172,7 @@ class _Work:
         )
 
     def _flags(self, task: Task) -> dict[str, object]:
-        """Settings of a run; where answers are given, the file that holds its own."""
+        """Return the settings of a run. With given answers, they name the file with its answer."""
         flags = self._asked.flags | ({"executor": self._service} if self._service else {})
         if (file := self._given.get((task.case.address, task.sample))) is None:
             return flags
@@ -211,7 +212,7 @@ class _Work:
 
 
 def summary(found: Sequence[Outcome]) -> str:
-    """One line on what has come of all tasks."""
+    """Summarize the outcomes of all tasks in one line."""
     counted = {
         ending: sum(one.ending == ending for one in found)
         for ending in dict.fromkeys(o.ending for o in found)

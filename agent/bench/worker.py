@@ -1,8 +1,8 @@
-"""One process of a bench: makes the runs that it is told to, one after the other, and keeps its warm servers.
+"""Process of a bench that makes runs one after the other and keeps its servers warm.
 
-Started as `python -m agent.bench.worker`. Contract: one JSON object a line. In comes an `Order`; out go any
-number of `News` and, last, one `Done`. It ends when its input does, also in the middle of a run, which is
-then interrupted and can be resumed.
+Started as `python -m agent.bench.worker`. Each message is one JSON object per line: an `Order` in, then any
+number of `News` and one final `Done` out. The process ends when its input ends, even during a run. That run
+is then interrupted and can be resumed.
 """
 
 import sys
@@ -28,7 +28,7 @@ from agent.records import Record
 
 
 class Order(Record):
-    """A run to begin, or to go on with."""
+    """Order to begin or to resume a run."""
 
     label: str
     address: str
@@ -40,21 +40,21 @@ class Order(Record):
 
 
 class News(Record):
-    """What is being done."""
+    """Progress message of an order."""
 
     label: str
     text: str
 
 
 class Done(Record):
-    """How an order ended; what came of it is in the run."""
+    """End of an order; its results are in the run."""
 
     label: str
     fault: str = ""
-    """Why the run ended without an outcome of its own; empty where it has one."""
+    """Reason why the run ended without an outcome of its own; empty if it has one."""
     ending: FaultEnding = "failed"
     fatal: bool = False
-    """Whether the endpoint failed for good, which the next run would meet as well."""
+    """True if the endpoint failed permanently, which would affect the next run too."""
 
 
 class _Telling(Listener):
@@ -77,7 +77,7 @@ class _Telling(Listener):
 
 
 def carried(order: Order, out: TextIO) -> Done:
-    """Makes one run. Never raises but for Interrupted."""
+    """Carry out one order. Raises only Interrupted."""
     told = _Telling(order.label, out)
     try:
         if order.resume is not None:

@@ -1,8 +1,8 @@
-"""Faults with one right mend, mended without asking a model.
+"""Automatic mends of faults that have a single correct mend, without asking a model.
 
-`mended` is a pure function of a candidate's text and what was found in it. It declares, includes, imports,
-renames and moves; it never touches arithmetic, and what it made is judged like any other candidate. Where a
-fault could be mended in two ways it does nothing.
+`mended` is a pure function of a candidate's source and its findings. It declares, includes, imports, renames
+and moves code, but never changes arithmetic. The result is judged like any other candidate. A fault that
+could be mended in two ways is left alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ from agent.records import Attempt, Candidate, Finding, Record, Status
 __all__ = ["MOST_IN_A_ROW", "Mended", "difference", "following", "line", "mended", "of"]
 
 MOST_IN_A_ROW = 3
-"""Mends of one answer: each may show a fault that the one before hid."""
+"""Maximum number of consecutive mends of one answer. Each may reveal a fault that the one before hid."""
 
 Mender = Callable[[Extension, Finding], Extension | None]
-"""The mended extension, whose `did` has grown; None where there is no one right mend."""
+"""Function that returns the mended extension, with `did` extended, or None without a single right mend."""
 
 _MENDERS: dict[str, Mender] = {
     "missing-declaration": declarations.declare,
@@ -41,16 +41,15 @@ _MENDERS: dict[str, Mender] = {
 
 
 class Mended(Record):
-    """A candidate's text after a mend."""
+    """A candidate's source after a mend."""
 
     source: str
     did: tuple[str, ...]
-    """What was done, one phrase each: `declared scale_cuda in cpp_sources`."""
+    """Description of each change in one phrase: `declared scale_cuda in cpp_sources`."""
 
 
 def of(attempt: Attempt) -> Candidate | None:
-    """The candidate that mends an attempt, its child; None for a verified one and where nothing can be
-    done."""
+    """Return the candidate that mends an attempt, or None if it is verified or cannot be mended."""
     parent = attempt.candidate
     found = attempt.evaluation.findings
     made = mended(parent.source, found) if attempt.evaluation.status is not Status.VERIFIED else None
@@ -66,9 +65,9 @@ def of(attempt: Attempt) -> Candidate | None:
 
 
 def line(first: Attempt, judge: Callable[[Candidate], Attempt | None]) -> tuple[Attempt, ...]:
-    """An attempt, its mend, the mend of that and so on, each judged; the last is the one to go on from.
+    """Judge an attempt's mend, the mend of that, and so on; return all attempts, the last one to build on.
 
-    It ends before a mend that could not be judged.
+    The sequence ends before a mend that could not be judged.
     """
     made = [first]
     while child := following(made):
@@ -80,20 +79,20 @@ def line(first: Attempt, judge: Callable[[Candidate], Attempt | None]) -> tuple[
 
 
 def following(made: Sequence[Attempt]) -> Candidate | None:
-    """The mend to judge after an attempt and its mends so far; None where there is none."""
+    """Return the next mend to judge after an attempt and its mends so far, or None."""
     child = of(made[-1]) if len(made) <= MOST_IN_A_ROW else None
     return None if child is None or child.id in {attempt.candidate.id for attempt in made} else child
 
 
 def difference(parent: Attempt, child: Attempt) -> str:
-    """The mend as a unified diff of the two files."""
+    """Return the mend as a unified diff of the two files."""
     before, after = (attempt.candidate.source.splitlines() for attempt in (parent, child))
     names = (f"attempt {parent.number}", f"attempt {child.number}")
     return "\n".join(unified_diff(before, after, *names, n=1, lineterm=""))
 
 
 def mended(source: str, findings: Sequence[Finding]) -> Mended | None:
-    """The source with every finding mended that can be; None when none can."""
+    """Return the source with all mendable findings mended, or None if there are none."""
     try:
         extension = Extension.read(source)
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""Mends of what is declared, defined and bound: `cpp_sources`, `functions`, and where device code stands."""
+"""Mends of declarations, definitions and bindings: `cpp_sources`, `functions`, misplaced device code."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ _SIGNATURE = re.compile(r"(\w+)\s*\(")
 
 
 def declare(extension: Extension, finding: Finding) -> Extension | None:
-    """Every bound function that cuda_sources defines and cpp_sources lacks is declared there."""
+    """Declare in cpp_sources every bound function that only cuda_sources defines."""
     if extension.texts("cuda_sources") is None:
         return _declare_as_said(extension, finding)
     names = _bound_names(extension)
@@ -34,7 +34,10 @@ def declare(extension: Extension, finding: Finding) -> Extension | None:
 
 
 def _declare_as_said(extension: Extension, finding: Finding) -> Extension | None:
-    """For sources made at run time: the build read their definition, and its finding holds it."""
+    """Add the declaration that the finding quotes, for sources made at run time.
+
+    The build has read their definition, and its finding holds the declaration.
+    """
     said = _SAID.search(finding.message)
     if said is None:
         return None
@@ -42,7 +45,7 @@ def _declare_as_said(extension: Extension, finding: Finding) -> Extension | None
 
 
 def _bound_names(extension: Extension) -> list[str]:
-    """What `functions` lists; where it is left out, the host functions that Python calls."""
+    """Return the names in `functions`, or without that argument the host functions that Python calls."""
     names = extension.functions()
     if names is not None:
         return names
@@ -78,8 +81,7 @@ def _listed(names: list[str]) -> str:
 
 
 def agree(extension: Extension, finding: Finding) -> Extension | None:
-    """The declaration follows the definition: its types, its namespace; a `static` definition is made
-    public."""
+    """Change the declaration to match the definition's types and namespace, or remove `static` from it."""
     named = re.match(r"`(\w+)`", finding.message)
     defined = [
         f
@@ -104,7 +106,7 @@ def agree(extension: Extension, finding: Finding) -> Extension | None:
 
 
 def name_functions(extension: Extension, finding: Finding) -> Extension | None:
-    """Signatures in `functions` become names, and the name of the extension one that C takes."""
+    """Replace signatures in `functions` by names, and turn the extension's name into a valid identifier."""
     own = extension.argument("name")
     if isinstance(own, ast.Constant) and isinstance(own.value, str) and not re.fullmatch(r"\w+", own.value):
         spelt = re.sub(r"\W+", "_", own.value)
@@ -120,7 +122,7 @@ def name_functions(extension: Extension, finding: Finding) -> Extension | None:
 
 
 def bind_launcher(extension: Extension, finding: Finding) -> Extension | None:
-    """The host functions that Python calls are bound, and the kernels that it does not call are not."""
+    """Bind the host functions that Python calls, instead of kernels that it does not call."""
     names = extension.functions()
     kernels = cpp_functions.kernels(extension.code("cuda_sources"))
     if names is None or any(name in kernels and name in extension.called() for name in names):
@@ -142,7 +144,7 @@ def bind_launcher(extension: Extension, finding: Finding) -> Extension | None:
 
 
 def move_device_code(extension: Extension, finding: Finding) -> Extension | None:
-    """Device code goes to cuda_sources, and cpp_sources declares what is bound."""
+    """Move device code to cuda_sources, and declare the bound functions in cpp_sources."""
     cpp, cuda = extension.argument("cpp_sources"), extension.argument("cuda_sources")
     names = extension.functions()
     if cpp is None or names is None or not cpp_functions.has_device_code(extension.code("cpp_sources")):
@@ -160,7 +162,7 @@ def move_device_code(extension: Extension, finding: Finding) -> Extension | None
 
 
 def define_once(extension: Extension, finding: Finding) -> Extension | None:
-    """A function that both sources define alike stays in cuda_sources alone."""
+    """Keep a function that both sources define identically only in cuda_sources."""
     there = {f.name: f for f in cpp_functions.functions(extension.code("cuda_sources")) if f.body}
     cuda = extension.code("cuda_sources")
     for text in extension.texts("cpp_sources") or ():
@@ -176,7 +178,7 @@ def define_once(extension: Extension, finding: Finding) -> Extension | None:
 
 
 def bind_once(extension: Extension, finding: Finding) -> Extension | None:
-    """Of `functions` and a PYBIND11_MODULE the one stays that has every name that Python calls."""
+    """Remove either `functions` or the PYBIND11_MODULE, keeping the one with all names that Python calls."""
     names = set(extension.functions() or ())
     for source in ("cpp_sources", "cuda_sources"):
         for text in extension.texts(source) or ():

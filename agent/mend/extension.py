@@ -1,8 +1,8 @@
-"""A `load_inline` call of a candidate's file, wherever it stands, and edits of the strings that it is given.
+"""A `load_inline` call in a candidate's file, and edits of the strings passed to it.
 
-Reads what is literal: arguments that are strings, names of strings (`scopes`), and lists of them. Of several
-calls it is the one that a finding's line belongs to. Sources made at run time cannot be mended, and every
-edit of them gives None.
+Reads only literals: string arguments, names that stand for strings (`scopes`), and lists of them. If the file
+has several calls, the line of a finding selects one. Sources made at run time cannot be mended; every edit of
+them returns None.
 """
 
 import ast
@@ -20,31 +20,31 @@ _POSITIONS = ("name", "cpp_sources", "cuda_sources")
 
 
 class Text(NamedTuple):
-    """One string literal that goes into a source; offsets are characters of the file."""
+    """One string literal that is part of a source; offsets are characters of the file."""
 
     start: int
     end: int
     body_start: int
     body: str
-    """As written between the quotes."""
+    """Text between the quotes as written."""
     quotes: str
     raw: bool
     value: str
 
 
 class Extension(NamedTuple):
-    """A file with its call; `did` says what was mended so far."""
+    """A file with its `load_inline` call; `did` lists the mends so far."""
 
     source: str
     tree: ast.Module
     call: ast.Call | None
     did: tuple[str, ...] = ()
     number: int | None = None
-    """Which of the file's calls it is, in the order of their places; None where that is not known."""
+    """Index of the call among the file's calls, in order of position; None if unknown."""
 
     @classmethod
     def read(cls, source: str, did: tuple[str, ...] = (), number: int | None = None) -> Self:
-        """Raises SyntaxError for text that is no Python."""
+        """Parse a file. Raises SyntaxError for text that is not Python."""
         tree = syntax_tree(source)
         calls = _calls(tree)
         number = 0 if len(calls) == 1 else number
@@ -52,7 +52,10 @@ class Extension(NamedTuple):
         return cls(source, tree, call, did, number)
 
     def about(self, finding: Finding) -> "Extension":
-        """The same file with the call that the finding is about, where its line tells which."""
+        """Return the file with the call that the finding's line selects, or without a call if ambiguous.
+
+        A finding without a line changes nothing.
+        """
         line = finding.location.line if finding.location else None
         calls = _calls(self.tree)
         if len(calls) < 2 or line is None:
@@ -62,7 +65,7 @@ class Extension(NamedTuple):
         return there[0] if len(there) == 1 else self._replace(call=None, number=None)
 
     def holds(self, line: int) -> bool:
-        """Whether a line of the file belongs to the call or to the texts that it is given."""
+        """Return True if a line of the file belongs to the call or to its source texts."""
         assert self.call is not None
         spans = [(self.call.lineno, self.call.end_lineno or self.call.lineno)]
         for name in ("cpp_sources", "cuda_sources"):
@@ -72,7 +75,7 @@ class Extension(NamedTuple):
         return any(first <= line <= last for first, last in spans)
 
     def argument(self, name: str) -> ast.expr | None:
-        """The expression given for a parameter of load_inline."""
+        """Return the expression passed for a parameter of load_inline."""
         if self.call is None:
             return None
         for keyword in self.call.keywords:
@@ -82,18 +85,18 @@ class Extension(NamedTuple):
         return self.call.args[position] if position < len(self.call.args) else None
 
     def texts(self, name: str) -> tuple[Text, ...] | None:
-        """The literals of `cpp_sources` or `cuda_sources` in order; None where they are not all literal."""
+        """Return the literals of `cpp_sources` or `cuda_sources` in order; None if any is not a literal."""
         node = self.argument(name)
         if node is None or (isinstance(node, ast.Constant) and node.value is None):
             return ()
         return self._texts(node)
 
     def code(self, name: str) -> str:
-        """The whole text of a source; empty where it is not literal."""
+        """Return the whole text of a source, or an empty string if it is not literal."""
         return "\n".join(text.value for text in self.texts(name) or ())
 
     def functions(self) -> list[str] | None:
-        """The names to bind; None where there are none or they are not literal."""
+        """Return the names to bind, or None if there are none or they are not literal."""
         node = self._resolved(self.argument("functions"))
         if isinstance(node, ast.Dict):
             keys = [
@@ -110,11 +113,11 @@ class Extension(NamedTuple):
         return names if len(names) == len(node.elts) else None
 
     def called(self) -> set[str]:
-        """Names that Python asks of any object, `extension.scale` among them."""
+        """Return all attribute names that Python accesses, such as `scale` in `extension.scale`."""
         return {node.attr for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
 
     def replaced(self, start: int, end: int, text: str, did: str) -> "Extension | None":
-        """With one stretch of the file exchanged; None where that would be no Python."""
+        """Return the file with one span replaced, or None if the result is not Python."""
         made = self.source[:start] + text + self.source[end:]
         try:
             done = (*self.did, did) if did not in self.did else self.did
@@ -123,7 +126,7 @@ class Extension(NamedTuple):
             return None
 
     def with_body(self, text: Text, body: str, did: str) -> "Extension | None":
-        """With another content of a literal; one on a single line becomes a long one where it has to."""
+        """Replace the content of a literal. A single-line literal becomes triple-quoted if necessary."""
         if "\n" in body and len(text.quotes) == 1:
             if '"""' in body or body.endswith(('"', "\\")):
                 return None
@@ -131,7 +134,7 @@ class Extension(NamedTuple):
         return self.replaced(text.body_start, text.body_start + len(text.body), body, did)
 
     def with_bodies(self, name: str, pattern: re.Pattern[str], new: str, did: str) -> "Extension | None":
-        """With a pattern exchanged in every literal of a source; None where it does not occur."""
+        """Replace a pattern in every literal of a source; return None if it does not occur."""
         made: Extension | None = None
         current = self
         for number in range(len(self.texts(name) or ())):
@@ -143,7 +146,7 @@ class Extension(NamedTuple):
         return made
 
     def with_argument(self, name: str, text: str, did: str) -> "Extension | None":
-        """With the expression of an argument exchanged, or the argument added."""
+        """Replace the expression of an argument, or add the argument."""
         if self.call is None:
             return None
         node = self.argument(name)
@@ -155,7 +158,7 @@ class Extension(NamedTuple):
         return self.replaced(start + len(inside), end - 1, f"{comma} {name}={text}", did)
 
     def without_argument(self, name: str, did: str) -> "Extension | None":
-        """Without a keyword argument."""
+        """Remove a keyword argument."""
         for keyword in self.call.keywords if self.call else ():
             if keyword.arg == name:
                 start = self.offset(keyword.lineno, keyword.col_offset)
@@ -165,13 +168,13 @@ class Extension(NamedTuple):
         return None
 
     def span(self, node: ast.expr) -> tuple[int, int]:
-        """Where an expression stands in the file."""
+        """Return the start and end of an expression in the file."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
 
     def offset(self, line: int, column: int) -> int:
-        """Characters before a place that ast gives as line (from 1) and UTF-8 bytes."""
+        """Convert a position from ast, a line from 1 and a column in UTF-8 bytes, to a character offset."""
         lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", self.source)
         return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
 
@@ -187,19 +190,19 @@ class Extension(NamedTuple):
         if found is None or (len(found["quotes"]) == 1 and "\n" in found["body"]):
             return None
         raw = "r" in found["prefix"].lower()
-        # In a literal with escapes an edit of what is written is an edit of the value only by luck.
+        # With escapes, the written text differs from the value, so an edit of one may not edit the other.
         if not raw and "\\" in found["body"].replace("\\n", "").replace('\\"', "").replace("\\\\", ""):
             return None
         begin = start + found.start("body")
         return (Text(start, end, begin, found["body"], found["quotes"], raw, node.value),)
 
     def _resolved(self, node: ast.expr | None) -> ast.expr | None:
-        """What a name stands for where the call is."""
+        """Return the expression that a name stands for at the call."""
         return scopes.resolved(self.tree, self.call, node) if self.call is not None else None
 
 
 def _calls(tree: ast.Module) -> list[ast.Call]:
-    """Every call of load_inline, in the order of their places."""
+    """Return every call of load_inline, in order of position."""
     found = [
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and _named(node.func) == "load_inline"
     ]
@@ -207,7 +210,7 @@ def _calls(tree: ast.Module) -> list[ast.Call]:
 
 
 def closing_brace(body: str, start: int) -> int | None:
-    """The `}` of the block that was opened before `start`; None where there is none."""
+    """Return the position of the `}` that closes the block opened before `start`, or None."""
     depth = 1
     for position in range(start, len(body)):
         depth += {"{": 1, "}": -1}.get(body[position], 0)

@@ -1,4 +1,4 @@
-"""Mends of the Python around the sources: imports, and the name of the module."""
+"""Mends of the Python code around the sources: imports, and the name of the module."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ _NAMED = re.compile(r"`(\w+)`")
 
 
 def import_name(extension: Extension, finding: Finding) -> Extension | None:
-    """The import of the name that the finding is about, before the first statement that may need it."""
+    """Add the import of the name in the finding before the first statement that may need it."""
     named = _NAMED.search(finding.message)
     statement = headers.import_for(named[1]) if named else None
     if statement is None:
@@ -21,7 +21,7 @@ def import_name(extension: Extension, finding: Finding) -> Extension | None:
 
 
 def _first_statement(tree: ast.Module) -> int:
-    """Line of the first statement behind the docstring and the imports from `__future__`."""
+    """Return the line of the first statement after the docstring and the imports from `__future__`."""
     for number, node in enumerate(tree.body):
         docstring = number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
@@ -31,7 +31,7 @@ def _first_statement(tree: ast.Module) -> int:
 
 
 def name_model(extension: Extension, finding: Finding) -> Extension | None:
-    """The file's one torch module becomes `ModelNew`; its own name goes on standing for it."""
+    """Name the file's only torch module `ModelNew`, and keep its own name."""
     modules = [
         node
         for node in extension.tree.body

@@ -1,8 +1,8 @@
-"""What a name stands for at one place of a candidate's file, where that can be told from its text.
+"""Resolution of a name at one place of a candidate's file, as far as the source determines it.
 
-Follows names that are assigned once in the function around the place, in the functions around that one, or in
-the file; attributes of the class around it (`self.source`); parameters of a function that is called once; and
-`dedent(text)` and `text.strip()`, which keep a text's code as it is.
+Follows names that are assigned once in the enclosing function, in outer functions, or in the file. Also
+follows attributes of the enclosing class (`self.source`) and parameters of a function that is called once.
+Sees through `dedent(text)` and `text.strip()`, which leave the code in a text unchanged.
 """
 
 import ast
@@ -16,7 +16,7 @@ _KEEPING_CALLS = frozenset({"textwrap.dedent", "dedent", "inspect.cleandoc", "cl
 
 
 def resolved(tree: ast.Module, place: ast.AST, node: ast.expr | None) -> ast.expr | None:
-    """The expression that `node` stands for at `place`: itself where it is no name, None where unknown."""
+    """Return the expression that `node` stands for at `place`, itself if not a name, or None if unknown."""
     scopes = _around(tree, place)
     for _ in range(_MOST_STEPS):
         if isinstance(node, ast.Name):
@@ -31,18 +31,18 @@ def resolved(tree: ast.Module, place: ast.AST, node: ast.expr | None) -> ast.exp
 
 
 def _around(tree: ast.Module, place: ast.AST) -> list[_Scope]:
-    """The scopes that hold the place, innermost first."""
+    """Return the scopes that contain the place, innermost first."""
     found: list[_Scope] = []
     for node in ast.walk(tree):
         if isinstance(node, _Scope) and any(inner is place for inner in ast.walk(node)):
             found.append(node)
-    # ast.walk goes from the outside in.
+    # ast.walk visits outer nodes first.
     return found[::-1]
 
 
 def _of_name(tree: ast.Module, scopes: list[_Scope], name: str) -> tuple[ast.expr | None, list[_Scope]]:
     for number, scope in enumerate(scopes):
-        # The names of a class are none of its methods'.
+        # Methods do not see the names in the class body.
         if isinstance(scope, ast.ClassDef) and number > 0:
             continue
         values = [value for target, value in _assignments(scope) if _is_name(target, name)]
@@ -54,7 +54,7 @@ def _of_name(tree: ast.Module, scopes: list[_Scope], name: str) -> tuple[ast.exp
 
 
 def _of_parameter(tree: ast.Module, function: _Function, name: str) -> tuple[ast.expr | None, list[_Scope]]:
-    """What the one call of a function gives for a parameter, and the scopes around that call."""
+    """Return the argument that a function's only call passes for a parameter, and the scopes of that call."""
     calls = [
         node
         for node in ast.walk(tree)
@@ -77,7 +77,7 @@ def _of_parameter(tree: ast.Module, function: _Function, name: str) -> tuple[ast
 
 
 def _of_attribute(scopes: list[_Scope], owner: str, name: str) -> ast.expr | None:
-    """What the class around it, or the class of that name, holds as an attribute that is set once."""
+    """Return the value of an attribute set once in the enclosing class, or in the class named `owner`."""
     classes = [node for node in _classes(scopes) if owner in ("self", "cls", node.name)]
     if not classes:
         return None
@@ -104,7 +104,7 @@ def _classes(scopes: list[_Scope]) -> Iterator[ast.ClassDef]:
 
 
 def _assignments(scope: _Scope) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Targets and values of the scope itself, without those of functions and classes within."""
+    """Yield targets and values in the scope itself, without those of nested functions and classes."""
     pending: list[ast.AST] = list(scope.body)
     while pending:
         node = pending.pop(0)
@@ -112,7 +112,7 @@ def _assignments(scope: _Scope) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield from ((target, node.value) for target in node.targets)
         elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value is not None:
             yield node.target, node.value
-            # A second entry: what is added to is no one value.
+            # A second entry marks the name as having no single value, because something is added to it.
             if isinstance(node, ast.AugAssign):
                 yield node.target, node.value
         if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):

@@ -1,5 +1,4 @@
-"""Mends within the text of a source: linkage, shared memory, `data_ptr`, calls that torch dropped,
-includes."""
+"""Mends within a source: linkage, shared memory, `data_ptr`, calls that torch removed, includes."""
 
 import re
 
@@ -27,13 +26,13 @@ _STORED_AS = {
     "__half": "at::Half", "half": "at::Half", "__nv_bfloat16": "at::BFloat16", "nv_bfloat16": "at::BFloat16",
     "float2": "float", "float4": "float", "double2": "double",
 }  # fmt: skip
-"""Types of CUDA and the one of torch that lies in memory under them."""
+"""CUDA types, each with the torch type that is stored in memory under it."""
 _DISPATCHED = re.compile(rf"(?P<macro>AT_DISPATCH_\w+\([^;{{]*?){_RECEIVER}type\(\)")
 _DATA = re.compile(_RECEIVER + r"data<\s*(?P<type>[\w:]+)\s*>\s*\(\)")
 
 
 def without_extern_c(extension: Extension, finding: Finding) -> Extension | None:
-    """`extern "C"` removed everywhere, the braces of a block with it."""
+    """Remove `extern "C"` everywhere, including the braces of a block."""
     made: Extension | None = None
     for name in _SOURCES:
         for number in range(len(extension.texts(name) or ())):
@@ -53,13 +52,13 @@ def _without_linkage(body: str) -> str | None:
             if close is None:
                 return None
             body = body[:close] + body[close + 1 :]
-        # A blank in its place: `extern "C" void` keeps its words apart.
+        # The blanks before it stay, so that the words around `extern "C"` stay apart.
         body = body[: found.start()] + body[end:].lstrip(" \t")
     return body
 
 
 def shared_as_bytes(extension: Extension, finding: Finding) -> Extension | None:
-    """Every `extern __shared__ T name[]` of the name becomes bytes, with a pointer to T of the old name."""
+    """Declare every `extern __shared__ T name[]` as bytes, with a pointer to T under the old name."""
     made: Extension | None = None
     for number in range(len(extension.texts("cuda_sources") or ())):
         current = made or extension
@@ -80,10 +79,10 @@ def _as_bytes(found: re.Match[str]) -> str:
 
 
 def data_ptr(extension: Extension, finding: Finding) -> Extension | None:
-    """`x.data_ptr<__half>()` through the type that torch stores, another type as the kernel wants it.
+    """Cast `x.data_ptr<__half>()` from the type that torch stores, and replace a wrong type by the kernel's.
 
-    The kernel keeps its types. Torch checks what a tensor holds: where the kernel is the one that errs, the
-    call raises and computes nothing wrong.
+    The kernel keeps its types. Torch checks what a tensor holds: if the kernel is the wrong one, the call
+    raises instead of computing a wrong result.
     """
     made = _as_wanted(extension, finding)
     for name in _SOURCES:
@@ -97,7 +96,7 @@ def data_ptr(extension: Extension, finding: Finding) -> Extension | None:
 
 
 def _as_wanted(extension: Extension, finding: Finding) -> Extension | None:
-    """The type in the statement that the compiler names; None where it holds it for other arguments too."""
+    """Replace the type in the statement that the compiler names, or return None if that is ambiguous."""
     said = _WANTED.search(finding.message)
     place = finding.location.line if finding.location else None
     if said is None or place is None or said["given"] in _STORED_AS or said["wanted"] in _STORED_AS:
@@ -125,7 +124,7 @@ def _cast(found: re.Match[str]) -> str:
 
 
 def current_calls(extension: Extension, finding: Finding) -> Extension | None:
-    """`x.type()` in a dispatch and `x.data<T>()` become `x.scalar_type()` and `x.data_ptr<T>()`."""
+    """Replace `x.type()` in a dispatch by `x.scalar_type()`, and `x.data<T>()` by `x.data_ptr<T>()`."""
     made: Extension | None = None
     for name in _SOURCES:
         for pattern, new, did in (
@@ -137,7 +136,7 @@ def current_calls(extension: Extension, finding: Finding) -> Extension | None:
 
 
 def include(extension: Extension, finding: Finding) -> Extension | None:
-    """The header that the finding asks for, before everything else of the source that lacks it."""
+    """Add the header from the finding at the start of the source that lacks it."""
     header = headers.asked(finding.message)
     place = finding.location.line if finding.location else None
     if header is None:

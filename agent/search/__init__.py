@@ -1,1 +1,1 @@
-"""What a run asks next, and whether it still may: policies over a tree of rounds, and the budget."""
+"""Search of a run: policies over a tree of rounds choose the next question, and a budget limits them."""

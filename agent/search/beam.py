@@ -1,7 +1,7 @@
-"""A beam: several lines begun with different approaches, each mended a little, the best of them gone on with.
+"""Beam search: begins several lines with different approaches, repairs each a little, continues the best.
 
-Those that are kept are of different designs where there are such: two lines that go about it in the same
-way would be asked for the same improvements. A line that brings nothing faster gives its place to the next.
+Kept lines have different designs if possible, because two lines of one design would be asked for the same
+improvements. A line that brings nothing faster is replaced by the next.
 """
 
 from agent.records import Move
@@ -11,7 +11,7 @@ from agent.search.shape import Shape, is_reached, is_worth_a_round
 from agent.search.tree import Node, Tree
 
 REPAIRS = 2
-"""Of a line, in a row, before it is given up."""
+"""Maximum number of consecutive repairs of a line before it is given up."""
 
 
 def beam(tree: Tree, shape: Shape) -> Move | None:
@@ -30,7 +30,7 @@ def beam(tree: Tree, shape: Shape) -> Move | None:
 
 
 def _kept(tree: Tree, lines: tuple[Node, ...], shape: Shape) -> list[Node]:
-    """The lines to go on with: the fastest of each design, then others, then what may yet be mended."""
+    """Return the lines to continue: the fastest of each design, then other kernels, then repairable lines."""
     alive = [tip for tip in lines if tip.open or failures(tree, tip) <= REPAIRS]
     kernels = [(best, tip) for tip in alive if (best := tree.best_on(tip.round)) is not None]
     lasting = [(best, tip) for best, tip in kernels if tip.open or idle(tree, tip) < shape.patience]

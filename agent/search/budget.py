@@ -1,9 +1,9 @@
-"""One budget for a run: what it may use, what it has used, and what is set aside for what is open.
+"""Budget of a run: its limits, what it has used, and what is reserved for open questions.
 
-A question is asked only where the most that it can cost is left beside the most that the open ones can. That
-needs a bound: an answer has at most as many tokens as the endpoint is told to write, a prompt at most as many
-as it has bytes. What may have been paid for and never came in (a broken stream, a process that was killed)
-counts as the most that it can have been; unknown is never nothing.
+A question is asked only if its maximum cost fits beside the maximum cost of all open questions. The bound
+rests on the answer limit given to the endpoint and the size of the prompt in bytes. An answer that may have
+been paid for but never arrived (a broken stream, a killed process) counts as its maximum. Unknown usage never
+counts as zero.
 """
 
 import threading
@@ -28,16 +28,16 @@ from agent.records import (
 )
 
 MESSAGE_TOKENS = 16
-"""What a chat template puts around a message, at most."""
+"""Maximum number of tokens that a chat template adds to a message."""
 LOOK_S = 60.0
-"""What a verdict on a GPU takes, until one of the run is known (docs/verdict-times.md)."""
+"""Seconds assumed for a verdict on a GPU until the run has measured one (docs/verdict-times.md)."""
 SECOND_LOOK_S = 120.0
-"""What confirming the best takes, until it is known."""
+"""Seconds assumed for confirming the best candidate until the run has measured one."""
 MILLION = 1_000_000
 
 
 class Limits(Record):
-    """What a run may use, beside its rounds; None: without a limit of this kind."""
+    """Limits of a run in addition to its rounds; None means no limit."""
 
     tokens: int | None = None
     cost_usd: float | None = None
@@ -46,7 +46,7 @@ class Limits(Record):
 
 
 class Price(Record):
-    """Of a model, in dollars for a million tokens."""
+    """Price of a model in dollars per million tokens."""
 
     input: float
     output: float
@@ -56,18 +56,21 @@ class Price(Record):
 
 
 class Most(NamedTuple):
-    """The most that one question with its answer can take."""
+    """Maximum usage of one question with its answer."""
 
     tokens: int = 0
     cost_usd: float = 0.0
 
 
 class Tariff(Record):
-    """What bounds a question: the longest answer, and the price. Without the former nothing is set aside."""
+    """Data that bounds a question's cost: the longest answer and the prices.
+
+    Without `answer_tokens`, nothing is reserved.
+    """
 
     answer_tokens: int = 0
     prices: dict[str, Price] = {}
-    """By name of the model: of those that may be asked, the dearest bounds a question."""
+    """Prices by model name. The most expensive of the models that may be asked bounds a question."""
 
     def most(self, prompt: Prompt) -> Most:
         if not self.answer_tokens:
@@ -77,7 +80,7 @@ class Tariff(Record):
         return Most(size + self.answer_tokens, dearest)
 
     def priced(self, answer: Completion) -> Completion:
-        """The answer with its cost: as the endpoint says it, else by the price where its tokens are known."""
+        """Return the answer with its cost: the endpoint's own figure, otherwise price times known tokens."""
         asked, written = answer.usage.input_tokens, answer.usage.output_tokens
         if answer.cost_usd is not None or asked is None or written is None:
             return answer
@@ -87,30 +90,34 @@ class Tariff(Record):
 
 
 class Budget:
-    """A `Pace`: the limits, and how many rounds may be open. Hears every event of its run."""
+    """A `Pace` that enforces the limits and the number of open rounds. Receives every event of its run."""
 
     def __init__(
         self, limits: Limits, *, parallel: int = 1, tariff: Tariff | None = None, on_gpu: bool = False,
         confirms: bool = True, before: Iterable[Event] = (),
     ) -> None:  # fmt: skip
-        """`confirms`: the best gets a second look; `before`: the events of a run that is gone on with."""
+        """Create the budget.
+
+        `confirms` says that the best candidate gets a second look. `before` holds the events of a resumed
+        run.
+        """
         self.limits, self.tariff, self._parallel, self._on_gpu = limits, tariff or Tariff(), parallel, on_gpu
         self.refused: str | None = None
-        """The limit that kept a question from being asked, in words."""
+        """Description of the limit that prevented a question."""
         self._final = False
-        """Whether a question that is open could not be asked again: the search ends for that."""
+        """True if an open question could not be asked again, which ends the search."""
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._rounds, self._unspent, self._used = 0, 0, Most()
         self._aside: dict[int, Most] = {}
-        """For each question without an answer."""
+        """Usage reserved for each question without an answer."""
         self._failed: set[int] = set()
         """Questions that the endpoint did not answer."""
         self._gpu_s = self._longest_s = self._elapsed_s = 0.0
         self._look_s = LOOK_S if on_gpu else 0.0
         self._second_s = SECOND_LOOK_S if on_gpu and confirms else 0.0
         self._lost: dict[int, Most] = {}
-        """Questions whose answer may have been paid for and will not come in: they go out once more."""
+        """Questions that are sent again because their answer is lost; it may have been paid for."""
         for event in before:
             self.take(event)
             self._elapsed_s = max(self._elapsed_s, _at(event))
@@ -126,7 +133,7 @@ class Budget:
         )  # fmt: skip
 
     def told(self) -> str:
-        """What is used of each limit, in words: `$0.12 of $1 used`; nothing where there is no limit."""
+        """Describe the usage of each limit: `$0.12 of $1 used`. Returns an empty string without limits."""
         limits, spent = self.limits, self.spent
         pairs = (
             (limits.tokens, spent.tokens, "{:,d} of {:,d} tokens"),
@@ -138,7 +145,7 @@ class Budget:
         return f"{', '.join(used)} used" if used else ""
 
     def elapsed(self) -> float:
-        """Seconds that the run has gone on, those of earlier processes included."""
+        """Return the seconds that the run has taken, including earlier processes."""
         return round(self._elapsed_s + time.monotonic() - self._began, 3)
 
     def turn(self) -> int | None:
@@ -152,9 +159,9 @@ class Budget:
             return self.refused is None
 
     def asks_again(self, number: int) -> None:
-        """Before a question goes out once more: what it was set aside for may have been used up.
+        """Charge the lost answer of a question before the question is sent again.
 
-        Raises BudgetExceeded where nothing is left for another.
+        Raises BudgetExceeded if the rest does not suffice for another answer.
         """
         with self._lock:
             lost = self._lost.pop(number, None)
@@ -169,7 +176,7 @@ class Budget:
                 raise BudgetExceeded(f"{self.refused}; a question that was asked cannot be asked again")
 
     def take(self, event: Event) -> None:
-        """Counts what an event of the run says."""
+        """Count the usage in an event of the run."""
         with self._lock:
             self.refused = self.refused if self._final else None
             self._count(event)
@@ -198,7 +205,7 @@ class Budget:
                 self._failed |= set(self._aside)
 
     def _lacks(self, most: Most, beside: int) -> str | None:
-        """The limit that another question could break, in words; None where all that it can take is left."""
+        """Describe the limit that another question could exceed; return None if enough is left for it."""
         limits, whole = self.limits, _sum([self._used, *self._aside.values(), most])
         time_s = self.elapsed() + self._longest_s + self._look_s + self._second_s
         gpu_s = self._gpu_s + (beside + 1) * self._look_s + self._second_s
@@ -215,14 +222,14 @@ class Budget:
 
 
 def _at(event: Event) -> float:
-    """How long a run had gone on when the event was written, as far as it says."""
+    """Return the elapsed seconds of the run at this event, or 0 if the event does not record them."""
     if isinstance(event, Prompted):
         return event.seconds or 0.0
     return event.spent.seconds if isinstance(event, RunFinished) and event.spent else 0.0
 
 
 def _actual(answer: Completion, most: Most) -> Most:
-    """What an answer took; what it does not say counts as the most."""
+    """Return the usage of an answer. Missing counts are replaced by the maximum."""
     asked, written = answer.usage.input_tokens, answer.usage.output_tokens
     known = asked is not None and written is not None
     tokens = (asked or 0) + (written or 0) if known else most.tokens

@@ -1,7 +1,7 @@
-"""Evolution: islands, each with the best kernel of every design that it has found, for long budgets.
+"""Evolution for long budgets: islands that each keep the best kernel of every design they have found.
 
-Islands take turns. One makes its kernels faster, now and then combines two of them or takes one from another
-island, and now and then begins afresh. What is drawn depends on the number of the round alone.
+Islands take turns. An island usually makes its kernels faster. Sometimes it combines two of them, takes one
+from another island, or begins afresh. Random draws depend only on the number of rounds so far.
 """
 
 from random import Random
@@ -14,11 +14,11 @@ from agent.search.shape import Shape, is_reached, is_worth_a_round
 from agent.search.tree import Node, Tree
 
 REPAIRS = 1
-"""Of an answer, in a row: another answer is rarely worth less."""
+"""Maximum number of consecutive repairs of an answer; a new answer is rarely worth less."""
 COMBINE, AFRESH = 0.2, 0.1
-"""Shares of the rounds of an island that combine two kernels, and that begin with a new approach."""
+"""Shares of an island's rounds that combine two kernels, and that begin with a new approach."""
 ABROAD = 0.5
-"""Share of the combined kernels that come from another island."""
+"""Probability that the kernel to combine with may come from another island."""
 
 Cells = dict[Design, tuple[Attempt, Node]]
 """The best kernel of each design."""
@@ -49,12 +49,12 @@ def evolve(tree: Tree, shape: Shape) -> Move | None:
 
 
 def _patient(shape: Shape) -> Shape:
-    """Evolution has longer droughts than a beam."""
+    """Return the shape with more patience, because evolution goes longer than a beam without improvement."""
     return shape.model_copy(update={"patience": 3 * shape.patience})
 
 
 def _cells(tree: Tree, island: int | None) -> Cells:
-    """The best kernel of each design, of one island or of all."""
+    """Return the best kernel of each design, from one island or from all."""
     cells: Cells = {}
     for node in tree.nodes.values():
         attempt = verified(tree, node)
@@ -67,6 +67,6 @@ def _cells(tree: Tree, island: int | None) -> Cells:
 
 
 def _drawn(cells: Cells, draw: Random) -> tuple[Attempt, Node]:
-    """A kernel, the faster the likelier: each is half as likely as the next faster one."""
+    """Draw a kernel at random; each is half as likely as the next faster one."""
     ranked = sorted(cells.values(), key=lambda pair: time_ms(pair[0]))
     return draw.choices(ranked, [0.5**place for place in range(len(ranked))])[0]

@@ -1,4 +1,4 @@
-"""Approaches that lines are begun with, so that they do not all begin with the same kernel."""
+"""Approaches that lines begin with, so that they do not all begin with the same kernel."""
 
 IDEAS = (
     "",
@@ -17,5 +17,5 @@ AGAIN = "Approach to try, number {}: another one than the first that comes to mi
 
 
 def of(number: int) -> str:
-    """The approach of the line begun as number 0, 1, 2, ...: none for the first, a different one for each."""
+    """Return the approach for line 0, 1, 2, ...: none for the first, a different one for each other."""
     return IDEAS[number] if number < len(IDEAS) else AGAIN.format(number + 1)

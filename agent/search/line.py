@@ -1,4 +1,4 @@
-"""One line: every round goes on from the one before, until patience ends."""
+"""Policy with a single line: every round continues the one before, until patience ends."""
 
 from agent.records import Move
 from agent.search.shape import Shape, is_reached

@@ -1,4 +1,4 @@
-"""The lines of a tree, as policies that carry several see them."""
+"""Lines of a tree, as policies with several lines see them."""
 
 import re
 
@@ -21,9 +21,9 @@ Design = tuple[str, ...]
 
 
 def design(attempt: Attempt) -> Design:
-    """How a kernel goes about it, coarsely: what bounds it, what it is built from, in how many kernels.
+    """Classify the design of a kernel coarsely: its bound, its building blocks, its number of kernels.
 
-    Two attempts of the same design differ in details, for a search. Read from the text and the judge's notes.
+    The search treats two attempts of one design as variants. Reads the source and the judge's notes.
     """
     source, findings = attempt.candidate.source, attempt.evaluation.findings
     bound = next((finding.kind for finding in findings if finding.severity == "note"), "")
@@ -32,13 +32,13 @@ def design(attempt: Attempt) -> Design:
 
 
 def tips(tree: Tree) -> tuple[Node, ...]:
-    """The latest round of each line, in the order in which they began."""
+    """Return the latest round of each line, in the order in which they began."""
     gone_on = {node.move.after for node in tree.nodes.values()}
     return tuple(node for number, node in tree.nodes.items() if number not in gone_on and not node.move.plan)
 
 
 def failures(tree: Tree, tip: Node) -> int:
-    """How many answers at the end of a line are not verified."""
+    """Count the answers at the end of a line that are not verified."""
     count = 0
     for node in reversed(tree.line(tip.round)):
         if verified(tree, node) is not None:
@@ -48,7 +48,7 @@ def failures(tree: Tree, tip: Node) -> int:
 
 
 def idle(tree: Tree, tip: Node) -> int:
-    """How many answers a line has had since its best one."""
+    """Count the answers of a line since its best one."""
     best = tree.best_on(tip.round)
     since = 0
     for node in reversed(tree.line(tip.round)):
@@ -59,12 +59,12 @@ def idle(tree: Tree, tip: Node) -> int:
 
 
 def verified(tree: Tree, node: Node) -> Attempt | None:
-    """What a round itself has brought."""
+    """Return the last attempt of a round if it is verified."""
     last = tree.attempts[node.attempts[-1]] if node.attempts else None
     return last if last is not None and last.evaluation.status is Status.VERIFIED else None
 
 
 def time_ms(attempt: Attempt) -> float:
-    """For an order from fast to slow; what nobody timed comes last."""
+    """Return the median time in ms, or infinity if not timed, as a sort key."""
     measured = attempt.evaluation.measurement
     return measured.candidate_ms.p50 if measured else float("inf")

@@ -1,7 +1,7 @@
-"""Ideas that a model was asked for apart from the code, and which line begins with which.
+"""Ideas that a model was asked for separately from the code, and their assignment to lines.
 
-A plan is a numbered list, each idea with the time that it should reach. What does not read as one is no plan,
-and lines begin with the approaches of `ideas`.
+A plan is a numbered list of ideas, each with the time that it should reach. If the answer is not such a list,
+lines begin with the approaches of `ideas`.
 """
 
 import re
@@ -13,11 +13,11 @@ from agent.search.shape import Shape
 from agent.search.tree import Tree
 
 MOST = 12
-"""Ideas that are read of a plan."""
+"""Maximum number of ideas read from a plan."""
 READ = 64_000
-"""Characters of an answer."""
+"""Maximum characters of an answer that are read."""
 CHARACTERS = 600
-"""Of an idea that are passed on."""
+"""Maximum characters of an idea that are passed on."""
 _ITEM = re.compile(r"(?m)^[ \t>*#-]*(\d{1,2})[.)](?:\*\*)?[ \t]+(?=\S)")
 _BOUND = re.compile(
     r"(?i)\bbound\W{0,6}(?:about |at least )?~?(\d+(?:\.\d+)?(?:e-?\d+)?)\s*(ms|us|µs|μs|ns|s)\b"
@@ -26,7 +26,7 @@ _MS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ns": 1e-6}
 
 
 def read(answer: str) -> tuple[str, ...]:
-    """The ideas of an answer, the one with the lowest bound first, those without one last, in its order."""
+    """Return the ideas of an answer, sorted by their bounds; ideas without one come last, in their order."""
     answer = answer[:READ]
     found: list[tuple[float, str]] = []
     marks = list(_ITEM.finditer(answer))
@@ -39,9 +39,9 @@ def read(answer: str) -> tuple[str, ...]:
 
 
 def beginning(tree: Tree, shape: Shape, number: int, island: int = 0) -> Move | None:
-    """What begins line `number`, from 0 on; None while its idea is being asked for.
+    """Return the move that begins line `number`, from 0; None while its idea is being asked for.
 
-    The first line is the model's own choice and waits for no plan.
+    The first line leaves the choice to the model and does not wait for the plan's answer.
     """
     if shape.plan and not tree.nodes:
         return Move(plan=True)

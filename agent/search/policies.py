@@ -1,4 +1,4 @@
-"""The policies by name."""
+"""Policies by name."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

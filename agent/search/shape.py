@@ -1,4 +1,4 @@
-"""What every policy is told beside the tree, and when a search is content."""
+"""Parameters of every policy besides the tree, and the criteria that end a search."""
 
 from collections.abc import Callable
 from math import log
@@ -7,33 +7,30 @@ from agent.records import Move, Record
 from agent.search.tree import Tree
 
 WORTH = 0.01
-"""A search of several lines ends when another round is expected to make the best faster by less than this."""
+"""Minimum expected gain, as a log speedup. A search of several lines ends when another round brings less."""
 
 
 class Shape(Record):
-    """How wide a search is, and what is good enough."""
+    """Width of a search, and the quality that ends it."""
 
     samples: int = 4
-    """Lines begun afresh."""
+    """Number of lines begun afresh."""
     width: int = 2
-    """Lines that are gone on with; islands."""
+    """Number of lines that are continued, or of islands."""
     patience: int = 2
-    """Answers on a line without a better kernel after which it ends."""
+    """Number of answers without a better kernel after which a line ends."""
     good_enough: float | None = None
     """Share of the roofline that ends the search."""
     plan: bool = False
-    """Whether the approaches that lines begin with are asked for before."""
+    """True if the approaches for the lines are asked for first."""
 
 
 Policy = Callable[[Tree, Shape], Move | None]
-"""What is asked next beside what is open; None: nothing before something comes in, or nothing any more.
-
-A pure function.
-"""
+"""Function that returns the next question besides the open ones; None to wait or to end. Must be pure."""
 
 
 def is_reached(tree: Tree, shape: Shape) -> bool:
-    """Whether the best can be left as it is: nothing times it, or it is near enough to the roofline."""
+    """Return True if the best kernel suffices: it cannot be timed, or is near enough to the roofline."""
     best = tree.best
     if best is None:
         return False
@@ -45,16 +42,16 @@ def is_reached(tree: Tree, shape: Shape) -> bool:
 
 
 def is_worth_a_round(tree: Tree, shape: Shape) -> bool:
-    """Whether another round is expected to bring enough; unknown counts as yes."""
+    """Return True if another round is expected to gain enough, or if the gain is unknown."""
     gain = expected_gain(tree, shape)
     return gain is None or gain >= WORTH
 
 
 def expected_gain(tree: Tree, shape: Shape) -> float | None:
-    """What one more round should bring, as the logarithm of a speedup; None while too little is known.
+    """Return the gain expected from one more round as a log speedup, or None if too little is known.
 
-    The mean over the latest rounds, as many as all lines together have patience for, and never more than what
-    is left to the roofline. Lines that are begun afresh are no attempts to make the best faster.
+    The gain is the mean over the latest `patience * width` answers, limited to the distance to the roofline.
+    The first answers, as many as rounds begin a line, are left out: they do not try to improve the best.
     """
     window = shape.patience * shape.width
     fresh = sum(node.begins for node in tree.nodes.values())

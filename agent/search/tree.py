@@ -1,7 +1,7 @@
-"""A run as its transcript tells it: rounds that go on from one another, and where each line of them stands.
+"""Search tree of a run: rounds that continue one another, and the state of each line of rounds.
 
-A tree is a value, made from the events of a run one by one and from nothing else; policies read it. A *line*
-is a round with the rounds that it goes on from: what the next question on it shows and remembers.
+A tree is a value built only from the events of a run, one by one. Policies read it. A *line* is a round with
+all rounds that it continues: what its next question shows and remembers.
 """
 
 from collections.abc import Mapping
@@ -28,28 +28,28 @@ from agent.records import (
 
 @dataclass(frozen=True)
 class Node:
-    """One round, and where its line stands after what has come of it so far."""
+    """One round, and the state of its line after the round's results so far."""
 
     round: int
     move: Move
     shown: int | None = None
-    """The attempt whose code the question showed."""
+    """Number of the attempt whose code the prompt showed."""
     open: bool = True
-    """Whether an answer or a verdict is still to come."""
+    """True while an answer or a verdict is missing."""
     attempts: tuple[int, ...] = ()
-    """Judged in this round: the answer, then its mends."""
+    """Attempts judged in this round: the answer, then its mends."""
     last: int | None = None
-    """The latest attempt of the line."""
+    """Latest attempt of the line."""
     feedback: Feedback | None = None
-    """On the latest answer of the line."""
+    """Feedback on the latest answer of the line."""
     mended: tuple[int, ...] = ()
-    """The attempts that `last` was mended from, oldest first."""
+    """Attempts that `last` was mended from, oldest first."""
     ledger: Ledger = Ledger()
-    """The attempts of the line."""
+    """Attempts of the line."""
 
     @property
     def begins(self) -> bool:
-        """Whether a line of attempts begins with it."""
+        """Return True if the round begins a line of attempts."""
         return self.move.after is None and not self.move.plan
 
 
@@ -59,19 +59,19 @@ class Tree:
 
     nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
     attempts: Mapping[int, Attempt] = field(default_factory=lambda: MappingProxyType({}))
-    """Each with the verdict that stands."""
+    """Attempts with their current verdicts."""
     known: Ledger = Ledger()
-    """The attempts of all lines."""
+    """Attempts of all lines."""
     idle: int = 0
-    """Answers since there was a better kernel, or since one was withdrawn."""
+    """Number of answers since the best kernel improved or was withdrawn."""
     plan: str = ""
-    """The answer to the question for ideas."""
+    """Answer to the question for ideas."""
     asked: int = 0
-    """Number of the latest round, those included that do not count."""
+    """Number of the latest round, including rounds that do not count."""
     gains: tuple[float, ...] = ()
-    """For each answer, the logarithm of how much faster the best became until the next one came."""
+    """For each answer, the log speedup of the best kernel until the next answer arrived."""
     answered: tuple[int, ...] = ()
-    """The rounds of those answers."""
+    """Rounds of those answers."""
 
     @property
     def open(self) -> tuple[Node, ...]:
@@ -82,7 +82,7 @@ class Tree:
         return ranking.best_of(self.attempts.values(), None)
 
     def line(self, number: int | None) -> tuple[Node, ...]:
-        """The round and those it goes on from, oldest first."""
+        """Return the round and those it continues, oldest first."""
         found: list[Node] = []
         while number is not None:
             found.append(self.nodes[number])
@@ -90,26 +90,26 @@ class Tree:
         return tuple(reversed(found))
 
     def best_on(self, number: int | None) -> Attempt | None:
-        """The best verified attempt of a line."""
+        """Return the best verified attempt of a line."""
         made = sorted(one for node in self.line(number) for one in node.attempts)
         return ranking.best_of((self.attempts[one] for one in made), None)
 
     def last_on(self, number: int | None) -> Attempt | None:
-        """The latest attempt of a line."""
+        """Return the latest attempt of a line."""
         last = self.nodes[number].last if number is not None else None
         return self.attempts[last] if last is not None else None
 
     def built_before(self, program: str) -> ReplyError:
-        """What is said of an answer that builds to a program of an attempt."""
+        """Return the error for an answer that builds to the same program as an earlier attempt."""
         builds = ((number, attempt.evaluation.build) for number, attempt in self.attempts.items())
         return self.known.rebuilt({number for number, build in builds if build and build.program == program})
 
     def closed(self, number: int) -> "Tree":
-        """With a round of which nothing more is to come."""
+        """Return the tree with a round closed, which expects no more results."""
         return self._with(replace(self.nodes[number], open=False))
 
     def take(self, event: Event) -> "Tree":
-        """With one event more."""
+        """Return the tree after one more event."""
         match event:
             case Prompted():
                 return self._asked(event)
@@ -126,7 +126,7 @@ class Tree:
             case Unjudged(then="unspent"):
                 return self._without(event.round)
             case Unjudged() if not self.nodes[event.round].attempts:
-                # A round of an earlier version: it counts, but not for patience.
+                # A round of an earlier version counts as a round, but not for patience.
                 return replace(self, idle=self.idle - 1)
             case Evaluated():
                 return self._judged(event.round, event.attempt)
@@ -139,7 +139,7 @@ class Tree:
         return replace(self, nodes=MappingProxyType({**self.nodes, node.round: node}))
 
     def _without(self, number: int) -> "Tree":
-        """As if a round had never been asked, so that policies ask for the same again."""
+        """Return the tree without a round, as if never asked, so that policies ask for the same again."""
         nodes = {round_: node for round_, node in self.nodes.items() if round_ != number}
         place = self.answered.index(number)
         gains = list(self.gains)
@@ -181,7 +181,7 @@ class Tree:
         return replace(later, idle=0, gains=(*later.gains[:-1], later.gains[-1] + _gain(best, new)))
 
     def _looked(self, event: SecondLook) -> "Tree":
-        """What is refused is withdrawn from every line, and told as of any other refusal."""
+        """Apply a second look; withdraw a refused attempt from every line, with the usual feedback."""
         number = event.number
         attempt = self.attempts[number].model_copy(update={"evaluation": event.evaluation})
         tree = replace(self, attempts=MappingProxyType({**self.attempts, number: attempt}))
@@ -201,6 +201,6 @@ class Tree:
 
 
 def _gain(before: Attempt | None, now: Attempt) -> float:
-    """The first kernel is no gain; nor is one that nobody has timed."""
+    """Return the log speedup; 0 for the first kernel, and for kernels that were not timed."""
     old, new = (one.evaluation.measurement if one else None for one in (before, now))
     return max(0.0, log(old.candidate_ms.p50 / new.candidate_ms.p50)) if old and new else 0.0

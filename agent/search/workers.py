@@ -1,4 +1,4 @@
-"""Answers and verdicts that are waited for at the same time."""
+"""Threads that wait for several answers and verdicts at the same time."""
 
 import threading
 from collections import deque
@@ -10,13 +10,13 @@ from typing import Any
 
 Work = Callable[[], Any]
 ROUND: ContextVar[int | None] = ContextVar("round", default=None)
-"""The round whose work is being done, for what is told from inside of it."""
+"""Round whose work is running, for messages from inside that work."""
 
 
 class Workers:
-    """Does the work of each round in a thread of its own; in this one where only one is done at a time.
+    """Runner for the work of each round: in a thread of its own, or in the caller's if only one is allowed.
 
-    A thread whose end nobody waits for, as after Ctrl-C, ends with the process.
+    Threads are daemons: if no one waits for them, as after Ctrl-C, they end with the process.
     """
 
     def __init__(self, parallel: int) -> None:
@@ -26,15 +26,15 @@ class Workers:
         self._held: deque[tuple[int, Future[Any]]] = deque()
 
     def begin(self, number: int, work: Work) -> None:
-        """Begins a round's work; what was begun for it before has ended."""
+        """Begin a round's work. Earlier work of the same round must have ended."""
         self._begun[number] = work
         if self._parallel > 1:
             threading.Thread(target=self._do, args=(number, work), daemon=True).start()
 
     def next(self, turn: int | None) -> tuple[int, Work]:
-        """Waits for the round whose turn it is, None: for whichever ends first.
+        """Wait for the given round, or with None for whichever ends first.
 
-        Its number, and what gives or raises how it ended.
+        Returns its number, and a function that returns its result or raises its error.
         """
         turn = turn if turn in self._begun else None
         if self._parallel == 1:

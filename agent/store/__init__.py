@@ -1,12 +1,12 @@
-"""Runs on disk: one folder each, append-only, readable and resumable after any crash.
+"""Runs on disk. Each run is one append-only folder, readable and resumable after any crash.
 
-    runs/<id>/run.toml        what was asked for; no secrets
-    runs/<id>/events.jsonl    one event per line, on disk before the run goes on
+    runs/<id>/run.toml        settings of the run; no secrets
+    runs/<id>/events.jsonl    one event per line, on disk before the run continues
     runs/<id>/blobs/<sha256>  long texts of the events, by content
     runs/<id>/best.py         the best verified candidate, self-contained
-    runs/index.sqlite         derived: what lists show of each run; may be deleted at any time
+    runs/index.sqlite         derived summaries for lists of runs; may be deleted at any time
 
-Nothing is ranked or judged here, and no text is rendered for a model.
+This package ranks nothing, judges nothing and renders no text for a model.
 """
 
 from agent.store import history

@@ -1,4 +1,4 @@
-"""best.py: the best verified candidate as a file of its own, which says what *verified* covers."""
+"""The file best.py: the best verified candidate, with a docstring that states the scope of its verdict."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ BEST = "best.py"
 
 
 def remove_best(run: Run) -> None:
-    """Takes the file away: what it held is withdrawn, and nothing else is verified."""
+    """Delete the file, after its candidate was withdrawn and no other one is verified."""
     path = run.path / BEST
     with writing(path):
         path.unlink(missing_ok=True)
@@ -22,7 +22,7 @@ def remove_best(run: Run) -> None:
 
 
 def write_best(run: Run, attempt: Attempt, problem: Problem) -> None:
-    """Writes the attempt's source under a docstring with problem, run, scope and measurement, atomically.
+    """Write the attempt's source under a docstring with problem, run, scope and measurement, atomically.
 
     The file needs torch and nothing else. Raises ValueError for an attempt that is not verified,
     EnvironmentFault when the disk refuses.
@@ -37,9 +37,9 @@ def write_best(run: Run, attempt: Attempt, problem: Problem) -> None:
 
 
 def with_docstring(source: str, text: str) -> str:
-    """The source with `text` as module docstring; a docstring of its own follows inside the same one.
+    """Return the source with `text` as its module docstring, followed by the docstring it had before.
 
-    Two strings in a row would make a `from __future__` import behind them a syntax error.
+    Both go into one string: a second one would make a `from __future__` import after it a syntax error.
     """
     body = source.lstrip("\ufeff")
     own = _docstring(body)
@@ -51,11 +51,11 @@ def with_docstring(source: str, text: str) -> str:
 
 
 def _docstring(source: str) -> tuple[str, int, int] | None:
-    """Value of the module docstring and its span in characters; None where there is none."""
+    """Return the value of the module docstring and its span in characters, or None without one."""
     first = next(iter(syntax_tree(source).body), None)
     if not isinstance(first, ast.Expr) or not isinstance(first.value, ast.Constant):
         return None
-    # The statement's span, not the string's: it takes in parentheses around the string.
+    # The statement's span, unlike the string's, includes parentheses around the string.
     if not isinstance(first.value.value, str) or first.end_lineno is None or first.end_col_offset is None:
         return None
     start = _offset(source, first.lineno, first.col_offset)
@@ -63,8 +63,8 @@ def _docstring(source: str) -> tuple[str, int, int] | None:
 
 
 def _offset(source: str, line: int, column: int) -> int:
-    """Characters before a place that ast gives as line (from 1) and UTF-8 bytes."""
-    # Python ends a line at these only, unlike str.splitlines.
+    """Convert a position from ast, a line from 1 and a column in UTF-8 bytes, to a character offset."""
+    # Python ends a line only at these characters, unlike str.splitlines.
     lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", source)
     return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
 

@@ -1,6 +1,6 @@
-"""The rounds of a run as its search went: each below the one that it goes on from.
+"""The rounds of a run as a search tree: each round stands below the one that it continues.
 
-Pure, over a `Log`'s rounds. A run in which every round goes on from the one before is a plain list.
+Pure functions over a `Log`'s rounds. A run in which every round continues the previous one is a plain list.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,15 +11,15 @@ from agent.store.log import Round
 
 
 class Branch(NamedTuple):
-    """A round in its place."""
+    """A round at its place in the tree."""
 
     round: Round
     depth: int
-    """How far it is indented: a line of rounds stays below its first one, side lines one further."""
+    """Indentation level: a line of rounds keeps the level of its first one; side lines are one deeper."""
 
     @property
     def asked(self) -> str:
-        """What the policy asked for: `optimise after round 2`; in a run of one line, `optimise`."""
+        """Describe the policy's question: `optimise after round 2`, or `optimise` in a run of one line."""
         move, prompt = self.round.move, self.round.prompt
         if move is None or prompt is None:
             return ""
@@ -32,18 +32,18 @@ class Branch(NamedTuple):
 
     @property
     def idea(self) -> str:
-        """The approach that it was given to try."""
+        """Return the approach that the round was asked to try."""
         return self.round.move.idea.removeprefix(APPROACH) if self.round.move else ""
 
 
 def of(rounds: Iterable[Round]) -> tuple[Branch, ...]:
-    """The rounds in the order of a tree: every line whole, in the order in which the lines were begun."""
+    """Return the rounds in tree order: every line complete, lines in the order in which they began."""
     rounds = tuple(rounds)
     there = {entry.number for entry in rounds}
     below: dict[int | None, list[Round]] = {}
     for entry in rounds:
         after = entry.move.after if entry.move else None
-        # What comes before and does not read is no place to stand below.
+        # An earlier round that cannot be read cannot be a parent.
         below.setdefault(after if after in there and after < entry.number else None, []).append(entry)
     return tuple(_walked(below))
 

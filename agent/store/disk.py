@@ -1,4 +1,4 @@
-"""Durable writes, and the one line a user gets when the disk refuses them."""
+"""Durable writes, and the one-line error that a user sees when the disk refuses them."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.errors import EnvironmentFault
 
 FREE_BYTES = 64 * 1024 * 1024
-"""A run is not started with less: a long one writes a few MB, its builds a few dozen."""
+"""Minimum free disk space in bytes to start a run. A long run writes a few MB, its builds a few dozen MB."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -19,7 +19,7 @@ _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns an OSError about `path` into an EnvironmentFault that says what to do."""
+    """Turn an OSError about `path` into an EnvironmentFault that says what to do."""
     try:
         yield
     except OSError as error:
@@ -33,7 +33,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def require_space(folder: Path) -> None:
-    """Raises EnvironmentFault when fewer than FREE_BYTES are free under `folder`."""
+    """Raise EnvironmentFault when fewer than FREE_BYTES are free under `folder`."""
     free = shutil.disk_usage(folder).free
     if free < FREE_BYTES:
         raise EnvironmentFault(
@@ -43,7 +43,7 @@ def require_space(folder: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Writes the whole file or none of it; it is on disk when this returns. Raises OSError."""
+    """Write the whole file or none of it; it is on disk on return. Raises OSError."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     temporary = Path(name)
     try:
@@ -51,7 +51,7 @@ def write_durably(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files private; these are as readable as anything else the user writes.
+        # mkstemp creates private files; these should be as readable as the user's other files.
         temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:
@@ -62,7 +62,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Puts the folder's own entries on disk: a renamed or new file is lost without it."""
+    """Flush the folder's own entries to disk. Without this, a crash can lose a new or renamed file."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,6 +1,6 @@
-"""A run as one JSON document: what `agent show RUN --json` prints, field by field in docs/viewer.md.
+"""A run as one JSON document, as `agent show RUN --json` prints it. See docs/viewer.md for each field.
 
-The records here are that format: stored records as they are, and beside them what is derived from them.
+The records in this module define that format: stored records unchanged, plus values derived from them.
 """
 
 from datetime import datetime
@@ -28,63 +28,63 @@ from agent.store.summary import RunState, state_of
 
 
 class PromptDocument(Record):
-    """One question, as it was sent."""
+    """One prompt as it was sent."""
 
     id: str
-    """The request hash: sha256 of roles and contents."""
+    """Request hash: sha256 of roles and contents."""
     template: str
-    """Which prompt it is: `generate`, `repair`, `optimise` or `combine`."""
+    """Name of the prompt template: `generate`, `repair`, `optimise` or `combine`."""
     messages: tuple[Message, ...]
 
 
 class AttemptDocument(Attempt):
-    """A candidate with its verdict, and its place in the run."""
+    """A candidate with its verdict and its place in the run."""
 
     id: str
-    """Of the candidate, from its content; `candidate.parent` of a later attempt names it."""
+    """Candidate id, derived from its content. `candidate.parent` of a later attempt refers to it."""
     made_from: int | None
-    """Number of the attempt it was made from; null for a first answer."""
+    """Number of the parent attempt; null for a first answer."""
     change: history.Change | None
-    """Against that attempt, in lines; null without one or where a source is too long to compare."""
+    """Lines changed since the parent; null without one or where a source is too long to compare."""
     judged: datetime | None
-    """When the verdict was on disk, UTC."""
+    """Time when the verdict was on disk, UTC."""
     seconds: float | None
-    """What judging took."""
+    """Judging time in seconds."""
     first: Evaluation | None
-    """What the first look said, where `evaluation` is the verdict of a second one; else null."""
+    """Verdict of the first look, if `evaluation` is the verdict of a second one; otherwise null."""
     second_look_seconds: float | None
-    """What the second look took, beside the search."""
+    """Duration in seconds of the second look, which runs in parallel with the search."""
     speedup: float | None
-    """Against the fastest measured baseline; null unless it was measured."""
+    """Speedup over the fastest measured baseline; null unless it was measured."""
 
 
 class RoundDocument(Record):
-    """One question, its answer, and what became of it."""
+    """One question, its answer and the resulting attempts."""
 
     round: int
-    """Counted from 1."""
+    """Round number, counted from 1."""
     move: Move | None = None
-    """Which rounds it goes on from, and with which idea; null where its prompt does not read."""
+    """Rounds that this one continues, and its idea; null where its prompt cannot be read."""
     prompt: PromptDocument | None
     completion: Completion | None
     """Null when no answer was received."""
     rejected: Feedback | None
-    """Set when the answer held no candidate; the round is spent."""
+    """Set when the answer held no candidate; the round still counts."""
     retries: tuple[RetryScheduled, ...]
-    """How often the endpoint had to be asked again, and why."""
+    """Retries of the request to the endpoint, with their reasons."""
     attempts: tuple[AttemptDocument, ...]
     """The answer's candidate first, then its mends."""
     unjudged: tuple[Unjudged, ...] = ()
-    """Candidates that a fault of ours or of the machine kept from being judged: no mistakes of theirs."""
+    """Candidates that a fault of kernelwright or of the machine kept from being judged."""
     unconfirmed: tuple[Unconfirmed, ...] = ()
-    """Second looks at these attempts that such a fault kept from being made."""
+    """Second looks at these attempts that such a fault prevented."""
 
 
 class DamagedLine(Record):
-    """A line of events.jsonl that does not read, and is not in this document."""
+    """A line of events.jsonl that cannot be read and is missing from this document."""
 
     line: int
-    """Counted from 1."""
+    """Line number, counted from 1."""
     reason: str
 
 
@@ -92,18 +92,18 @@ class RunDocument(Record):
     """The whole document."""
 
     schema_version: int = SCHEMA_VERSION
-    """Of this document; older runs are exported in this version's shape."""
+    """Schema version of this document; older runs are exported in this version's format."""
     id: str
     path: str
-    """The run's folder."""
+    """Folder of the run."""
     run: RunInfo | None
-    """run.toml; null when it is damaged."""
+    """Content of run.toml; null when it is damaged."""
     state: RunState
-    """`killed`: it has no end and nobody writes it; `recorded`: kept for good, whatever its end."""
+    """State of the run. `killed`: without an end and not being written. `recorded`: kept for good."""
     outcome: str | None
-    """How it ended, by its last event: `verified`, `no_kernel`, `budget`, `interrupted`, `failed`."""
+    """Outcome from the last event: `verified`, `no_kernel`, `budget`, `interrupted`, `failed`."""
     reason: str | None
-    """The same in a sentence."""
+    """Explanation of the outcome in a sentence."""
     best: int | None
     """Number of the best verified attempt."""
     problem: Problem | None
@@ -114,14 +114,14 @@ class RunDocument(Record):
     """Time of the last event, UTC."""
     totals: history.Totals
     rounds: tuple[RoundDocument, ...]
-    """With `--round N` that one alone."""
+    """All rounds; with `--round N` only that one."""
     damage: tuple[DamagedLine, ...]
     cut: bool
-    """The last line was being written when the process died, and is left out."""
+    """True if the process died while writing the last line, which is then left out."""
 
 
 def document(run: Run, log: Log, told: history.History) -> RunDocument:
-    """The run as one record. A run.toml that does not read is null."""
+    """Return the run as one record. A run.toml that cannot be read becomes null."""
     try:
         info: RunInfo | None = run.info
     except AgentError:

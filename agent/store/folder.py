@@ -1,4 +1,4 @@
-"""One run's folder: making it, finding it, and what it was asked to do."""
+"""One run's folder: creating it, finding it, and the settings of the run."""
 
 import json
 import re
@@ -25,17 +25,17 @@ from agent.store.writer import BLOBS, EVENTS, Writer
 MANIFEST = "run.toml"
 RECORDED = "recorded/"
 TAIL_CHARS = 20
-"""Of the problem's name in an id: with more, a table of runs does not fit 80 columns."""
+"""Maximum characters of the problem's name in an id. With more, a table of runs exceeds 80 columns."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _ATTEMPT = re.compile(r"(?P<run>.+):(?P<number>[0-9]+)")
 
 
 class RunSettings(Record):
-    """What a run was asked to do. Never a secret: it is written down as it is."""
+    """Settings that a run was started with. Stored as plain text, so they must not hold secrets."""
 
     problem: str
-    """The PROBLEM argument, as given."""
+    """The PROBLEM argument as given."""
     problem_name: str
     provider: str
     model: str | None = None
@@ -43,11 +43,11 @@ class RunSettings(Record):
     rounds: int
     patience: int
     options: dict[str, str | int | float | bool] = {}
-    """Other settings that a resumed run must have again to render and judge the same."""
+    """Other settings that a resumed run needs unchanged to render and judge in the same way."""
 
 
 class RunInfo(Record):
-    """run.toml."""
+    """Content of run.toml."""
 
     schema_version: int = SCHEMA_VERSION
     id: str
@@ -59,11 +59,11 @@ class RunInfo(Record):
 
 @dataclass(frozen=True)
 class Run:
-    """A run's folder."""
+    """Folder of one run."""
 
     path: Path
     address: str
-    """What a user types to name it: the id, `recorded/NAME`, or a path."""
+    """Name of the run on the command line: the id, `recorded/NAME`, or a path."""
 
     @property
     def id(self) -> str:
@@ -71,12 +71,12 @@ class Run:
 
     @property
     def recorded(self) -> bool:
-        """Whether it lies in a folder of recorded runs, which is kept for good."""
+        """Return True if the run lies in a folder of recorded runs, which are kept for good."""
         return holds_recorded(self.path.resolve().parent)
 
     @property
     def begun(self) -> bool:
-        """Whether anything was written down of what happened in it."""
+        """Return True if any event of the run has been written."""
         try:
             return (self.path / EVENTS).stat().st_size > 0
         except OSError:
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def info(self) -> RunInfo:
-        """run.toml. Raises UsageError when it is missing or damaged; the events may still read."""
+        """Read run.toml. Raises UsageError when it is missing or damaged; the events may still be intact."""
         path = self.path / MANIFEST
         try:
             return RunInfo.model_validate(upgrade(tomllib.loads(path.read_text(encoding="utf-8"))))
@@ -98,19 +98,20 @@ class Run:
             raise UsageError(f"{path} is damaged: {error}") from error
 
     def read(self, *, texts: bool = True) -> transcript.Log:
-        """The events; without `texts` the long ones are empty, and no blob is opened."""
+        """Read the events. Without `texts`, long texts are empty and no blob is opened."""
         fetch = Blobs(self.path / BLOBS).fetch if texts else skip_text
         return transcript.read(self.path / EVENTS, fetch)
 
     def writer(self) -> Writer:
-        """Opens the transcript for appending; see Writer."""
+        """Open the transcript for appending; see Writer."""
         return Writer(self.path)
 
 
 def create(runs_dir: Path, settings: RunSettings) -> Run:
-    """Makes the folder of a new run, with run.toml and an empty transcript.
+    """Create the folder of a new run, with run.toml and an empty transcript.
 
-    Raises EnvironmentFault when `runs_dir` is not writable or too little is free: before anything is asked.
+    Raises EnvironmentFault when `runs_dir` is not writable or has too little free space, before any model is
+    asked.
     """
     now = datetime.now(UTC)
     name = settings.problem_name.rsplit("/", 1)[-1].lower()
@@ -130,7 +131,7 @@ def create(runs_dir: Path, settings: RunSettings) -> Run:
 
 
 def open_run(address: str, runs_dir: Path) -> Run:
-    """The run at a path, by id, by a unique prefix of one, or `recorded/NAME`.
+    """Find a run by its path, its id, a unique prefix of an id, or `recorded/NAME`.
 
     Raises UsageError that lists the runs it could have meant.
     """
@@ -139,7 +140,7 @@ def open_run(address: str, runs_dir: Path) -> Run:
     ):
         return Run(shipped, address)
     if _NAME.fullmatch(address) and _is_run(runs_dir / address):
-        return Run(runs_dir / address, address)  # without a look at thousands of others
+        return Run(runs_dir / address, address)  # avoids listing thousands of other runs
     known = {path.name: path for path in run_folders(runs_dir)}
     if address in known:
         return Run(known[address], address)
@@ -162,7 +163,7 @@ def open_run(address: str, runs_dir: Path) -> Run:
 
 
 def resolve_attempt(address: str, runs_dir: Path) -> tuple[Run, Attempt]:
-    """The run and attempt K that `RUN:K` names. Raises UsageError that says which attempts there are."""
+    """Return the run and attempt K that `RUN:K` names. Raises UsageError that lists the existing attempts."""
     parts = _ATTEMPT.fullmatch(address)
     if parts is None:
         raise UsageError(f"{address!r} does not name an attempt; write RUN:K, where K counts from 1")
@@ -176,7 +177,7 @@ def resolve_attempt(address: str, runs_dir: Path) -> tuple[Run, Attempt]:
 
 
 def resolve_candidate(address: str, runs_dir: Path) -> Candidate:
-    """The candidate that `RUN:K` names, of an attempt that could not be judged as well. Raises UsageError."""
+    """Return the candidate that `RUN:K` names, even if it could not be judged. Raises UsageError."""
     parts = _ATTEMPT.fullmatch(address)
     found = open_run(parts["run"], runs_dir).read().unjudged if parts else ()
     for event in found:
@@ -186,12 +187,12 @@ def resolve_candidate(address: str, runs_dir: Path) -> Candidate:
 
 
 def holds_recorded(folder: Path) -> bool:
-    """Whether the runs in a folder are kept for good: shipped, or tracked beside the sources."""
+    """Return True if the runs in a folder are kept for good: shipped, or tracked with the sources."""
     return folder.resolve().name == RECORDED.rstrip("/")
 
 
 def run_folders(runs_dir: Path) -> list[Path]:
-    """The folders under `runs_dir` that hold a run, in no order; none where there is no such folder."""
+    """Return the folders under `runs_dir` that hold a run, unordered; empty if `runs_dir` does not exist."""
     if not runs_dir.is_dir():
         return []
     try:
@@ -210,7 +211,7 @@ def _some(names: Iterable[str], limit: int = 5) -> str:
 
 
 def _toml(table: dict[str, Any]) -> str:
-    """A TOML document of scalars and sub-tables, which is all that run.toml holds; None is left out."""
+    """Write a TOML document of scalars and sub-tables, which is all that run.toml holds. Omits None."""
 
     def write(table: dict[str, Any], name: str) -> list[str]:
         scalars = {key: value for key, value in table.items() if not isinstance(value, dict)}
@@ -229,5 +230,5 @@ def _key(name: str) -> str:
 
 
 def _scalar(value: str | int | float | bool) -> str:
-    # JSON's scalars are TOML's, but TOML wants DEL escaped and knows no surrogate pairs.
+    # JSON's scalars are also TOML's, except that TOML requires DEL escaped and has no surrogate pairs.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

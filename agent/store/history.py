@@ -1,8 +1,8 @@
-"""What happened in a run, attempt by attempt, derived from its stored events and from nothing else.
+"""History of a run, attempt by attempt, derived only from its stored events.
 
-Pure functions over a `Log`: which attempt was made from which, what changed, what was asked and answered,
-what it took. Rounds whose answer held no candidate are in `Log.rounds`. Nothing is rendered here, nothing is
-judged or ranked anew, and no file is opened.
+Pure functions over a `Log`: the parent of each attempt, its changes, prompt and answer, and its cost. Rounds
+whose answer held no candidate are in `Log.rounds`. This module renders nothing, judges and ranks nothing
+anew, and opens no file.
 """
 
 import re
@@ -29,7 +29,10 @@ from agent.records import (
 from agent.store.log import Log
 
 COMPARED_LINES = 4000
-"""Longer sources are not compared: the comparison is quadratic, and no kernel of a person is as long."""
+"""Maximum lines of a source to compare.
+
+The comparison is quadratic, and no hand-written kernel is as long.
+"""
 
 Number = TypeVar("Number", int, float)
 
@@ -37,35 +40,35 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Change(Record):
-    """What a source has and its parent has not, and the other way round, in lines."""
+    """Lines added and removed between a source and its parent."""
 
     added: int
     removed: int
 
 
 class Entry(Record):
-    """One attempt in its place in the run."""
+    """One attempt at its place in the run."""
 
     attempt: Attempt
     round: int
     parent: int | None = None
-    """Number of the attempt it was made from; None for a first answer, or where that one is not readable."""
+    """Number of the parent attempt; None for a first answer, or where the parent cannot be read."""
     children: tuple[int, ...] = ()
-    """Numbers of the attempts that were made from it: mends of the same round, the answer to its feedback."""
+    """Numbers of the attempts made from this one: mends in the same round, or the answer to its feedback."""
     change: Change | None = None
-    """Against the parent; None without one, or where one of the two is longer than COMPARED_LINES."""
+    """Changes against the parent; None without one, or where either source exceeds COMPARED_LINES."""
     judged: datetime | None = None
-    """When its verdict was on disk, UTC."""
+    """Time when the verdict was on disk, UTC."""
     seconds: float | None = None
-    """What judging took."""
+    """Judging time in seconds."""
     first: Evaluation | None = None
-    """What the first look said, where the verdict of a second one stands in its place."""
+    """Verdict of the first look, if the verdict of a second look has replaced it."""
     second_look_seconds: float | None = None
-    """What that one took, beside the search."""
+    """Duration in seconds of the second look, which runs in parallel with the search."""
     prompt: Prompt | None = None
-    """What it answers; None for a mend, which nobody was asked for."""
+    """Prompt that this attempt answers; None for a mend, which no prompt asked for."""
     completion: Completion | None = None
-    """The answer it was taken from, with its tokens, cost and seconds; None for a mend."""
+    """Answer that holds this attempt, with its tokens, cost and seconds; None for a mend."""
 
     @property
     def number(self) -> int:
@@ -73,7 +76,7 @@ class Entry(Record):
 
     @property
     def cause(self) -> Finding | None:
-        """The headline of what was found."""
+        """Return the headline finding."""
         return self.attempt.evaluation.headline
 
     @property
@@ -83,32 +86,32 @@ class Entry(Record):
 
 
 class Totals(Record):
-    """What the answers of a run took together. None where no answer said it; never zero for unknown."""
+    """Totals over all answers of a run. A value that no answer reported is None, never zero."""
 
     answers: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
-    """Reasoning included, as endpoints count it."""
+    """Output tokens including reasoning, as endpoints count them."""
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
     answer_seconds: float | None = None
     judging_seconds: float | None = None
     partial: bool = False
-    """Some answers came without their counts: input and output tokens are lower bounds."""
+    """True if some answers lack token counts, so that input and output tokens are lower bounds."""
 
     @property
     def tokens(self) -> int | None:
-        """Input and output together."""
+        """Return input and output tokens together."""
         known = [count for count in (self.input_tokens, self.output_tokens) if count is not None]
         return sum(known) if known else None
 
 
 class History(Record):
-    """The attempts of a run as a tree, in the order they were judged."""
+    """The attempts of a run as a tree, in the order in which they were judged."""
 
     entries: tuple[Entry, ...] = ()
     best: int | None = None
-    """Number of the best verified attempt: as the run said at its end, else by ranking so far."""
+    """Number of the best verified attempt: as recorded at the run's end, otherwise by ranking so far."""
     totals: Totals = Totals()
     began: datetime | None = None
     """Time of the first event."""
@@ -116,22 +119,22 @@ class History(Record):
     """Time of the last event so far."""
 
     def entry(self, number: int) -> Entry | None:
-        """The attempt of that number."""
+        """Return the attempt with this number."""
         return next((entry for entry in self.entries if entry.number == number), None)
 
 
 class DiffLine(Record):
-    """One line of a comparison; its numbers count from 1 in the old and the new source."""
+    """One line of a comparison, with its line numbers in the old and the new source, counted from 1."""
 
     kind: Literal["same", "added", "removed", "gap"]
-    """`gap` stands for unchanged lines that are left out; its text is empty."""
+    """Kind of line. `gap` stands for omitted unchanged lines and has an empty text."""
     text: str = ""
     old: int | None = None
     new: int | None = None
 
 
 def of(log: Log) -> History:
-    """The history of one run; a log without events is an empty one."""
+    """Return the history of one run. A log without events gives an empty history."""
     asked = {event.round: event.prompt for event in log.events if isinstance(event, Prompted)}
     answered = {event.round: event.completion for event in log.events if isinstance(event, Completed)}
     entries = _linked([event for event in log.events if isinstance(event, Evaluated)], asked, answered)
@@ -149,7 +152,7 @@ def of(log: Log) -> History:
 
 
 def totals(log: Log) -> Totals:
-    """Tokens, cost and time of all answers, of rounds without a candidate too, and of all judging."""
+    """Sum tokens, cost and time over all answers, also those without a candidate, and over all judging."""
     answers = [event.completion for event in log.events if isinstance(event, Completed)]
     usages = [answer.usage for answer in answers]
     return Totals(
@@ -169,7 +172,7 @@ def totals(log: Log) -> Totals:
 
 
 def change(old: str, new: str) -> Change | None:
-    """Lines that came and went between two sources; None where one is longer than COMPARED_LINES."""
+    """Count the lines added and removed; return None where a source exceeds COMPARED_LINES."""
     matcher = _matcher(source_lines(old), source_lines(new))
     if matcher is None:
         return None
@@ -181,9 +184,9 @@ def change(old: str, new: str) -> Change | None:
 
 
 def diff(old: str, new: str, context: int = 3) -> tuple[DiffLine, ...] | None:
-    """The changed lines with `context` unchanged ones around each; empty where nothing changed.
+    """Return the changed lines with `context` unchanged ones around each; empty if nothing changed.
 
-    None where one of the sources is longer than COMPARED_LINES.
+    Returns None where one of the sources is longer than COMPARED_LINES.
     """
     before, after = source_lines(old), source_lines(new)
     matcher = _matcher(before, after)
@@ -204,14 +207,17 @@ def diff(old: str, new: str, context: int = 3) -> tuple[DiffLine, ...] | None:
 
 
 def source_lines(source: str) -> list[str]:
-    """The lines as Python counts them, so that findings lie where they point; no line ends."""
+    """Split a source into lines as Python counts them, so that findings match. Omits line ends."""
     return _LINE_END.split(source.removesuffix("\n"))
 
 
 def _linked(
     events: Sequence[Evaluated], asked: dict[int, Prompt], answered: dict[int, Completion]
 ) -> tuple[Entry, ...]:
-    """The entries with parents and children as numbers; a source judged twice is a parent by its latest."""
+    """Build the entries and link parents and children by number.
+
+    The parent of a source that was judged twice is its latest attempt.
+    """
     latest: dict[str, Attempt] = {}
     children: dict[int, list[int]] = {}
     entries: list[Entry] = []
@@ -239,7 +245,7 @@ def _linked(
 
 
 def _standing(entry: Entry, look: SecondLook | None) -> Entry:
-    """The entry with the verdict that stands."""
+    """Replace the entry's verdict with that of the second look, if there is one."""
     if look is None:
         return entry
     attempt = entry.attempt.model_copy(update={"evaluation": look.evaluation})

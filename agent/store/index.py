@@ -1,9 +1,9 @@
-"""index.sqlite: the summaries of the runs in a folder, derived from their transcripts and never the truth.
+"""The file index.sqlite: summaries of the runs in a folder, derived from their transcripts.
 
-A row holds the size and the time of the run's events.jsonl as they were when it was read; where they differ,
-the run is read anew. Opening a transcript for writing changes its time, so that a run which goes on is seen.
-An index that is damaged or of another version is thrown away and made again, one that cannot be written is
-done without. Processes may use it at the same time: the worst that happens is that a run is read twice.
+Each row holds the size and modification time that the run's events.jsonl had when it was read. Where these
+differ from the file, the run is read again. Opening a transcript for writing changes its time, which reveals
+a resumed run. An index that is damaged or has another version is deleted and rebuilt. If it cannot be
+written, the list works without it. Several processes may use it at once; at worst, a run is read twice.
 """
 
 import os
@@ -24,14 +24,14 @@ from agent.store.writer import EVENTS
 
 INDEX = "index.sqlite"
 VERSION = 1
-"""Raised when RunSummary means something else than before; the schema version counts beside it."""
+"""Version of the index. Increment it when RunSummary changes meaning; SCHEMA_VERSION counts as well."""
 
 Progress = Callable[[int, int], None]
-"""Told how many are read of the runs that have to be read."""
+"""Callback that takes the number of runs read and the number of runs to read."""
 Stamp = tuple[int, int]
-"""Bytes of events.jsonl and the time it was changed, in ns; zeros where there is none."""
+"""Size of events.jsonl in bytes and its modification time in ns; zeros if there is no such file."""
 Row = tuple[Any, ...]
-"""The stamp, then the summary field by field."""
+"""Stamp, followed by the fields of the summary."""
 
 _COLUMNS = ("bytes", "changed_ns", *RunSummary._fields)
 _ID, _STATE, _CREATED = (_COLUMNS.index(name) for name in ("id", "state", "created"))
@@ -39,21 +39,21 @@ _READ = f"SELECT {', '.join(_COLUMNS)} FROM runs"
 _WRITE = f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 _SETTLED_S = 2.0
-"""A file changed this recently may change again within one tick of its time: its row is not believed."""
+"""Seconds after a change during which a row is not trusted: a file may change twice in one clock tick."""
 _PATIENCE_S = 2.0
-"""How long to wait for another process that writes the index."""
+"""Seconds to wait for another process that writes the index."""
 _BATCH = 200
-"""Rows that are stored at a time, so that reading thousands can be broken off without losing all of it."""
+"""Rows stored at a time, so that interrupting a read of thousands of runs does not lose all of them."""
 
 
 def list_runs(runs_dir: Path, progress: Progress | None = None, *, anew: bool = False) -> list[RunSummary]:
-    """All runs under `runs_dir`, newest first; a folder that is damaged is listed as such, never hidden.
+    """Return all runs under `runs_dir`, newest first. A damaged folder is listed as damaged, never hidden.
 
-    Reads the transcripts that have changed since the index knew them, with `anew` all of them. Raises
+    Reads the transcripts that have changed since they were indexed; with `anew`, all of them. Raises
     EnvironmentFault when the folder cannot be read.
     """
     if holds_recorded(runs_dir):
-        # A few runs in a folder that is shipped as it is: nothing is put beside them.
+        # A shipped folder holds only a few runs and must not be changed, so it gets no index.
         return newest_first(summary_of(Run(path, path.name)) for path in run_folders(runs_dir))
     stamps = _scan(runs_dir)
     path = runs_dir / INDEX
@@ -68,7 +68,7 @@ def list_runs(runs_dir: Path, progress: Progress | None = None, *, anew: bool = 
         for done, name in enumerate(stale[start : start + _BATCH], start):
             if progress:
                 progress(done, len(stale))
-            # The stamp is older than what is read: a line written in between makes the row stale.
+            # The stamp is older than the content: a line written in between makes the row stale.
             known[name] = summary_of(Run(runs_dir / name, name))
             fresh.append(_row(_settled(stamps[name]), known[name]))
         _change(path, _WRITE, fresh)
@@ -76,20 +76,23 @@ def list_runs(runs_dir: Path, progress: Progress | None = None, *, anew: bool = 
 
 
 def recorded_runs() -> list[RunSummary]:
-    """The runs that are shipped, by name."""
+    """Return the shipped runs, sorted by name."""
     folders = sorted(run_folders(resources.folder("recorded")))
     return [summary_of(Run(path, f"{RECORDED}{path.name}")) for path in folders]
 
 
 def newest_first(summaries: Iterable[RunSummary]) -> list[RunSummary]:
-    """By time of creation, then by id; those without a time last."""
+    """Sort runs by creation time, then by id, newest first; runs without a time come last."""
     return sorted(
         summaries, key=lambda run: (run.created.timestamp() if run.created else 0.0, run.id), reverse=True
     )
 
 
 def _scan(runs_dir: Path) -> dict[str, Stamp]:
-    """The stamp of every run. Strings and not paths, which for thousands cost more than the system calls."""
+    """Return the stamp of every run.
+
+    Uses strings: for thousands of runs, paths cost more than the system calls.
+    """
     stamps: dict[str, Stamp] = {}
     try:
         with os.scandir(runs_dir) as entries:
@@ -104,7 +107,7 @@ def _scan(runs_dir: Path) -> dict[str, Stamp]:
 
 
 def _stamp(folder: str) -> Stamp | None:
-    """None for what is no run."""
+    """Return the stamp of a run's folder, or None if it holds no run."""
     try:
         status = os.stat(f"{folder}/{EVENTS}")  # noqa: PTH116 - see _scan
     except OSError:
@@ -118,7 +121,7 @@ def _settled(stamp: Stamp) -> Stamp:
 
 
 def _known(rows: Iterable[Row], stamps: Mapping[str, Stamp]) -> dict[str, RunSummary]:
-    """What the rows say that still hold; nothing where they hold other things than were put there."""
+    """Return the summaries of rows that are still valid, or none if any row has unexpected contents."""
     try:
         return {row[_ID]: _summary(row) for row in rows if _holds(row, stamps)}
     except (TypeError, ValueError):
@@ -126,7 +129,7 @@ def _known(rows: Iterable[Row], stamps: Mapping[str, Stamp]) -> dict[str, RunSum
 
 
 def _holds(row: Row, stamps: Mapping[str, Stamp]) -> bool:
-    """Whether a row still says what the folder holds. A running run may end without a word."""
+    """Return True if a row is still valid. A running run may end without changing its files."""
     return row[:2] == stamps.get(row[_ID]) and row[_STATE] not in ("running", "damaged")
 
 
@@ -143,7 +146,7 @@ def _row(stamp: Stamp, summary: RunSummary) -> Row:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The index, empty where it is not of this version."""
+    """Open the index; recreate it empty if it has another version."""
     with closing(sqlite3.connect(path, timeout=_PATIENCE_S)) as database, database:
         version = VERSION * 1000 + SCHEMA_VERSION
         if database.execute("PRAGMA user_version").fetchone()[0] != version:
@@ -155,14 +158,14 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _load(path: Path) -> list[Row]:
-    """The rows; none where the index cannot be used, which is then removed if it is damaged."""
+    """Return all rows, or none where the index cannot be used. Deletes a damaged index."""
     try:
         with _opened(path) as database:
             return database.execute(_READ).fetchall()
     except sqlite3.OperationalError as error:
-        # Not writable, locked for long, or no room: the transcripts say the same, only slower.
+        # Not writable, locked for long, or no space: the transcripts hold the same data, only slower.
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
-            _discard(path)  # another table than ours
+            _discard(path)  # a different table
     except (sqlite3.DatabaseError, UnicodeDecodeError):
         _discard(path)
     return []
@@ -171,7 +174,8 @@ def _load(path: Path) -> list[Row]:
 def _change(path: Path, statement: str, values: list[Row]) -> None:
     if not values:
         return
-    # Whatever keeps it from being written, a name that is not UTF-8 too: the list is right without it.
+    # Ignore every reason why it cannot be written, such as a name that is not UTF-8: the list is right
+    # anyway.
     with suppress(sqlite3.Error, UnicodeEncodeError), _opened(path) as database:
         database.executemany(statement, values)
 

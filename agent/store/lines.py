@@ -1,8 +1,8 @@
-"""Event <-> one line of events.jsonl, with long texts held as blobs.
+"""Conversion between an event and one line of events.jsonl, with long texts stored as blobs.
 
-A line is strict ASCII JSON. A text longer than BLOB_CHARS stands as `{"$blob": sha256, "chars": n}`, a float
-that JSON does not know as `{"$float": "-inf"}`; a key of the data that begins with `$` gets a second one.
-Decoding gives back exactly the event that was encoded.
+A line is strict ASCII JSON. A text longer than BLOB_CHARS becomes `{"$blob": sha256, "chars": n}`, and a
+float that JSON lacks becomes `{"$float": "-inf"}`. A key of the data that begins with `$` gets a second one.
+Decoding returns exactly the encoded event.
 """
 
 import hashlib
@@ -24,18 +24,18 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class UnreadableLine(ValueError):
-    """A line that holds no event; the message says why in a few words."""
+    """Error for a line that holds no event; the message gives the reason in a few words."""
 
 
 class Blobs:
-    """Texts by the sha256 of their UTF-8; a stored text is never written twice."""
+    """Store of texts by the sha256 of their UTF-8. A stored text is never written twice."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keep(self, text: str) -> str:
-        """Puts the text on disk and returns its address. Raises OSError."""
-        # Answers can hold lone surrogates (a JSON escape cut in two); they are kept as they came.
+        """Write the text to disk and return its address. Raises OSError."""
+        # Answers can hold lone surrogates (a JSON escape cut in two), which are preserved.
         content = text.encode("utf-8", "surrogatepass")
         address = hashlib.sha256(content).hexdigest()
         path = self._folder / address
@@ -45,8 +45,8 @@ class Blobs:
         return address
 
     def fetch(self, address: str) -> str:
-        """The text at `address`. Raises UnreadableLine when it is missing or not what it was."""
-        # The address comes out of a file that may be somebody else's: it must not lead elsewhere.
+        """Return the text at `address`. Raises UnreadableLine if it is missing or damaged."""
+        # The address may come from a file by someone else, so it must not point outside the folder.
         if not _SHA256.fullmatch(address):
             raise UnreadableLine(f"{address[:80]!r} is no blob address")
         try:
@@ -59,18 +59,18 @@ class Blobs:
 
 
 def skip_text(address: str) -> str:
-    """Stands in for `Blobs.fetch` where the long texts are not wanted."""
+    """Return an empty text. Replaces `Blobs.fetch` where long texts are not needed."""
     return ""
 
 
 def encode(event: Event, keep: Callable[[str], str]) -> bytes:
-    """The event's line with its newline; `keep` stores a long text and returns its address."""
+    """Encode the event as a line with its newline. `keep` stores a long text and returns its address."""
     value = _pack(event.model_dump(mode="json"), keep)
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def decode(line: bytes, fetch: Callable[[str], str]) -> Event:
-    """The event of one line; `fetch` is the inverse of `keep`. Raises UnreadableLine."""
+    """Decode the event of one line. `fetch` is the inverse of `keep`. Raises UnreadableLine."""
     try:
         raw = json.loads(line)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""A transcript as read back: every line that can be read, and what is wrong with the others.
+"""A transcript as read back: every readable line, and the problems of the others.
 
-Reading never fails because of what a file holds: a damaged line is reported with its number, the rest reads.
-A line counts once its newline is there; what stands behind the last newline was being written when the
-process died, is reported as `cut` and ignored.
+Reading never fails because of a file's content: a damaged line is reported with its number, the others are
+read. A line counts once its newline is written. Text after the last newline was being written when the
+process died. It is reported as `cut` and ignored.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from agent.store.lines import UnreadableLine, decode
 
 @dataclass(frozen=True)
 class Damage:
-    """One line of events.jsonl that is not as it was written; lines count from 1."""
+    """One damaged line of events.jsonl; lines count from 1."""
 
     line: int
     reason: str
@@ -44,23 +44,23 @@ class Damage:
 
 @dataclass(frozen=True)
 class Round:
-    """What one round said and judged, in order; None is what it did not come to."""
+    """Events of one round, in order; None for each step that the round did not reach."""
 
     number: int
     move: Move | None = None
-    """Which rounds it goes on from; None where its prompt does not read."""
+    """Rounds that this one continues; None where its prompt cannot be read."""
     prompt: Prompt | None = None
     completion: Completion | None = None
     rejected: Feedback | None = None
     evaluated: tuple[Evaluated, ...] = ()
     unjudged: tuple[Unjudged, ...] = ()
     second_looks: tuple[SecondLook | Unconfirmed, ...] = ()
-    """At attempts of this round, whenever they ended."""
+    """Second looks at attempts of this round, whenever they ended."""
     retries: tuple[RetryScheduled, ...] = ()
 
     @property
     def seconds(self) -> float | None:
-        """Answer and verdicts together; None where no part says how long it took."""
+        """Return the time of answer and verdicts together, or None if no part recorded it."""
         answered = self.completion.seconds if self.completion else None
         judged = [*(event.seconds for event in self.evaluated), *(event.seconds for event in self.unjudged)]
         known = [part for part in (answered, *judged) if part is not None]
@@ -74,7 +74,7 @@ class Log:
     events: tuple[Event, ...] = ()
     problems: tuple[Damage, ...] = ()
     cut: bool = False
-    """The last line was being written when the process died."""
+    """True if the process died while writing the last line."""
 
     @property
     def started(self) -> RunStarted | None:
@@ -82,13 +82,13 @@ class Log:
 
     @property
     def finished(self) -> RunFinished | None:
-        """The end of the run; None while anything was written after the last end (it was resumed)."""
+        """Return the end of the run, or None if it has none or was resumed after it."""
         last = self.events[-1] if self.events else None
         return last if isinstance(last, RunFinished) else None
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """The attempts in the order of their first verdicts, each with the verdict that stands on it."""
+        """Return the attempts in the order of their first verdicts, each with its current verdict."""
         later = self.second_looks
         return tuple(
             event.attempt.model_copy(update={"evaluation": later[event.attempt.number].evaluation})
@@ -100,7 +100,7 @@ class Log:
 
     @property
     def second_looks(self) -> dict[int, SecondLook]:
-        """The last one at each attempt, by its number."""
+        """Return the last second look at each attempt, by its number."""
         return {event.number: event for event in self.events if isinstance(event, SecondLook)}
 
     @property
@@ -109,12 +109,12 @@ class Log:
 
     @property
     def answers(self) -> tuple[tuple[str, Completion], ...]:
-        """Prompt id and completion of every answer received, in order: what a replay asks for."""
+        """Return prompt id and completion of every answer in order, for a replay."""
         return tuple((e.prompt_id, e.completion) for e in self.events if isinstance(e, Completed))
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The events by round. A retry belongs to the round that was asking."""
+        """Group the events by round. A retry belongs to the round whose prompt was sent again."""
         collected: dict[int, _Open] = {}
         current = _Open()
         for event in self.events:
@@ -170,7 +170,7 @@ class _Open:
 
 
 def read(path: Path, fetch: Callable[[str], str]) -> Log:
-    """Reads events.jsonl; a missing file is an empty log. Raises EnvironmentFault when it cannot be read."""
+    """Read events.jsonl; a missing file gives an empty log. Raises EnvironmentFault if it is unreadable."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -193,5 +193,5 @@ def read(path: Path, fetch: Callable[[str], str]) -> Log:
 
 
 def attempt_numbers(attempts: Sequence[Attempt]) -> str:
-    """`1, 2, 3`, for a message that lists what there is."""
+    """Format attempt numbers for a message: `1, 2, 3`."""
     return ", ".join(str(attempt.number) for attempt in attempts) or "none"

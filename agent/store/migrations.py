@@ -1,22 +1,22 @@
-"""Documents of earlier schema versions in today's shape: one plain function per step, from the oldest on.
+"""Upgrade of documents of earlier schema versions, with one plain function per step.
 
-    1   the first release
-    2   optional fields: what GPU runs measured (profile, card, intervals), how a problem was admitted, what
-        else a candidate handles, what was requested, where an output is wrong; the stage `integrity`,
-        the baseline `graph`
-    3   the event `unjudged`; in a scope, the parameters that have other names; what built an extension is its
-        `backend`, which was its `lane`
-    4   the events `second_look` and `unconfirmed`; in a scope, whether a second look confirmed the verdict,
-        which before was made together with the first, or not at all
-    5   of a prompt, which rounds it goes on from and when it was asked; of a candidate, a second parent; of a
-        retry, its round; of a run, its policy and what it spent; of an answer, the model that was asked and
-        the tokens that came from the endpoint's cache
-    6   of a build, which program was made; of an answer without a candidate, that it was built and is the
-        program of an earlier one; of a measurement, what torch.compile launches; of a
-        prompt, whether it asks for ideas
-    7   of a candidate that could not be judged, what follows
+    1   first release
+    2   optional fields: measurements of GPU runs (profile, card, intervals), how a problem was admitted,
+        what a candidate handles beyond the stated inputs, what was requested, where an output is wrong;
+        the stage `integrity`, the baseline `graph`
+    3   event `unjudged`; in a scope, the parameters with other names; the field `lane` of a build, which
+        says what built an extension, renamed to `backend`
+    4   events `second_look` and `unconfirmed`; in a scope, whether a second look confirmed the verdict.
+        Before, it was made together with the first look, or not at all
+    5   in a prompt, the rounds that it continues and when it was asked; in a candidate, a second parent; in
+        a retry, its round; in a run, its policy and spending; in an answer, the model that was asked and the
+        tokens from the endpoint's cache
+    6   in a build, the program that was made; in an answer without a candidate, that it was built to the
+        program of an earlier one; in a measurement, the launches of torch.compile; in a prompt, whether it
+        asks for ideas
+    7   in a candidate that could not be judged, what follows
 
-Files are never rewritten: they are read through these functions each time.
+Files are never rewritten: every read passes through these functions.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ Document = dict[str, Any]
 
 
 class NewerVersion(ValueError):
-    """A document that a later version wrote; the message says which."""
+    """Error for a document that a later version wrote; the message names the version."""
 
 
 def upgrade(document: Document) -> Document:
-    """An event or a run.toml as the present version would have written it. Raises NewerVersion."""
+    """Return an event or a run.toml in the current schema version. Raises NewerVersion."""
     version = document.get("schema_version")
     if not isinstance(version, int):
         return document
@@ -44,12 +44,15 @@ def upgrade(document: Document) -> Document:
 
 
 def _from_1(document: Document) -> Document:
-    """Version 2 only added fields; what a run did not record stays unknown."""
+    """Upgrade to version 2, which only added fields. Values that a run did not record stay unknown."""
     return _numbered(document, 2)
 
 
 def _from_2(document: Document) -> Document:
-    """Version 3 added an event (before, such a fault ended the run) and named a build's lane its backend."""
+    """Upgrade to version 3, which added an event and renamed a build's `lane` to `backend`.
+
+    Before, the fault that this event records ended the run.
+    """
     document = _numbered(document, 3)
     attempt = document.get("attempt")
     evaluation = attempt.get("evaluation") if isinstance(attempt, dict) else None
@@ -66,12 +69,15 @@ def _from_2(document: Document) -> Document:
 
 
 def _from_3(document: Document) -> Document:
-    """Version 4 added events and a field; of a verdict before it nothing says how many looks it rests on."""
+    """Upgrade to version 4, which added events and a field.
+
+    Earlier verdicts do not say whether they rest on a second look.
+    """
     return _numbered(document, 4)
 
 
 def _from_4(document: Document) -> Document:
-    """Version 5 made searches trees; a run before it is one line, each round after the one before."""
+    """Upgrade to version 5, which made searches trees. Earlier runs are one line of consecutive rounds."""
     document = _numbered(document, 5)
     if document.get("kind") == "prompted":
         number = document.get("round")
@@ -81,12 +87,15 @@ def _from_4(document: Document) -> Document:
 
 
 def _from_5(document: Document) -> Document:
-    """Version 6 only added fields."""
+    """Upgrade to version 6, which only added fields."""
     return _numbered(document, 6)
 
 
 def _from_6(document: Document) -> Document:
-    """Version 7 gave rounds back in which a candidate could not be judged; before they counted as spent."""
+    """Upgrade to version 7, which no longer counts a round whose candidate could not be judged.
+
+    Before, such a round counted as spent.
+    """
     return _numbered(document, 7)
 
 

@@ -1,8 +1,8 @@
-"""A verified candidate whose parameters have other names than the reference's, made to take the reference's.
+"""Renaming the parameters of a verified candidate to the names that the reference uses.
 
-Its file gets an end that renames at the border: `load_state_dict`, `state_dict`, `named_parameters` and
-`named_buffers` of a ModelNew have the reference's names from then on; within the module nothing changes. The
-class is changed in place, since `super(ModelNew, self)` in it looks its name up when it runs.
+The file gets a suffix that translates names at the module's interface. `load_state_dict`, `state_dict`,
+`named_parameters` and `named_buffers` of a ModelNew then use the reference's names. Inside the module nothing
+changes. The class is modified in place, because `super(ModelNew, self)` in it looks up its name at run time.
 """
 
 import json
@@ -54,8 +54,8 @@ _take_the_reference_names(ModelNew)
 
 
 def with_reference_names(source: str, names: Mapping[str, str]) -> str:
-    """The source, with that end where `names` (the reference's -> its own) has any."""
+    """Append the renaming suffix to the source, unless `names` (reference name -> own name) is empty."""
     if not names:
         return source
-    # JSON of strings is Python of strings.
+    # A JSON object of strings is also a Python literal.
     return source.rstrip("\n") + "\n" + _END.format(names=json.dumps(dict(names), indent=4))

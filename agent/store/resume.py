@@ -1,8 +1,8 @@
-"""Going on with a run: `solve()` runs again, and what is on disk answers first.
+"""Resuming a run: `solve()` runs again, and stored answers and verdicts are used first.
 
-Nothing that was received is asked for again and nothing that was judged is judged again. Every event that
-`solve()` emits is compared with the stored one until the stored ones are used up; a difference means that
-the run cannot be continued by this version, and is never written over.
+Nothing that was received is requested again, and nothing that was judged is judged again. Every event that
+`solve()` emits is compared with the stored one until all stored events are used. A difference means that this
+version cannot continue the run. The stored event is never overwritten.
 """
 
 import threading
@@ -31,11 +31,11 @@ from agent.store.log import Log
 
 _Looked = SecondLook | Unconfirmed
 _Step = Prompted | Completed | ReplyRejected | Evaluated | Unjudged | _Looked
-"""The events that `solve()` emits in the same order every time the same comes in in the same order."""
+"""Events that `solve()` emits in the same order whenever it receives the same inputs in the same order."""
 
 
 class Resume:
-    """What a stored run already knows. Raises UsageError when the log has damaged lines."""
+    """Answers and verdicts of a stored run. Raises UsageError when the log has damaged lines."""
 
     def __init__(self, log: Log) -> None:
         if log.problems:
@@ -44,12 +44,12 @@ class Resume:
             )
         self.started = log.started
         self.pending: deque[_Step] = deque(event for event in log.events if isinstance(event, _Step))
-        """Stored events that the transcript has not seen emitted again."""
+        """Stored events that have not been emitted again yet."""
         self.answers: deque[Completed] = deque(e for e in self.pending if isinstance(e, Completed))
         self.evaluations: dict[str, deque[Evaluation | EnvironmentFault | Rebuilt]] = {}
-        """What came of judging each candidate, by its id."""
+        """Verdicts and faults from judging each candidate, by its id."""
         self.looks: dict[int, deque[Look]] = {}
-        """How the second looks at each attempt ended, by its number."""
+        """Outcomes of the second looks at each attempt, by its number."""
         for event in self.pending:
             if isinstance(event, _Looked):
                 self.looks.setdefault(event.number, deque()).append(_look(event))
@@ -63,28 +63,28 @@ class Resume:
                 self.evaluations.setdefault(event.candidate, deque()).append(Rebuilt(event.program))
 
     def provider(self, inner: Provider) -> Provider:
-        """Answers from the transcript while it lasts, then asks `inner`."""
+        """Return a provider that answers from the transcript first, then asks `inner`."""
         return _Provider(self, inner)
 
     def executor(self, inner: Executor) -> Executor:
-        """Gives the stored verdict on a candidate, or raises the stored fault, else lets `inner` judge."""
+        """Return an executor that gives the stored verdict or raises the stored fault, then asks `inner`."""
         return _Executor(self, inner)
 
     def pace(self, inner: Pace) -> Pace:
-        """Lets questions be asked and rounds have their turn as the transcript says, then as `inner` does."""
+        """Return a pace that repeats the transcript's order of questions and rounds, then asks `inner`."""
         return _Pace(self, inner)
 
     def confirmer(self, inner: Confirmer) -> Confirmer:
-        """Tells the stored end of a second look at its place in the transcript, else lets `inner` look."""
+        """Return a confirmer that reports each stored second look at its place, then asks `inner`."""
         return _Confirmer(self, inner)
 
     def transcript(self, inner: Transcript) -> Transcript:
-        """Checks and swallows what is on disk already, then passes on to `inner`."""
+        """Return a transcript that checks and drops stored events, then appends to `inner`."""
         return _Transcript(self, inner)
 
 
 class _Provider:
-    """Questions that are open at the same time differ, so that the prompt finds the answer."""
+    """Provider that finds the stored answer by its prompt. Prompts that are open at the same time differ."""
 
     def __init__(self, stored: Resume, inner: Provider) -> None:
         self._stored = stored
@@ -127,7 +127,7 @@ class _Executor:
 
 
 class _Pace:
-    """What is on disk was begun and taken up in this order."""
+    """Pace that repeats the order in which stored rounds were begun and taken up."""
 
     def __init__(self, stored: Resume, inner: Pace) -> None:
         self._stored = stored
@@ -143,7 +143,7 @@ class _Pace:
 
 
 class _Confirmer:
-    """A look that the run was stopped in is made again; one on disk has ended where its event stands."""
+    """Confirmer that reports a stored second look where its event stands, and repeats an interrupted one."""
 
     def __init__(self, stored: Resume, inner: Confirmer) -> None:
         self._stored = stored

@@ -1,4 +1,4 @@
-"""Choosing and ordering runs by what their summaries say: pure functions for every list of runs."""
+"""Filtering and ordering runs by their summaries: pure functions for every list of runs."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,11 @@ from agent.store.summary import RunState, RunSummary
 
 Status = RunState | Literal["verified", "no_kernel"]
 STATUSES: tuple[str, ...] = (*get_args(RunState), "verified", "no_kernel")
-"""A run's state; `verified`: something was; `no_kernel`: it came to its end without."""
+"""Accepted statuses: a run's state, `verified` (has a verified attempt), `no_kernel` (ended without one)."""
 
 
 class Order(StrEnum):
-    """What runs are ordered by, the most of it first."""
+    """Sort keys of runs; the largest value comes first."""
 
     DATE = "date"
     SPEEDUP = "speedup"
@@ -31,25 +31,25 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class Selection(Record):
-    """Which runs are meant: those for which everything holds that is given."""
+    """Filter for runs; a run matches if all given conditions hold."""
 
     problem: str | None = None
-    """A part of the problem's name, in any case."""
+    """Part of the problem's name, ignoring case."""
     statuses: tuple[str, ...] = ()
-    """One of these; of STATUSES."""
+    """Accepted statuses, from STATUSES; empty accepts all."""
     provider: str | None = None
-    """A part of the provider's or the model's name, in any case."""
+    """Part of the provider's or the model's name, ignoring case."""
     since: datetime | None = None
-    """Created then or later; a run without a date is in no period."""
+    """Earliest creation time, inclusive; excludes a run without a date."""
     until: datetime | None = None
-    """Created before."""
+    """Latest creation time, exclusive."""
 
     @property
     def is_everything(self) -> bool:
         return self == Selection()
 
     def takes(self, run: RunSummary) -> bool:
-        """Whether the run is meant."""
+        """Return True if the run matches."""
         if self.problem is not None and not _within(self.problem, run.problem):
             return False
         if self.provider is not None and not _within(self.provider, run.provider, run.model):
@@ -62,12 +62,12 @@ class Selection(Record):
 
 
 def select(runs: Iterable[RunSummary], selection: Selection) -> list[RunSummary]:
-    """The runs that are meant, in the order given."""
+    """Return the runs that match, in the given order."""
     return [run for run in runs if selection.takes(run)]
 
 
 def ordered(runs: Iterable[RunSummary], by: Order) -> list[RunSummary]:
-    """The newest, fastest, longest or dearest first; where that is unknown last, and newer before older."""
+    """Sort runs by a key, largest first. Unknown values come last; ties are sorted newest first."""
     newest = newest_first(runs)
     if by is Order.DATE:
         return newest
@@ -78,7 +78,7 @@ def ordered(runs: Iterable[RunSummary], by: Order) -> list[RunSummary]:
 
 
 def moment(text: str, now: datetime | None = None) -> datetime:
-    """`2026-11-20`, `2026-11-20T17:00`, or an age: `30d`, `12h`, `90m`, `2w`. Without a zone it is UTC.
+    """Parse `2026-11-20`, `2026-11-20T17:00`, or an age: `30d`, `12h`, `90m`, `2w`. The default zone is UTC.
 
     Raises UsageError for anything else.
     """
@@ -93,7 +93,7 @@ def moment(text: str, now: datetime | None = None) -> datetime:
 
 
 def check_statuses(statuses: Sequence[str]) -> tuple[str, ...]:
-    """The statuses as given. Raises UsageError for one that there is not."""
+    """Return the statuses as a tuple. Raises UsageError for an unknown one."""
     for status in statuses:
         if status not in STATUSES:
             raise UsageError(f"unknown status {status!r}; choose from: {', '.join(STATUSES)}")

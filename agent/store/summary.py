@@ -1,4 +1,4 @@
-"""One run in a few lines: what a list of runs shows, without opening a blob."""
+"""Summary of one run for lists of runs, made without opening a blob."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -19,54 +19,54 @@ class Best(Record):
     """The best verified attempt of a run."""
 
     attempt: int
-    """Its number."""
+    """Number of the attempt."""
     scope: Scope
     speedup: float | None = None
-    """Against the fastest baseline measured; None where nothing was."""
+    """Speedup over the fastest baseline measured; None if nothing was measured."""
 
 
 class RunSummary(NamedTuple):
-    """One run as lists show it, a row of the store's index; no record, for there are thousands of them."""
+    """One run as lists show it: a row of the store's index. Not a Record, as there are thousands of them."""
 
     id: str
     address: str
-    """What names it in a command: the id, or `recorded/NAME`."""
+    """Name of the run on the command line: the id, or `recorded/NAME`."""
     state: RunState
-    """`killed`: it has no end, and nobody writes it; resumable like `interrupted` and `failed`.
+    """State of the run. `killed`: no end and no writing process; resumable, like `interrupted` and `failed`.
 
-    `recorded`: kept beside the sources or shipped, whatever its end. `damaged`: run.toml does not read.
+    `recorded`: kept with the sources or shipped, whatever its end. `damaged`: run.toml cannot be read.
     """
     created: datetime | None = None
-    """This and what was asked for is None when run.toml is missing or damaged."""
+    """Creation time. None, like the run's settings, when run.toml is missing or damaged."""
     problem: str | None = None
     provider: str | None = None
     model: str | None = None
     executor: str | None = None
     planned_rounds: int | None = None
     rounds: int = 0
-    """Rounds that were begun."""
+    """Number of rounds begun."""
     attempts: int = 0
     outcome: str | None = None
-    """As the last event says; None for a run without an end."""
+    """Outcome from the last event; None for a run without an end."""
     reason: str | None = None
     best_attempt: int | None = None
     """Number of the best verified attempt; None until something was verified."""
     best_scope: str | None = None
-    """Its scope as JSON: `best` reads it."""
+    """Scope of the best attempt as JSON, which `best` parses."""
     speedup: float | None = None
-    """Of the best attempt against the fastest baseline measured; None where nothing was."""
+    """Speedup of the best attempt over the fastest baseline measured; None if nothing was measured."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     seconds: float | None = None
-    """Answering and judging together."""
+    """Seconds of answering and judging together."""
     partial: bool = False
-    """Some answers came without their counts: the tokens are lower bounds."""
+    """True if some answers lack token counts, so that the tokens are lower bounds."""
     damaged_lines: int = 0
 
     @property
     def best(self) -> Best | None:
-        """The best verified attempt with its scope."""
+        """Return the best verified attempt with its scope."""
         if self.best_attempt is None or self.best_scope is None:
             return None
         scope = Scope.model_validate_json(self.best_scope)
@@ -74,13 +74,13 @@ class RunSummary(NamedTuple):
 
     @property
     def tokens(self) -> int | None:
-        """Input and output together; None where no answer said."""
+        """Return input and output tokens together, or None if no answer reported any."""
         known = [count for count in (self.input_tokens, self.output_tokens) if count is not None]
         return sum(known) if known else None
 
 
 def state_of(run: Run, log: Log) -> RunState:
-    """Derived from the lock and the last event, so that a killed run needs nobody to mark it."""
+    """Derive the state from the lock and the last event, so that nothing has to mark a killed run."""
     if is_being_written(run.path):
         return "running"
     if run.recorded:
@@ -97,11 +97,11 @@ def state_of(run: Run, log: Log) -> RunState:
 
 
 def summary_of(run: Run) -> RunSummary:
-    """The summary of one run. Never raises: what is damaged is said as its state or in `damaged_lines`."""
+    """Return the summary of one run. Never raises: damage shows as its state or in `damaged_lines`."""
     info: RunInfo | None = None
     log = Log()
     state: RunState = "damaged"
-    # The state says that it is damaged; `agent show` gives the reason.
+    # The state reports the damage; `agent show` gives the reason.
     with suppress(AgentError):
         log = run.read(texts=False)
         info = run.info
@@ -124,7 +124,7 @@ def summary_of(run: Run) -> RunSummary:
         rounds=max((entry.number for entry in log.rounds), default=0),
         attempts=len(log.attempts),
         outcome=log.finished.outcome if log.finished else None,
-        # An endpoint's words may hold half a character, which the index could not.
+        # An endpoint's message may hold a lone surrogate, which the index cannot store.
         reason=log.finished.reason.encode("utf-8", "replace").decode() if log.finished else None,
         best_attempt=best.number if best else None,
         best_scope=best.evaluation.scope.model_dump_json() if best else None,

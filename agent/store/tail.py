@@ -1,4 +1,4 @@
-"""Reading a transcript while it is being written: the events that have come since the last look."""
+"""Reading the new events of a transcript while it is being written."""
 
 from agent.errors import EnvironmentFault
 from agent.records import Event
@@ -9,7 +9,7 @@ from agent.store.writer import BLOBS, EVENTS, is_being_written
 
 
 class Tail:
-    """Where reading one run has come to. Nothing is held open and nothing is written."""
+    """Reader of one run's new events. Holds no file open and writes nothing."""
 
     def __init__(self, run: Run) -> None:
         self._path = run.path / EVENTS
@@ -19,11 +19,11 @@ class Tail:
         self._lines = 0
 
     def look(self) -> tuple[list[Event | Damage], bool]:
-        """The events since the last look, a damaged line as its damage; and whether more may come.
+        """Return the events since the last call, damaged lines as Damage, and whether more may come.
 
-        An event counts once its newline is there. Raises EnvironmentFault when the file cannot be read.
+        An event counts once its newline is written. Raises EnvironmentFault when the file cannot be read.
         """
-        # Asked first: what the writer wrote last is then read below.
+        # Checked before reading, so that the last lines of a writer that has ended are read below.
         alive = is_being_written(self._folder)
         found: list[Event | Damage] = []
         for line in self._new_lines():

@@ -1,6 +1,6 @@
-"""Checking runs against their own hashes, and deleting those that are no longer wanted.
+"""Checking runs against their own hashes, and deleting unwanted runs.
 
-A recorded run is never deleted, nor one that somebody writes, nor a folder that holds anything but a run.
+Never deletes a recorded run, a run that is being written, or a folder that holds anything but a run.
 """
 
 import fcntl
@@ -20,19 +20,19 @@ from agent.store.log import Log
 from agent.store.writer import BLOBS, EVENTS
 
 _BORN_S = 60.0
-"""A run without events is left alone for so long: between its folder and its lock lie milliseconds."""
+"""Seconds for which a run without events is kept. Between its folder and its lock lie milliseconds."""
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
 _OURS = frozenset({MANIFEST, EVENTS, BEST, BLOBS})
 _BEGUN = ".new-"
-"""What `write_durably` calls a file until it is whole; one that stays is of a process that was killed."""
+"""Prefix of a file that `write_durably` has not finished. A leftover comes from a killed process."""
 
 
 class Fault(Record):
-    """One thing in a run that is not as it was written."""
+    """One part of a run that differs from what was written."""
 
     run: str
     place: str
-    """`events.jsonl, line 3`, `blobs/1f35...`, `run.toml`."""
+    """Place of the damage: `events.jsonl, line 3`, `blobs/1f35...`, `run.toml`."""
     reason: str
 
     def __str__(self) -> str:
@@ -40,20 +40,20 @@ class Fault(Record):
 
 
 class Deleted(Record):
-    """What became of one run that was to be deleted."""
+    """Result of deleting one run."""
 
     run: str
     bytes: int
-    """Size of its files: freed, or to be freed."""
+    """Size in bytes of the files that were or would be deleted."""
     kept: str | None = None
-    """Why it stays; None where it is gone."""
+    """Reason why the run is kept; None if it was or may be deleted."""
 
 
 def verify(run: Run) -> tuple[Fault, ...]:
-    """Derives every hash anew: each blob's, each prompt's that an answer names, each attempt's parents.
+    """Recompute every hash: of each blob, of each prompt that an answer names, of each attempt's parents.
 
-    Damaged lines and a damaged run.toml are faults too; a last line that was cut off is not, for that is how
-    a killed run ends.
+    Damaged lines and a damaged run.toml are faults too. A truncated last line is not, because a killed run
+    ends with one.
     """
     found = [Fault(run=run.id, place=f"{BLOBS}/{name}", reason=reason) for name, reason in _blobs(run)]
     try:
@@ -70,7 +70,7 @@ def verify(run: Run) -> tuple[Fault, ...]:
 
 
 def delete(run: Run, *, dry: bool = False) -> Deleted:
-    """Removes the run's folder; with `dry` only says what would be. Never raises for a run that has to stay.
+    """Delete the run's folder; with `dry`, only report what would be deleted. Never raises for a kept run.
 
     Raises EnvironmentFault when the disk refuses.
     """
@@ -85,8 +85,8 @@ def delete(run: Run, *, dry: bool = False) -> Deleted:
 
 
 def _remove(folder: Path) -> bool:
-    """Deletes the files of a run and its folder; False where somebody writes it. Raises OSError."""
-    # Who would write the run has to take this lock first, and finds the file gone when it has it.
+    """Delete a run's files and folder; return False if another process writes it. Raises OSError."""
+    # A new writer must take this lock first; once it has it, it finds the file deleted.
     with (folder / EVENTS).open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +96,7 @@ def _remove(folder: Path) -> bool:
             path.unlink()
         with suppress(FileNotFoundError):
             (folder / BLOBS).rmdir()
-        # The transcript goes last: until then the folder is a run that can be deleted again.
+        # The transcript is deleted last, so that an interrupted deletion can be repeated.
         for path in sorted(folder.iterdir(), key=lambda path: path.name == EVENTS):
             path.unlink()
         folder.rmdir()
@@ -104,7 +104,7 @@ def _remove(folder: Path) -> bool:
 
 
 def _stays(run: Run) -> str | None:
-    """Why a run is not deleted; None where nothing speaks against it."""
+    """Return the reason why a run must be kept, or None if it may be deleted."""
     if run.recorded:
         return "it is recorded"
     if run.path.is_symlink():
@@ -138,7 +138,7 @@ def _is_blob(path: Path) -> bool:
 
 
 def _blobs(run: Run) -> Iterator[tuple[str, str]]:
-    """Names of the blobs that do not read or are not what their name says, each with the reason."""
+    """Yield the name of each blob that is unreadable or does not match its hash, with the reason."""
     for path in sorted((run.path / BLOBS).glob("*")):
         if path.name.startswith(_BEGUN):
             continue
@@ -152,7 +152,7 @@ def _blobs(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _references(log: Log) -> Iterator[tuple[int, str]]:
-    """Position of each event that names what the events before it do not hold, with the reason."""
+    """Yield the position of each event that refers to something no earlier event holds, with the reason."""
     asked: dict[int, str] = {}
     made: set[str] = set()
     numbers: set[int] = set()

@@ -1,4 +1,4 @@
-"""The only way a run is written: one process at a time, one durable line per event."""
+"""Writer of a run's transcript: one process at a time, one durable line per event."""
 
 import fcntl
 import os
@@ -19,13 +19,13 @@ EVENTS = "events.jsonl"
 BLOBS = "blobs"
 
 _PATIENCE_S = 1.0
-"""Far longer than `agent runs` holds the lock to see whether a run is alive."""
+"""Seconds to wait for the lock. `agent runs` holds it far shorter, to see whether a run is alive."""
 
 
 class Writer:
-    """A `protocols.Transcript` on the run's folder; a context manager.
+    """A `protocols.Transcript` for the run's folder, and a context manager.
 
-    Opening takes the run's lock and cuts off an incomplete last line. Raises UsageError when another process
+    Opening takes the run's lock and removes an incomplete last line. Raises UsageError when another process
     writes the run, EnvironmentFault when the disk refuses.
     """
 
@@ -40,7 +40,7 @@ class Writer:
                 raise UsageError(f"run {folder.name} was just deleted by another process")
             with writing(self._path):
                 self._seq = self._drop_incomplete_line()
-                # The index looks again at a run whose file has changed.
+                # A changed time makes the index read the run again.
                 os.utime(self._path)
                 sync_folder(folder)
         except BaseException:
@@ -48,16 +48,16 @@ class Writer:
             raise
 
     def append(self, event: Event) -> None:
-        """Numbers and dates the event and puts it on disk, its long texts first.
+        """Number and date the event and write it to disk, its long texts first.
 
-        Raises EnvironmentFault; then nothing of the event's line stays in the file.
+        Raises EnvironmentFault; then no part of the event's line stays in the file.
         """
         dated = event.model_copy(update={"seq": self._seq, "time": datetime.now(UTC)})
         with writing(self._path):
             line = encode(dated, self._blobs.keep)
             start = self._file.seek(0, os.SEEK_END)
             try:
-                # One write() for the line; a second one only when the system took less than all of it.
+                # The line is one write() call, unless the system accepts only part of it.
                 written = self._file.write(line)
                 while written < len(line):
                     written += self._file.write(line[written:])
@@ -67,7 +67,7 @@ class Writer:
                     self._file.truncate(start)
                 raise
             finally:
-                # Ctrl-C may come at any point: a whole line is an event, and of another one nothing stays.
+                # Ctrl-C may arrive at any point: keep a complete line as an event, and remove a partial one.
                 with suppress(OSError):
                     if self._file.seek(0, os.SEEK_END) == start + len(line):
                         self._seq += 1
@@ -86,7 +86,7 @@ class Writer:
         self.close()
 
     def _drop_incomplete_line(self) -> int:
-        """Cuts what stands behind the last newline; returns the number of lines."""
+        """Remove everything after the last newline; return the number of lines."""
         content = self._path.read_bytes()
         complete = content.rfind(b"\n") + 1
         if complete < len(content):
@@ -96,7 +96,7 @@ class Writer:
 
 
 def is_being_written(folder: Path) -> bool:
-    """Whether a living process holds the run's lock; a killed one's is free."""
+    """Return True if a living process holds the run's lock. The lock of a killed process is free."""
     try:
         with (folder / EVENTS).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -108,7 +108,7 @@ def is_being_written(folder: Path) -> bool:
 
 
 def _lock(file: FileIO) -> None:
-    """Takes the exclusive lock, which ends with the file or the process. Raises UsageError when taken."""
+    """Take the exclusive lock, which ends with the file or the process. Raises UsageError when it is held."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:

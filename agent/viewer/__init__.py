@@ -1,7 +1,7 @@
-"""The runs as web pages: on a local server while they go on, or one of them as a single file.
+"""Web pages of the runs, from a local server while they are in progress, or of one run as a single file.
 
-`pages` renders, `server` serves, `export` writes the file. Everything that a model, a candidate or a file
-brought is untrusted: escaped by the templates, its control characters shown and not obeyed (`text`), cut
-where it is long, and behind a content-security policy under which nothing of it could run. Nothing is ever
-written to the store, and nothing is judged or ranked here.
+`pages` renders, `server` serves, `export` writes the file. All text from a model, a candidate or a file is
+untrusted. The templates escape it, `text` makes its control characters visible, and long texts are cut. A
+content-security policy keeps any of it from running. The viewer never writes to the store, judges nothing and
+ranks nothing.
 """

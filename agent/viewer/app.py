@@ -1,8 +1,8 @@
-"""The server's routes: the list of runs, a run, its parts, its raw texts, and news of a run that goes on.
+"""Routes of the server: the list of runs, a run, its parts, its raw texts, and live updates.
 
-Answers only to its own address (a page elsewhere whose name resolves to 127.0.0.1 gets nothing), only reads,
-and sends every page with a policy under which nothing but this package's script and style can run or load.
-A run is named by a folder's name, never by a path.
+The server answers only requests for its own address, so a page elsewhere whose name resolves to 127.0.0.1
+gets nothing. It only reads. Every page has a policy under which only this package's script and style can run
+or load. A run is named by a folder's name, never by a path.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -44,18 +44,21 @@ HEADERS = {
 }
 STATIC = {"viewer.css": "text/css", "viewer.js": "text/javascript", "icon.svg": "image/svg+xml"}
 LOOK_S = 0.25
-"""How often a running run's transcript is looked at."""
+"""Seconds between checks of a running run's transcript."""
 LOOK_AT_ALL_S = 1.0
-"""The same for all runs of a bench."""
+"""Seconds between checks of all runs of a bench."""
 LONGEST_NAME = 255
-"""Of a file on Linux, in bytes."""
+"""Maximum length of a file name on Linux in bytes."""
 
 
 class Site:
-    """What is shown: the runs of a folder, the recorded ones, and one that a user named by its path."""
+    """Handlers for the runs of a folder, the recorded runs, and a run that the user named by its path."""
 
     def __init__(self, runs_dir: Path, given: store.Run | Bench | None, stopping: Callable[[], bool]) -> None:
-        """`stopping` says that the server ends, and with it every stream; `runs_dir` has a bench's runs."""
+        """Create the handlers; for a bench, `runs_dir` is the folder of its runs.
+
+        `stopping` returns True once the server ends, which ends every stream.
+        """
         self._runs_dir, self._stopping = runs_dir, stopping
         self._given = given if isinstance(given, store.Run) else None
         self._bench = given if isinstance(given, Bench) else None
@@ -93,7 +96,7 @@ class Site:
         return HTMLResponse(pages.part_page(view, step, href(view.run.id)))
 
     def raw(self, request: Request) -> Response:
-        """The text as it was stored, for a file: never as anything that a browser would show or run."""
+        """Return a stored text as an attachment, so that no browser shows or runs it."""
         view, name = self._view(request), request.path_params["text"]
         found = view.text(name) if view else None
         if found is None:
@@ -112,7 +115,7 @@ class Site:
         return HTMLResponse(pages.bench_page(view, live))
 
     async def bench_live(self, request: Request) -> Response:
-        """`changed` whenever one of its runs has grown; without end, as a bench may go on later."""
+        """Stream `changed` whenever a run of the bench grows; ends only with the server."""
         if self._bench is None:
             return _nothing("There is no bench here", request.url.path)
         return StreamingResponse(
@@ -129,7 +132,7 @@ class Site:
             await anyio.sleep(LOOK_AT_ALL_S)
 
     async def live(self, request: Request) -> Response:
-        """`changed` whenever the transcript has grown, `ended` once nobody writes it any more."""
+        """Stream `changed` whenever the transcript grows, and `ended` once no process writes it."""
         run = await run_in_threadpool(self._find, request.path_params["name"])
         if run is None:
             return _nothing("There is no such run", request.path_params["name"])
@@ -138,7 +141,8 @@ class Site:
     async def _news(self, run: store.Run, seen: int) -> AsyncIterator[str]:
         yield "retry: 2000\n\n"
         while not self._stopping():
-            # In this order: what is written last is in the size once the lock is free.
+            # The lock is checked before the size, so that the size includes the last events once the lock is
+            # free.
             going_on = await run_in_threadpool(is_being_written, run.path)
             size = _size(run)
             if size != seen:
@@ -170,20 +174,20 @@ class Site:
         run = self._find(request.path_params["name"])
         if run is None:
             return None
-        # The state first: what is written afterwards is news, and not the other way round.
+        # The state is read before the log, so that later events count as updates and are not lost.
         going_on = is_being_written(run.path)
         return _seen(run, _size(run), going_on)
 
 
 def build(site: Site, hosts: frozenset[str]) -> ASGIApp:
-    """The application; it answers GET and HEAD for one of `hosts`, spelled as a browser does."""
+    """Return the application, which answers GET and HEAD for `hosts`, written as browsers send them."""
     return _Guard(
         Starlette(routes=site.routes(), exception_handlers={404: _missing, AgentError: _fault}), hosts
     )
 
 
 class _Guard:
-    """Looks at the Host header before anything else, and puts HEADERS on every answer."""
+    """Middleware that checks the Host header before anything else and adds HEADERS to every response."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self._app, self._hosts = app, hosts
@@ -208,19 +212,19 @@ class _Guard:
 
 @lru_cache(maxsize=4)
 def _seen(run: store.Run, size: int, going_on: bool) -> RunView:
-    """The run at a size of its transcript, which only ever grows."""
+    """Return the run at a size of its transcript, which only ever grows."""
     log = run.read()
     return RunView(run, log, "running" if going_on else store.state_of(run, log))
 
 
 @lru_cache(maxsize=1)
 def _bench_seen(bench: Bench, size: int) -> BenchView:
-    """The bench at so many bytes of its runs."""
+    """Return the bench; `size`, the bytes of its runs, is the cache key."""
     return bench_seen(bench)
 
 
 def _seen_before(request: Request) -> int:
-    """The size that a page was made from."""
+    """Return the transcript size from which the page was made."""
     seen = request.query_params.get("seen", "")
     return int(seen) if seen.isdecimal() and len(seen) < 19 else 0
 

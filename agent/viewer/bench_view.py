@@ -1,4 +1,4 @@
-"""A bench as its page shows it: how far it is, its figures, and each of its runs with a link to it."""
+"""A bench as its page shows it: progress, figures, and each of its runs with a link."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,22 +11,22 @@ from agent.store.writer import EVENTS
 from agent.viewer.runs_list import href
 
 MOST_ROWS = 2_000
-"""Runs that the page lists; a report has them all."""
+"""Maximum number of runs that the page lists; a report has all of them."""
 OF_A_BENCH = "/bench"
-"""The address of its page."""
+"""Path of the page of a bench."""
 
 
 class Row(NamedTuple):
-    """One run that the bench makes."""
+    """One run of the bench."""
 
     problem: str
     sample: int
     href: str | None
-    """None where it has not begun."""
+    """Address of the run's page; None if the run has not begun."""
     ending: str
     attempts: int
     speedup: float | None
-    """Against the best baseline."""
+    """Speedup over the best baseline."""
     tokens: int | None
     reason: str
 
@@ -34,11 +34,11 @@ class Row(NamedTuple):
 class BenchView(NamedTuple):
     report: Report
     over: int
-    """Runs that have come to an end."""
+    """Number of runs that have ended."""
     figures: tuple[tuple[str, ...], ...]
-    """A name, and what it is for each group."""
+    """Name of each figure, followed by its value for each group."""
     rows: tuple[Row, ...]
-    """Those that go on first, then as the bench makes them."""
+    """Unfinished runs first, then the others in the bench's order."""
 
     @property
     def going_on(self) -> bool:
@@ -46,7 +46,7 @@ class BenchView(NamedTuple):
 
 
 def seen(bench: Bench) -> BenchView:
-    """The bench as it is now. Raises UsageError for one that does not read."""
+    """Return the current state of the bench. Raises UsageError for a bench that cannot be read."""
     found = report(bench)
     listed = sorted(found.outcomes, key=lambda one: one.ending != "unfinished")
     return BenchView(
@@ -58,7 +58,7 @@ def seen(bench: Bench) -> BenchView:
 
 
 def sizes(bench: Bench) -> int:
-    """Bytes of what was written down of its runs, and how many there are: grows with each event."""
+    """Return the bytes written for the runs plus the number of runs, which grows with each event."""
     written = sum(_size_of(path / EVENTS) + 1 for path in run_folders(bench.runs_dir))
     return written + _size_of(bench.path / faults.FILE)
 

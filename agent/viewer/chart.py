@@ -1,8 +1,8 @@
-"""The geometry of a run's chart: where each attempt stands, in the units of the drawing.
+"""Geometry of a run's chart: the position of each attempt, in units of the drawing.
 
-With measured times: milliseconds upwards on a logarithmic scale, against the reference's own times and the
-roofline's floor. Without (an emulator has none): how far each attempt came, from no code to verified. Drawing
-is `templates/chart.html`; nothing is measured or estimated here.
+With measured times, the y axis shows milliseconds on a logarithmic scale, with the reference's own times and
+the roofline's floor. Without, as on the emulator, it shows how far each attempt came, from no code to
+verified. `templates/chart.html` draws it. This module measures and estimates nothing.
 """
 
 import math
@@ -18,7 +18,7 @@ WIDTH, LEFT, RIGHT, TOP = 960, 132, 172, 18
 ROW = 26
 TIMES_HEIGHT = 200
 LINE = 14
-"""What one line of words takes."""
+"""Height of one line of text."""
 LEVELS = (
     ("verified", "verified"),
     ("incorrect", "wrong result"),
@@ -28,13 +28,13 @@ LEVELS = (
     ("unsupported", "not judged"),
     ("no_code", "no code"),
 )
-"""How far an answer came, the furthest first, and the word beside it."""
+"""Levels that an answer can reach, highest first, each with its label."""
 _ALIKE = {"timeout": "runtime_error"}
 _KINDS = {"torch.compile": "compile"}
 
 
 class Point(NamedTuple):
-    """One attempt, or one answer without code; `low` and `high` are p80 and p20 of its time."""
+    """One attempt, or one answer without code. `low` and `high` are the positions of its p80 and p20."""
 
     anchor: str
     name: str
@@ -47,13 +47,13 @@ class Point(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A horizontal line with its words: a baseline, the floor, a tick or a level."""
+    """A horizontal line with its label: a baseline, the floor, a tick or a level."""
 
     kind: str
     y: float
     words: str
     words_y: float
-    """Where the words stand: beside the line, or below those of a line that is as good as the same."""
+    """Position of the label: beside the line, or below the label of a line that is too close."""
 
 
 class Chart(NamedTuple):
@@ -66,11 +66,11 @@ class Chart(NamedTuple):
     points: tuple[Point, ...]
     rules: tuple[Rule, ...]
     path: str
-    """Joins the attempts in order, or the measured ones."""
+    """SVG path that joins the attempts in order, or only the measured ones."""
 
 
 class Step(NamedTuple):
-    """What the chart shows of one attempt or round."""
+    """Data of one attempt or round that the chart shows."""
 
     anchor: str
     name: str
@@ -79,7 +79,7 @@ class Step(NamedTuple):
 
 
 def draw(steps: Sequence[Step], best: int | None, floor_ms: float | None) -> Chart | None:
-    """The chart of a run; None where nothing was judged yet."""
+    """Return the chart of a run, or None if nothing was judged yet."""
     if not steps:
         return None
     measured = [step for step in steps if _measurement(step) is not None]
@@ -151,7 +151,7 @@ def _times(steps: Sequence[Step], best: int | None, floor_ms: float | None) -> C
 
 
 def _baselines(known: Sequence[Measurement]) -> Iterator[tuple[str, float]]:
-    """The reference's own medians; each attempt was timed beside it, so the median of those is shown."""
+    """Yield each baseline with its time, the median over the attempts that were timed beside it."""
     for name in BASELINES:
         medians = [times.p50 for m in known if (times := m.baselines.get(name)) is not None]
         if medians:
@@ -161,7 +161,7 @@ def _baselines(known: Sequence[Measurement]) -> Iterator[tuple[str, float]]:
 def _levels(
     steps: Sequence[Step], top: float, always: tuple[str, ...]
 ) -> tuple[tuple[Rule, ...], dict[str, float]]:
-    """A line for each level that an attempt reached, and where it is."""
+    """Return a line for each level that an attempt reached, and the position of each level."""
     seen = {_level(step) for step in steps} | set(always)
     there = [(level, text) for level, text in LEVELS if level in seen]
     at = {level: top + ROW * index for index, (level, _) in enumerate(there)}
@@ -169,7 +169,7 @@ def _levels(
 
 
 def _spaced(rules: Iterable[Rule]) -> list[Rule]:
-    """The rules from the top, their words far enough apart to be read."""
+    """Sort the rules from top to bottom and move labels apart so that they can be read."""
     spaced: list[Rule] = []
     for rule in sorted(rules, key=lambda rule: rule.y):
         least = spaced[-1].words_y + LINE if spaced else 0.0
@@ -184,7 +184,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _columns(count: int, right: int = 16) -> list[float]:
-    """The middles of `count` columns; few attempts stand to the left and are not spread apart."""
+    """Return the centers of `count` columns. A few columns stay at the left instead of being spread out."""
     step = min((WIDTH - LEFT - right) / count, 84)
     return [LEFT + step * (index + 0.5) for index in range(count)]
 

@@ -1,7 +1,7 @@
-"""Which words of a source are keywords, comments, strings, ...: Python with CUDA C++ inside its strings.
+"""Syntax highlighting of Python with CUDA C++ inside its strings: keywords, comments, strings, ...
 
-Only for the eye. The text is a candidate's: every pattern takes time in proportion to its length, which the
-lexers of a general highlighter do not promise (minutes for some 60 kB).
+For display only. The text comes from a candidate, so every pattern runs in time linear in its length. The
+lexers of a general highlighter do not promise that: they can take minutes for some 60 kB.
 """
 
 import keyword
@@ -40,7 +40,7 @@ _CUDA_WORDS = dict.fromkeys(_KEYWORDS.split(), "kw") | dict.fromkeys(_TYPES.spli
 
 
 def tokens(source: str) -> Iterator[tuple[str, str]]:
-    """Class and text of each piece, in order; together they are the source. No class: plain."""
+    """Yield class and text of each piece, in order; together they are the source. Plain text has no class."""
     for css, text in _lexed(source, _PYTHON, _PYTHON_WORDS):
         parts = _DELIMITED.fullmatch(text) if css == "st" and "\n" in text and ";" in text else None
         if parts is None:

@@ -1,7 +1,7 @@
-"""One run as a single HTML file that opens from disk: everything inside, nothing fetched.
+"""One run as a single, self-contained HTML file that opens from disk and fetches nothing.
 
-Its policy allows this package's style and script by their hashes and nothing else, so that nothing a model
-wrote could run even if it were not escaped.
+Its policy allows only this package's style and script, by their hashes. Text from a model could not run even
+if it were not escaped.
 """
 
 import base64
@@ -18,7 +18,7 @@ from agent.viewer.run_view import RunView
 
 
 def write(run: store.Run, file: Path) -> int:
-    """Writes the file, or nothing; its size in bytes. Raises EnvironmentFault when the disk refuses."""
+    """Write the whole file or none of it; return its size in bytes. Raises EnvironmentFault."""
     content = document(run).encode("utf-8", "replace")
     with writing(file):
         write_durably(file, content)
@@ -37,11 +37,11 @@ def document(run: store.Run) -> str:
 
 
 def asset(name: str) -> str:
-    """The text of a file of `static/`."""
+    """Return the text of a file in `static/`."""
     return resources.files("agent.viewer").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _source(content: str) -> str:
-    """The hash by which a content-security policy names an inline style or script."""
+    """Return the hash by which a content-security policy names an inline style or script."""
     digest = hashlib.sha256(content.encode("utf-8")).digest()
     return "sha256-" + base64.b64encode(digest).decode("ascii")

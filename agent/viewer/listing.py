@@ -1,7 +1,7 @@
-"""A source as numbered lines, coloured, with what was found at each of them.
+"""A source as numbered and highlighted lines, with the findings at each line.
 
-Numbers count as Python counts, which is how findings point. The CUDA inside a candidate's strings is coloured
-as CUDA. What is longer than `text.LONGEST_TEXT` or MOST_LINES is cut.
+Lines are counted as Python counts them, which is how findings refer to them. CUDA code inside a candidate's
+strings is highlighted as CUDA. Text beyond `text.LONGEST_TEXT` or MOST_LINES is cut.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from agent.viewer.colours import tokens
 from agent.viewer.text import cut, visible
 
 MOST_LINES = 5_000
-"""Each is an element of the page; no kernel of a person is as long."""
+"""Maximum number of lines. Each is an element of the page, and no hand-written kernel is as long."""
 
 
 class Line(NamedTuple):
     number: int
     text: Markup
     findings: tuple[Finding, ...]
-    """Those that point here; at the last line, those that point behind it."""
+    """Findings that point to this line; the last line also has those that point beyond it."""
 
 
 class Listing(NamedTuple):
     lines: tuple[Line, ...]
     left_out: int
-    """Characters that were cut off."""
+    """Number of characters cut off."""
 
 
 def listing(source: str, findings: Sequence[Finding] = ()) -> Listing:

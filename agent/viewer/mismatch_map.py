@@ -1,4 +1,4 @@
-"""A recorded mismatch map as shapes to draw: one path for each share of wrong elements."""
+"""A recorded mismatch map as SVG: one path for each share of wrong elements."""
 
 from itertools import groupby
 from typing import NamedTuple
@@ -6,14 +6,14 @@ from typing import NamedTuple
 from agent.records import MismatchMap
 
 CELL = 8
-"""Units of the drawing a cell is wide and high."""
+"""Width and height of a cell, in units of the drawing."""
 
 
 class Drawing(NamedTuple):
     width: int
     height: int
     paths: tuple[tuple[int, str], ...]
-    """Level from 1 to 9 and the cells of that level, as an SVG path."""
+    """Levels from 1 to 9, each with an SVG path of its cells."""
     description: str
 
 
@@ -36,7 +36,7 @@ def draw(recorded: MismatchMap) -> Drawing:
 
 
 def describe(recorded: MismatchMap) -> str:
-    """The map in words: how much is wrong, along which axes, and in how much of the picture."""
+    """Describe the map in words: how much is wrong, along which axes, and in how many cells."""
     everything = "".join(recorded.cells)
     touched = sum(digit != "0" for digit in everything)
     full = everything.count("9")

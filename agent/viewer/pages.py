@@ -1,7 +1,7 @@
-"""The pages as text, from a run or a list of runs; every value that is printed goes through `text.visible`.
+"""Pages as text, made from a run or a list of runs. Every printed value passes through `text.visible`.
 
 The same templates make the server's pages and the exported file. Autoescape is on for all of them, a missing
-variable is an error, and nothing here opens a file of a run.
+variable is an error, and this module opens no file of a run.
 """
 
 from functools import cache
@@ -32,7 +32,7 @@ class Panel(NamedTuple):
 
 
 class Inline(NamedTuple):
-    """What makes a page self-contained; the two texts are files of this package."""
+    """Parts that make a page self-contained; style and script are files of this package."""
 
     style: Markup
     script: Markup
@@ -40,7 +40,7 @@ class Inline(NamedTuple):
 
 
 def run_page(view: RunView, base: str, live: str | None) -> str:
-    """The page of a run on the server: one step is in it, the others are fetched when they are opened."""
+    """Return the server's page of a run, with one step inlined. The others are fetched when opened."""
     chosen = view.chosen
     return _render(
         "run.html",
@@ -54,19 +54,19 @@ def run_page(view: RunView, base: str, live: str | None) -> str:
 
 
 def part_page(view: RunView, step: Step, base: str) -> str:
-    """One step."""
+    """Return the page of one step."""
     title = f"{step.name} \u00b7 {view.run.id}"
     return _render("part.html", title=title, view=view, step=step, base=base, raw=f"{base}/raw")
 
 
 def run_file(view: RunView, inline: Inline) -> str:
-    """The whole run in one document, which needs no server."""
+    """Return the whole run as one document, which needs no server."""
     title = f"{view.run.id} \u00b7 kernelwright"
     return _render("run.html", title=title, view=view, base="", inline=inline, inlined=view.steps)
 
 
 def runs_page(listed: Listed, query: Query, folder: str, bench: Bench | None) -> str:
-    """One page of the list of the runs in `folder`; `bench`: whose they are."""
+    """Return one page of the list of the runs in `folder`, which belong to `bench` if given."""
     title = "runs \u00b7 kernelwright"
     return _render(
         "runs.html", title=title, listed=listed, query=query, folder=folder, sorts=SORTS, bar=BAR,
@@ -75,13 +75,13 @@ def runs_page(listed: Listed, query: Query, folder: str, bench: Bench | None) ->
 
 
 def bench_page(view: BenchView, live: str | None) -> str:
-    """The page of a bench, which fills while its runs go on."""
+    """Return the page of a bench, which fills up as its runs progress."""
     title = f"{view.report.bench.id} \u00b7 kernelwright"
     return _render("bench.html", title=title, view=view, live=live)
 
 
 def prepare() -> None:
-    """Compiles every template, so that the first page is as quick as the next."""
+    """Compile every template, so that the first page is as fast as the later ones."""
     environment = _environment()
     for name in environment.list_templates():
         environment.get_template(name)
@@ -126,7 +126,7 @@ def _environment() -> Environment:
 
 
 def _visible(value: Any) -> Any:
-    """What every expression of a template goes through before it is escaped."""
+    """Make a value visible before it is escaped; applied to every expression of a template."""
     return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -154,7 +154,7 @@ def _diff(entry: Entry, view: RunView) -> tuple[DiffLine, ...] | None:
 
 
 def _origin(entry: Entry) -> str:
-    """`the model, after attempt 2`, `a mend of attempt 1`."""
+    """Describe the origin of an attempt: `the model, after attempt 2`, `a mend of attempt 1`."""
     origin = entry.attempt.candidate.origin
     if origin == "mend":
         return f"a mend of attempt {entry.parent}" if entry.parent is not None else "a mend"

@@ -1,6 +1,6 @@
-"""One run as its page shows it: steps, chart, floor and the texts that can be fetched whole.
+"""One run as its page shows it: steps, chart, floor, and the texts that can be downloaded.
 
-Derived from the transcript alone. A step is an attempt, or a round that came to none.
+Derived only from the transcript. A step is an attempt, or a round that led to none.
 """
 
 from dataclasses import dataclass
@@ -24,26 +24,26 @@ from agent.store.history import Entry, History
 from agent.viewer import chart
 
 REPEATED = "repeated-answer"
-"""The kind of a reply whose code was judged before."""
+"""Feedback kind of a reply whose code was judged before."""
 _PLACED = Prompted | Completed | ReplyRejected | Evaluated | Unjudged | SecondLook | Unconfirmed
 
 
 @dataclass(frozen=True)
 class Step:
-    """An attempt with its round, or a round without one."""
+    """An attempt with its round, or a round without an attempt."""
 
     round: store.Round
     entry: Entry | None
     depth: int = 0
-    """How far it is indented: its round in the tree, and the mends between it and the answer."""
+    """Indentation level: that of the round in the tree, plus the number of mends since the answer."""
     asked: str = ""
-    """What the policy asked for; nothing for a mend, which nobody asked for."""
+    """Description of the policy's question; empty for a mend, which no prompt asked for."""
     idea: str = ""
-    """The approach that it was given to try."""
+    """Approach that the round was asked to try."""
 
     @property
     def anchor(self) -> str:
-        """What a link to it ends with: `attempt-3`, `round-2`."""
+        """Return the fragment of a link to this step: `attempt-3`, `round-2`."""
         return f"attempt-{self.entry.number}" if self.entry else f"round-{self.round.number}"
 
     @property
@@ -52,7 +52,7 @@ class Step:
 
     @property
     def outcome(self) -> str:
-        """What came of a round without an attempt, in a word or two."""
+        """Describe the outcome of a round without an attempt in a word or two."""
         if self.round.move and self.round.move.plan:
             return "plan" if self.round.completion else "plan asked"
         if self.round.rejected:
@@ -61,8 +61,11 @@ class Step:
 
     @property
     def status(self) -> str:
-        """The verdict; `no_code` for a rejected reply, `unjudged` for a candidate that has none through a
-        fault of ours, `waiting` while nothing is there."""
+        """Return the verdict, `no_code` for a rejected reply, or `waiting` while there is none.
+
+        `unjudged` marks a candidate that could not be judged because of a fault of kernelwright or the
+        machine.
+        """
         if self.entry is not None:
             return str(self.entry.attempt.evaluation.status)
         if self.round.unjudged:
@@ -71,14 +74,14 @@ class Step:
 
     @property
     def unconfirmed(self) -> tuple[Unconfirmed, ...]:
-        """Second looks at the attempt that could not be made."""
+        """Return the second looks at the attempt that could not be made."""
         looks = self.round.second_looks if self.entry else ()
         own = (look for look in looks if self.entry and look.number == self.entry.number)
         return tuple(look for look in own if isinstance(look, Unconfirmed))
 
     @property
     def version(self) -> int:
-        """Grows while a round goes on; an attempt changes with its second looks alone."""
+        """Return a number that grows while a round progresses; for an attempt, its number of second looks."""
         if self.entry is not None:
             return sum(look.number == self.entry.number for look in self.round.second_looks)
         parts = (self.round.completion, self.round.rejected)
@@ -95,7 +98,7 @@ class RunView:
 
     @cached_property
     def info(self) -> store.RunInfo | None:
-        """None where run.toml is missing or damaged."""
+        """Return the content of run.toml, or None if it is missing or damaged."""
         try:
             return self.run.info
         except AgentError:
@@ -129,13 +132,13 @@ class RunView:
 
     @property
     def chosen(self) -> Step | None:
-        """What the page opens with: the best attempt, else the newest step."""
+        """Return the step that the page opens with: the best attempt, otherwise the newest step."""
         best = (step for step in self.steps if step.entry and step.entry.number == self.history.best)
         return next(best, self.newest)
 
     @cached_property
     def newest(self) -> Step | None:
-        """The step of the latest event; in a tree it need not be the last one."""
+        """Return the step of the latest event, which in a tree need not be the last step."""
         places = (event.round for event in reversed(self.log.events) if isinstance(event, _PLACED))
         latest = next(places, None)
         return next((step for step in reversed(self.steps) if step.round.number == latest), None)
@@ -145,14 +148,14 @@ class RunView:
 
     @cached_property
     def gpu(self) -> Gpu | None:
-        """The one that was measured on, else the one that the run's prompts gave the roofline for."""
+        """Return the GPU of the last measurement, otherwise the one whose roofline the prompts gave."""
         measured = [m.gpu for entry in self.history.entries if (m := entry.attempt.evaluation.measurement)]
         asked = self.info.settings.options.get("gpu") if self.info else None
         return find(measured[-1] if measured else str(asked or ""))
 
     @cached_property
     def floor_ms(self) -> float | None:
-        """The roofline's bound at full shapes; None where problem or GPU are not known."""
+        """Return the roofline's bound at full shapes in ms, or None if the problem or the GPU is unknown."""
         if self.problem is None or self.gpu is None:
             return None
         return floor_ms(self.problem.trace, self.gpu) or None
@@ -163,7 +166,7 @@ class RunView:
 
     @property
     def emulated(self) -> bool:
-        """Whether no attempt was judged on a GPU."""
+        """Return True if no attempt was judged on a GPU."""
         scopes = [entry.attempt.evaluation.scope for entry in self.history.entries]
         return bool(scopes) and all(scope.executor == "emulator" for scope in scopes)
 
@@ -177,7 +180,7 @@ class RunView:
         return chart.draw(shown, self.history.best, self.floor_ms)
 
     def text(self, name: str) -> str | None:
-        """A text as it was stored, by the name that pages link to: `source-3`, `answer-2`, `reference`."""
+        """Return a stored text by the name that pages link to: `source-3`, `answer-2`, `reference`."""
         kind, _, digits = name.partition("-")
         if name == "reference":
             return self.problem.source if self.problem else None
@@ -190,7 +193,7 @@ class RunView:
 
 
 def _place(step: Step) -> tuple[int, int]:
-    """In the order in which things came, as far as attempts tell."""
+    """Return a sort key for the order in which steps occurred, as far as attempts show it."""
     return step.round.number, step.entry.number if step.entry else 0
 
 

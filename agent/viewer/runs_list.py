@@ -1,4 +1,4 @@
-"""The list of runs as its page shows it: filtered, ordered, one page of it, and the speedups by problem."""
+"""The list of runs as its page shows it: filtered, sorted and paged, with the speedups by problem."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,10 +12,10 @@ from agent.viewer import words
 
 PAGE = 100
 BAR, MARGIN = 240, 8
-"""Width of the strip that speedups are drawn on, and what it leaves free at its ends."""
+"""Width of the strip that shows speedups, and the margin at each end."""
 MOST_PROBLEMS = 40
 MOST_DOTS = 200
-"""Runs of one problem that are drawn beside its best."""
+"""Maximum number of runs of one problem that are drawn besides its best."""
 SORTS = (
     (Order.DATE, "newest"),
     (Order.SPEEDUP, "fastest"),
@@ -27,7 +27,7 @@ SORTS = (
 
 @dataclass(frozen=True)
 class Query:
-    """What was asked for in the address; an unknown word fits nothing or is the default, and is no error."""
+    """Query from the address. Unknown values match nothing or become the default; they are no error."""
 
     q: str = ""
     problem: str = ""
@@ -53,7 +53,7 @@ class Query:
         return str(asdict(self)[name])
 
     def href(self, page: int) -> str:
-        """The address of another page of the same list."""
+        """Return the address of another page of the same list."""
         given = asdict(self) | {"page": page}
         return "/?" + urlencode(
             {name: value for name, value in given.items() if value not in ("", Order.DATE)}
@@ -79,7 +79,7 @@ class Row(NamedTuple):
 
 
 class Speedups(NamedTuple):
-    """What the measured runs of one problem came to; `x` and `others` are places on the strip."""
+    """Speedups of the measured runs of one problem; `x` and `others` are positions on the strip."""
 
     problem: str
     runs: int
@@ -100,13 +100,13 @@ class Listed(NamedTuple):
     providers: tuple[str, ...]
     best_by_problem: tuple[Speedups, ...]
     one: float
-    """Where on the strip the reference's own speed is."""
+    """Position on the strip of the reference's own speed."""
     previous: str | None
     next: str | None
 
 
 def select(runs: Sequence[store.RunSummary], query: Query) -> Listed:
-    """One page of the runs that fit. A link to a run is `/run/` and its id."""
+    """Return one page of the matching runs. A link to a run is `/run/` and its id."""
     fitting = selection.ordered(_fitting(runs, query), query.sort)
     pages = max(1, -(-len(fitting) // PAGE))
     page = min(query.page, pages)
@@ -128,7 +128,7 @@ def select(runs: Sequence[store.RunSummary], query: Query) -> Listed:
 
 
 def href(run_id: str) -> str:
-    """The address of a run's page."""
+    """Return the address of a run's page."""
     return f"/run/{quote(run_id, safe='')}"
 
 
@@ -165,7 +165,10 @@ def _fitting(runs: Iterable[store.RunSummary], query: Query) -> Iterator[store.R
 
 
 def _by_problem(runs: Iterable[store.RunSummary]) -> tuple[tuple[Speedups, ...], float]:
-    """The problems with a measured run, the fastest first, and where speed 1 is, on one scale from 0."""
+    """Return the problems with a measured run, fastest first, and the position of speedup 1.
+
+    All problems share one linear scale that begins at 0.
+    """
     measured: dict[str, list[tuple[float, str]]] = {}
     for run in runs:
         if run.speedup is not None:

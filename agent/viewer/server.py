@@ -1,4 +1,4 @@
-"""Serves the site on this machine's loopback address until Ctrl-C."""
+"""Server for the site on this machine's loopback address; runs until Ctrl-C."""
 
 import socket
 from collections.abc import Callable
@@ -17,30 +17,30 @@ from agent.viewer.runs_list import href
 
 ADDRESS = "127.0.0.1"
 GRACE_S = 2
-"""What an open page may still be sent once the server ends."""
+"""Seconds that open pages may still receive data once the server ends."""
 
 
 Shown = store.Run | Bench | None
-"""What the first page is of; None: of all runs."""
+"""Subject of the first page; None shows the list of runs."""
 
 
 def serve(runs_dir: Path, shown: Shown, port: int, ready: Callable[[str], None]) -> None:
-    """Calls `ready` with the page's address once it can be opened; returns when interrupted.
+    """Call `ready` with the page's address once it can be opened; return when interrupted.
 
-    `port` 0 is a free one. Raises UsageError when a given one is taken.
+    `port` 0 picks a free one. Raises UsageError when the given port is taken.
     """
     with listening(port) as listener:
         server = server_for(runs_dir, shown, listener)
-        # uvicorn ends its streams, then passes the signal on.
+        # uvicorn ends its streams, then raises the signal again.
         with suppress(KeyboardInterrupt):
             ready(address_of(listener, shown))
-            # While the user goes to the browser; what is asked meanwhile waits in the socket.
+            # Done while the user opens the browser; requests that arrive meanwhile wait in the socket.
             pages.prepare()
             server.run(sockets=[listener])
 
 
 def listening(port: int) -> socket.socket:
-    """A listening socket, so that the address is known, and answers, before the server has started."""
+    """Return a listening socket, so that the address is known and answers before the server has started."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

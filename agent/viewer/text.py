@@ -1,16 +1,16 @@
-"""Untrusted text as it may stand on a page: visible, and of bounded length.
+"""Untrusted text made safe for a page: all characters visible, and the length bounded.
 
-Escaping is the templates' part. Here a character that would steer a terminal, hide, or reorder what
-is read becomes one that can be seen; nothing is dropped silently.
+The templates do the escaping. This module replaces characters that would steer a terminal, hide, or reorder
+text with visible ones. It drops nothing silently.
 """
 
 import unicodedata
 from typing import NamedTuple
 
 LONGEST_TEXT = 200_000
-"""Characters of one text on a page; sources and prompts are a twentieth of it."""
+"""Maximum characters of one text on a page. Sources and prompts are about a twentieth of that."""
 LONGEST_LINE = 2_000
-"""Of one line; beyond it a browser's layout gets slow and nobody reads."""
+"""Maximum characters of one line. A browser lays out longer lines slowly, and nobody reads them."""
 
 _CONTROLS = (
     "NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL",
@@ -18,22 +18,22 @@ _CONTROLS = (
     "DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB",
     "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US",
 )  # fmt: skip
-"""Names of U+0000 and those that follow. Unicode's pictures of them are missing from many fonts."""
+"""Names of U+0000 and the characters after it. Many fonts lack Unicode's pictures of them."""
 _INVISIBLE = frozenset({"Cf", "Zl", "Zp", "Co"})
-"""Formats (among them every mark of direction), line and paragraph separators, private use."""
+"""Unicode categories: format (with all direction marks), line and paragraph separators, private use."""
 
 
 class Cut(NamedTuple):
-    """The beginning of a text, and how many characters are missing from it."""
+    """Beginning of a text, and the number of characters cut off."""
 
     text: str
     left_out: int
 
 
 def visible(text: str) -> str:
-    """The text with every control, format and direction character as its name or its code point.
+    """Replace every control, format and direction character with its name or code point.
 
-    Tabs and line ends stay; a carriage return before a line end is dropped. A lone surrogate is U+FFFD.
+    Tabs and line ends stay; a carriage return before a line end is dropped. A lone surrogate becomes U+FFFD.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -52,7 +52,7 @@ def _shown(character: str) -> str:
 
 
 def cut(text: str, longest: int = LONGEST_TEXT) -> Cut:
-    """The first `longest` characters, each line no longer than LONGEST_LINE and marked where it was cut."""
+    """Cut a text to `longest` characters and its lines to LONGEST_LINE, with a mark on each cut line."""
     begun = text[:longest]
     left_out = len(text) - len(begun)
     if len(begun) <= LONGEST_LINE:

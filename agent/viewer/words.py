@@ -1,4 +1,4 @@
-"""Numbers, times and verdicts in words, as every page has them."""
+"""Numbers, times and verdicts in words, as all pages show them."""
 
 from datetime import UTC, datetime
 
@@ -19,7 +19,7 @@ _UNITS = ("", "k", "M", "G", "T", "P")
 
 
 def amount(value: float, unit: str) -> str:
-    """`15.0 GB`, `1.88 GFLOP`: three digits, powers of a thousand."""
+    """Format an amount with three digits and a metric prefix: `15.0 GB`, `1.88 GFLOP`."""
     scaled, step = float(value), 0
     while abs(scaled) >= 999.5 and step < len(_UNITS) - 1:
         scaled, step = scaled / 1000, step + 1
@@ -30,7 +30,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """`0.0372 ms`, `12.4 ms`: three digits."""
+    """Format a time in ms with three digits: `0.0372 ms`, `12.4 ms`."""
     return f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"
 
 
@@ -39,7 +39,7 @@ def spread(times: Percentiles) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3:07`, `1:02:03`."""
+    """Format a duration: `0.4 s`, `12 s`, `3:07`, `1:02:03`."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -51,7 +51,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(time: datetime) -> str:
-    """Date and minute, UTC."""
+    """Format a time as date and minute, UTC."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
@@ -60,7 +60,7 @@ def cost(dollars: float) -> str:
 
 
 def tokens(usage: Usage | Totals) -> str | None:
-    """`2,710, 1,900`; None where the endpoint counted neither."""
+    """Format input and output tokens: `2,710, 1,900`. Returns None if the endpoint counted neither."""
     counts = (usage.input_tokens, usage.output_tokens)
     if counts == (None, None):
         return None
@@ -72,12 +72,12 @@ def ratio(value: float) -> str:
 
 
 def status(value: Status | str) -> str:
-    """The status in words: `build error`."""
+    """Return the status in words: `build error`."""
     return str(value).replace("_", " ")
 
 
 def verdict(attempt: Attempt) -> str:
-    """`incorrect`, `verified (emulator, shrunken)`, `verified (GPU)`: *verified* always with its scope."""
+    """Return the verdict, *verified* always with its scope: `incorrect`, `verified (emulator, shrunken)`."""
     evaluation = attempt.evaluation
     if evaluation.status is not Status.VERIFIED:
         return status(evaluation.status) + (", withdrawn by its second look" if evaluation.withdrawn else "")
@@ -85,13 +85,13 @@ def verdict(attempt: Attempt) -> str:
 
 
 def verified(scope: Scope) -> str:
-    """`verified (emulator, shrunken)`, for what was verified in that scope."""
+    """Return *verified* with its scope: `verified (emulator, shrunken)`."""
     where = "GPU" if scope.executor == "cuda" else "emulator"
     return f"verified ({', '.join([where, *scope.limits])})"
 
 
 def gain(measurement: Measurement) -> str | None:
-    """`2.10x against compile, 71 % of the roofline`; None where neither is known."""
+    """Describe the speed: `2.10x against compile, 71 % of the roofline`. Returns None if neither is known."""
     words = []
     if measurement.speedup is not None:
         words.append(f"{ratio(measurement.speedup)} against {measurement.baseline}")
@@ -101,13 +101,19 @@ def gain(measurement: Measurement) -> str | None:
 
 
 def tensor(spec: TensorSpec) -> str:
-    """`float32 112\u00d764\u00d7512\u00d7512`, with its name where it has one; a scalar has no sizes."""
+    """Describe a tensor: `float32 112\u00d764\u00d7512\u00d7512`, followed by its name if it has one.
+
+    A scalar shows `scalar` in place of sizes.
+    """
     sizes = "\u00d7".join(map(str, spec.shape)) or "scalar"
     return f"{spec.dtype} {sizes}" + (f" {spec.name}" if spec.name else "")
 
 
 def place(location: Location) -> str:
-    """`kernel add, block (0, 0, 3), thread (31, 0, 0)`, without the line; empty where that is all."""
+    """Describe a location without its line: `kernel add, block (0, 0, 3), thread (31, 0, 0)`.
+
+    Empty if only the line is known.
+    """
     words = [
         f"{name} {value}"
         for name, value in (
@@ -121,5 +127,5 @@ def place(location: Location) -> str:
 
 
 def times(finding: Finding) -> str:
-    """How often it was found, where that is more than once."""
+    """Return how often a finding occurred, if more than once."""
     return f" ({finding.count:,} times)" if finding.count > 1 else ""

@@ -1,8 +1,8 @@
 """Identity of a built candidate: equal for texts that differ only in what compilers ignore.
 
 Device code is compared as nvcc's PTX, host code as the output of nvcc's front end, and the surrounding Python
-as a syntax tree. Programs that are not known to be equal count as different, for example because of a line
-number in the code or a text that is built at run time.
+as a syntax tree. Programs that are not known to be equal count as different. Examples are a line number that
+got into the code, or a text built at run time.
 """
 
 import ast

@@ -18,7 +18,7 @@ class Doubt(Exception):
 
 
 def of_sources(request: BuildRequest) -> None:
-    """Raise Doubt for code that fails only at run time, or needs files and libraries missing here."""
+    """Raise Doubt for differences that show only at run time, and for missing files and libraries."""
     refused = refusals.of_request(request.model_copy(update={"extra_cflags": (), "extra_cuda_cflags": ()}))
     if refused:
         raise Doubt(refused[0].message)

@@ -32,7 +32,7 @@ class ConstantValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._fake = fake
         self._values: dict[int, dict[int, tuple[FakeTensor, torch.Tensor]]] = {}
-        """Storage -> tensor -> values. By storage, as every view sees a write; the tensor is kept alive."""
+        """Storage -> tensor id -> (tensor, kept alive; value). A write to a storage changes all its views."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

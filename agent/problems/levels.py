@@ -78,8 +78,8 @@ def lower_values(dimension: Dimension, value: int, level: Level) -> tuple[int, .
 def floor(dimension: Dimension, level: Level) -> int:
     """Return the least value of a dimension.
 
-    For space, a window along one dimension exceeds a block of threads. Along two it exceeds a tile of 16,
-    along three half of one. This leaves borders, an interior and a remainder.
+    For space, a window along one dimension covers more than a block of threads. Along two it covers a tile of
+    16, along three half of one. This leaves borders, an interior and a remainder.
     """
     if dimension.role is Role.SPACE and dimension.space == 1:
         return ROUNDS * level.modulus // 32 + 1

@@ -58,7 +58,7 @@ def _in_text(node: ast.Constant) -> Iterator[tuple[int, int]]:
 def _c_integers(code: str) -> Iterator[tuple[int, int]]:
     """Yield literals, and the values of joined ones, with their positions."""
     chain: list[int] = []
-    """Factors of the current number; a shift counts as a factor of its own."""
+    """Factors of the current number; a shift by n is the factor 2**n."""
     begun = end = 0
     for match in _C_INTEGER.finditer(code):
         digits = match[1].replace("'", "")

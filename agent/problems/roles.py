@@ -1,10 +1,10 @@
 """Classify each size of a reference by the changes in its trace when that size changes.
 
-Traces are requested from the caller; no code of a reference runs here. Sizes form one Dimension if they can
-only change together (a literal in `get_inputs` and the constructor argument it has to match), or if they are
-equal and have the same role. Two values with a fixed ratio also form one (an image and the windows that tile
-it). A size that changes no shape, or changes a window (kernel size, stride, padding, dilation), is not a
-dimension.
+Traces are requested from the caller; no code of a reference runs here. Sizes form one Dimension if they are
+equal and have the same role. So do sizes that can only change together, such as a literal in `get_inputs` and
+the constructor argument it has to match. Two values with a fixed ratio also form one (an image and the
+windows that tile it). A size that changes no shape, or changes a window (kernel size, stride, padding,
+dilation), is not a dimension.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

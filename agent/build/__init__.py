@@ -1,1 +1,1 @@
-"""What a `load_inline` call asks to have built: its text, the compilers and their messages."""
+"""Build of a `load_inline` call: its text, the compilers and their messages."""

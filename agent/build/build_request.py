@@ -1,7 +1,7 @@
-"""One call of `load_inline`: what it asks to have built, and the text of its host unit.
+"""One call of `load_inline`: its arguments, and the text of its host unit.
 
-`main.cpp` is cpp_sources and the bindings of `functions`, put together as torch does it and compiled as plain
-C++. Line numbers are the candidate's own throughout.
+`main.cpp` consists of cpp_sources and the bindings of `functions`, assembled as torch does and compiled as
+plain C++. Line numbers are the candidate's own throughout.
 """
 
 import ast
@@ -19,20 +19,20 @@ BINDINGS = "bindings"
 
 
 class BuildRequest(Record):
-    """One load_inline call, and the file it was made in."""
+    """One load_inline call, and the file that makes it."""
 
     name: str
     cpp_sources: tuple[str, ...]
     cuda_sources: tuple[str, ...] = ()
     functions: dict[str, str] | None = None
-    """Names to bind, each with its docstring; None where the sources hold their own module."""
+    """Names to bind, each with its docstring; None if the sources define their own module."""
     extra_cflags: tuple[str, ...] = ()
     extra_cuda_cflags: tuple[str, ...] = ()
     extra_ldflags: tuple[str, ...] = ()
     extra_include_paths: tuple[str, ...] = ()
     implicit_headers: bool = True
     candidate_source: str = ""
-    """The candidate's whole file, for line numbers."""
+    """Text of the candidate's whole file, for line numbers."""
 
     @field_validator("functions", mode="before")
     @classmethod
@@ -49,7 +49,7 @@ class BuildRequest(Record):
 
 
 def main_unit(request: BuildRequest) -> str:
-    """Text of main.cpp."""
+    """Return the text of main.cpp."""
     lines = locate(request.cpp, request.candidate_source)
     parts = ["#include <torch/extension.h>"] if request.implicit_headers else []
     parts.append(with_directives(request.cpp, lines, "cpp_sources"))
@@ -63,7 +63,7 @@ def main_unit(request: BuildRequest) -> str:
 
 
 def binding_line(request: BuildRequest, function: str) -> int | None:
-    """Line of the candidate's file where `function` stands in a list or dict of names to bind."""
+    """Return the line of the candidate's file that names `function` in a list or dict of names to bind."""
     try:
         tree = syntax_tree(request.candidate_source)
     except SyntaxError:
@@ -75,7 +75,7 @@ def binding_line(request: BuildRequest, function: str) -> int | None:
 
 
 def definitions(text: str, function: str) -> list[str]:
-    """Heads of the definitions of `function` in C++ text, each as one line."""
+    """Return the heads of the definitions of `function` in C++ text, each as one line."""
     pattern = re.compile(
         rf"(?m)^[ \t]*((?:[\w:<>,*&\[\]\" ]+?[\s*&]){re.escape(function)}\s*\([^;{{}}]*\))\s*\{{"
     )

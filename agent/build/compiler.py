@@ -1,7 +1,7 @@
-"""Runs compilers on code that is not trusted, in a sandbox, and reads their messages.
+"""Run compilers on untrusted code in a sandbox, and read their messages.
 
-The limits are of time, memory, processes and file size; nothing a compiler started outlives its command.
-On a plain process it still reads any file that an #include names: callers refuse such includes before.
+Time, memory, processes and file size are limited. Nothing that a compiler starts outlives its command. In a
+plain process a compiler can still read any file named by an #include, so callers refuse such includes first.
 """
 
 import contextlib
@@ -36,21 +36,21 @@ _CONTEXT = re.compile(
 
 @dataclass(frozen=True)
 class Message:
-    """One error or warning with the notes that follow it."""
+    """One error or warning with its notes."""
 
     severity: str
     file: str
     line: int
     text: str
     context: tuple[tuple[str, int], ...] = ()
-    """Where the template that it is in was asked for, innermost first."""
+    """Places that required the enclosing template, innermost first."""
     notes: list[tuple[str, str]] = field(default_factory=list)
-    """(file, text) of each note."""
+    """Notes as (file, text)."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one command did. `failure` says why it has no usable messages: `timeout`, `crash` or None."""
+    """Result of one command. `failure` says why there are no usable messages: `timeout`, `crash` or None."""
 
     succeeded: bool
     messages: str
@@ -60,9 +60,9 @@ class Outcome:
 def run(
     commands: list[list[str]], directory: Path, timeout_s: float, sees: tuple[Path, ...]
 ) -> list[Outcome]:
-    """Runs all commands at the same time in `directory`, which is all they may write; one deadline for all.
+    """Run all commands at the same time, with one deadline; they may write to `directory` only.
 
-    They see the system's programs and headers, the installation each compiler belongs to, and `sees`.
+    They see the system's programs and headers, the installation of each compiler, and `sees`.
     """
     homes = {Path(command[0]).resolve().parents[1] for command in commands}
     box = sandbox.Box(directory, sees=(*sees, *sorted(homes)))
@@ -107,7 +107,7 @@ def _finish(process: subprocess.Popen[bytes], output: IO[bytes], deadline: float
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
-        process.terminate()  # the keeper of the sandbox ends all that runs in it
+        process.terminate()  # the keeper of the sandbox ends everything inside
         try:
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -116,9 +116,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def take(made: Path, place: Path) -> Path:
-    """Copies what a compiler left in its directory to `place`, a path in the judge's own.
+    """Copy a compiler's output file to `place`, a path in a directory of the judge.
 
-    Raises OSError for anything but a plain file: a compiler that was subverted may leave a link.
+    Raises OSError for anything but a regular file, because a subverted compiler may leave a link.
     """
     descriptor = os.open(made, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as source:  # noqa: PTH123 - a descriptor, not a path
@@ -131,7 +131,7 @@ def take(made: Path, place: Path) -> Path:
 
 
 def parse(text: str) -> list[Message]:
-    """Errors and warnings in the order g++ gave them."""
+    """Return the errors and warnings in g++'s order."""
     found: list[Message] = []
     context: list[tuple[str, int]] = []
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""Finds CUDA's headers, in NVIDIA's wheels or in a toolkit, and says which version they are."""
+"""Find CUDA's headers, in NVIDIA's wheels or in a toolkit, and read their version."""
 
 import importlib.util
 import re
@@ -11,7 +11,7 @@ _TOOLKIT = Path("/usr/local/cuda")
 
 
 def directory(cuda_home: Path | None) -> Path:
-    """The directory of cuda_runtime.h: NVIDIA's wheels, else a toolkit."""
+    """Return the directory of cuda_runtime.h: from NVIDIA's wheels, else from a toolkit."""
     places = [
         *_of_wheels(),
         *([cuda_home / "include"] if cuda_home else []),

@@ -1,8 +1,8 @@
-"""Reading CUDA C++ as text: which characters are code, which brackets match, what a launch consists of.
+"""Scanner for CUDA C++ text: it finds code, matching brackets and the parts of a launch.
 
-A scanner, not a parser: it knows comments, literals, brackets and preprocessor lines, and leaves types and
-macros to the compiler. Positions are offsets into the text; every derived text has the same length and the
-same line breaks as its source, so that positions and lines carry over.
+It is no parser: it knows comments, literals, brackets and preprocessor lines, and leaves types and macros to
+the compiler. Positions are offsets into the text. Every derived text keeps the length and the line breaks of
+its source, so positions and lines carry over.
 """
 
 import re
@@ -32,11 +32,11 @@ _CLOSERS = {closer: opener for opener, closer in _OPENERS.items()}
 
 
 NAMED = "kw_unnamed"
-"""What an unnamed namespace is called where two compilers have to agree on what is in it."""
+"""Name given to an unnamed namespace when two compilers must agree on its contents."""
 
 
 class RewriteError(Exception):
-    """CUDA syntax that nvcc would refuse, or that cannot be read as text. `line` counts from 1."""
+    """CUDA syntax that nvcc would refuse, or that the scanner cannot read. `line` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -48,12 +48,12 @@ def _spaces(text: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """The text with every comment turned into spaces."""
+    """Replace every comment by spaces."""
     return _TOKEN.sub(lambda m: _spaces(m[0]) if m["comment"] else m[0], text)
 
 
 def code_only(text: str) -> str:
-    """The text with comments and the contents of string and character literals turned into spaces."""
+    """Replace comments and the contents of string and character literals by spaces."""
 
     def replaced(match: re.Match[str]) -> str:
         token = match[0]
@@ -67,14 +67,14 @@ def code_only(text: str) -> str:
 
 
 def without_attributes(code: str) -> str:
-    """The code with alignments, attributes and launch bounds turned into spaces."""
+    """Replace alignments, attributes and launch bounds by spaces."""
     return _ATTRIBUTE.sub(lambda m: _spaces(m[0]), code)
 
 
 def with_named_namespaces(text: str) -> str:
-    """The text with a name for its unnamed namespaces, whose names each compiler spells in its own way.
+    """Name the unnamed namespaces, whose symbols each compiler would otherwise mangle in its own way.
 
-    Being inline, they are still looked into without it; what they hold is no longer hidden from other units.
+    The named ones are inline, so lookup still finds their members. Other units can now see those members.
     """
     code = code_only(text)
     macros = directives(code)
@@ -89,14 +89,14 @@ def line_of(text: str, position: int) -> int:
 
 
 def directives(code: str) -> list[tuple[int, int]]:
-    """Start and end of every preprocessor line, continuation lines included."""
+    """Return the start and end of every preprocessor line, continuation lines included."""
     return [match.span() for match in _DIRECTIVE.finditer(code)]
 
 
 def closing(code: str, opening: int) -> int:
-    """The bracket that closes the one at `opening`.
+    """Return the position of the bracket that closes the one at `opening`.
 
-    Raises RewriteError when there is none.
+    Raises RewriteError if there is none.
     """
     expected: list[str] = []
     for position in range(opening, len(code)):
@@ -112,9 +112,9 @@ def closing(code: str, opening: int) -> int:
 
 
 def opening(code: str, closing_position: int, opener: str, closer: str) -> int:
-    """The position of the `opener` that the `closer` at `closing_position` closes, looking backwards.
+    """Return the position of the `opener` that matches the `closer` at `closing_position`.
 
-    With angle brackets, `->` is no closer and whatever stands in parentheses is skipped.
+    With angle brackets, `->` is not a closer and text in parentheses is skipped.
     """
     depth = 0
     position = closing_position
@@ -133,7 +133,7 @@ def opening(code: str, closing_position: int, opener: str, closer: str) -> int:
 
 
 def split_at_commas(code: str) -> list[tuple[int, int]]:
-    """Start and end of the pieces of `code` between commas outside brackets and template arguments."""
+    """Return the start and end of the pieces between commas outside brackets and template arguments."""
     pieces = []
     start = depth = angles = 0
     for position, character in enumerate(code):
@@ -154,7 +154,7 @@ def split_at_commas(code: str) -> list[tuple[int, int]]:
 
 
 def at_namespace_scope(code: str, position: int) -> bool:
-    """Whether every brace that is open at `position` belongs to a namespace or an `extern "C"`."""
+    """Return True if every brace open at `position` belongs to a namespace or an `extern "C"`."""
     open_braces: list[int] = []
     for match in re.finditer(r"[{}]", code[:position]):
         if match[0] == "{":
@@ -177,9 +177,9 @@ class KernelLaunch:
 
 
 def launches(code: str) -> list[KernelLaunch]:
-    """Every kernel launch of the code, in order.
+    """Return every kernel launch of the code, in order.
 
-    Raises RewriteError for a `<<<` that is not one.
+    Raises RewriteError for a `<<<` that is not a launch.
     """
     return [_launch_at(code, match.start()) for match in re.finditer(r"<<<", code)]
 
@@ -214,7 +214,7 @@ def _launch_at(code: str, chevrons: int) -> KernelLaunch:
 
 
 def _callee_start(code: str, end: int) -> int:
-    """Where the expression that names the kernel and ends at `end` begins."""
+    """Return the start of the expression that names the kernel and ends at `end`."""
     position = end
     while True:
         position = _one_name_start(code, position)
@@ -235,7 +235,7 @@ def _callee_start(code: str, end: int) -> int:
 
 
 def _one_name_start(code: str, end: int) -> int:
-    """Start of `name`, `name<arguments>`, `name[index]` or `(expression)` that ends at `end`."""
+    """Return the start of the `name`, `name<arguments>`, `name[index]` or `(expression)` ending at `end`."""
     position = len(code[:end].rstrip())
     if position and code[position - 1] == ">":
         position = len(code[: opening(code, position - 1, "<", ">")].rstrip())

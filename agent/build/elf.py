@@ -1,37 +1,37 @@
-"""The symbols of a 64-bit ELF file that g++ wrote: an object, or a shared library."""
+"""Reader for the symbols of a 64-bit ELF file written by g++: an object or a shared library."""
 
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
 _DYNAMIC_SYMBOLS, _ALL_SYMBOLS = 11, 2
-"""Kinds of sections: what a library exports and imports, and everything that has a name in the file."""
+"""Section types: exports and imports of a library, and all named symbols of a file."""
 _WRITABLE = 1
-"""The flag of a section that holds variables."""
+"""Section flag for writable memory, which holds variables."""
 _OBJECT, _SECTION, _FILE = 1, 3, 4
-"""Kinds of symbols; the last two name nothing of the source's."""
+"""Symbol types; the last two name nothing in the source."""
 _LOCAL, _WEAK = 0, 2
-"""Bindings; above are the system's own, of which there is one in a process."""
+"""Symbol bindings; higher values are system-specific, for symbols unique within a process."""
 
 
 class NotElf(ValueError):
-    """The bytes are no such file."""
+    """Bytes that are not such a file."""
 
 
 class Symbol(NamedTuple):
     name: str
     value: int
-    """An address in a library, an offset into its section in an object."""
+    """Address in a library, offset into its section in an object."""
     is_defined: bool
-    """False for what another file has to provide."""
+    """False if another file has to provide the symbol."""
     is_local: bool
-    """Whether no other file can name it."""
+    """True if no other file can name the symbol."""
     is_variable: bool
-    """Whether it is in memory that can be written, or may be defined in several files."""
+    """True if the symbol lies in writable memory, or is data that several files may define."""
 
 
 def symbols(image: bytes, *, dynamic: bool = False) -> Iterator[Symbol]:
-    """All symbols of the file, or the `dynamic` ones alone. Raises NotElf."""
+    """Yield all symbols of the file, or only its `dynamic` ones. Raises NotElf."""
     if image[:5] != b"\x7fELF\x02":
         raise NotElf("it is no 64-bit ELF file")
     try:

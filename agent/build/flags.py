@@ -1,7 +1,7 @@
-"""Which compiler and linker flags of a load_inline call are taken, and which have an effect here.
+"""Compiler and linker flags of a load_inline call: which are accepted, and which have an effect here.
 
-A definition may be of a name of the candidate's own. Those of the language, of compilers, of CUDA, of torch
-and of the emulator's headers are not: to redefine one changes what a header or a check of ours means.
+A candidate may define names of its own. It may not define names of the language, compilers, CUDA, torch or
+the emulator's headers: redefining one would change the meaning of a header or of a check.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 import agent
 from agent.build.logical_text import logical
 
-# Understood and harmless: they choose an architecture, an optimisation level or a diagnostic of nvcc.
+# Understood and harmless: these select an architecture, an optimisation level or a diagnostic of nvcc.
 _ACCEPTED = re.compile(
     r"-O[0-3sgz]?|-Ofast|-g|-G|-w|-lineinfo|-line-info|--generate-line-info"
     r"|--?use_fast_math|-ffast-math|-f(no-)?(unroll-loops|strict-aliasing|math-errno|openmp|exceptions|inline)"
@@ -41,7 +41,7 @@ _TAKEN = re.compile(
     r"__CUDA_NO_(HALF2?|BFLOAT162?)_(OPERATORS|CONVERSIONS)__|_GLIBCXX_USE_CXX11_ABI|_GNU_SOURCE"
     r"|_USE_MATH_DEFINES|TORCH_EXTENSION_NAME|TORCH_API_INCLUDE_EXTENSION_H|PYBIND11_(COMPILER_TYPE|STDLIB|BUILD_ABI)"
 )
-"""Reserved ones that extensions set or unset by habit: torch's own command line has them."""
+"""Reserved names that extensions commonly set or unset, because torch's own command line has them."""
 _LANGUAGE = re.compile(
     r"align(as|of)|asm|assert|auto|bool|break|case|catch|char|class|concept|const(expr|eval|init)?|continue"
     r"|decltype|default|delete|do|double|else|enum|explicit|export|extern|false|float|for|friend|goto|if|inline"
@@ -60,10 +60,10 @@ _LIBRARIES = {"-lcuda", "-lcudart", "-lm", "-lstdc++", "-lpthread", "-lc10", "-l
 
 
 def effective(given: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """(flags for g++, refused flags) of extra_cflags or extra_cuda_cflags.
+    """Return (flags for g++, refused flags) for extra_cflags or extra_cuda_cflags.
 
-    Definitions are passed on. The language standard is the one torch builds with, whatever was asked,
-    and optimisation and architecture flags are understood and have no effect.
+    Definitions are passed on. The language standard is always the one torch builds with. Optimisation and
+    architecture flags are accepted without effect.
     """
     passed: list[str] = []
     refused: list[str] = []
@@ -108,13 +108,13 @@ def of_arithmetic(given: tuple[str, ...]) -> list[str]:
 
 
 def definitions(given: tuple[str, ...]) -> list[str]:
-    """The definitions among flags that are taken, as lines of text."""
+    """Return the definitions among the accepted flags as lines of C++."""
     parts = [_DEFINE.fullmatch(flag) for flag in effective(given)[0]]
     return [f"#define {part[1]} {part[2] or 1}" for part in parts if part and part[1]]
 
 
 def _is_its_own(definition: str) -> bool:
-    """Whether the name is the candidate's, and stands for none of those that are not."""
+    """Return True if the name is the candidate's own and its value uses no reserved `kw_` or `__` name."""
     parts = _DEFINE.fullmatch(definition)
     if parts is None:
         return False
@@ -127,12 +127,12 @@ def _is_its_own(definition: str) -> bool:
 
 @cache
 def _of_headers() -> frozenset[str]:
-    """Every name that the emulator's headers use."""
+    """Return every name used in the emulator's headers."""
     texts = [path.read_text() for path in sorted(_HEADERS.rglob("*")) if path.suffix in ("", ".h", ".cuh")
              and path.is_file()]  # fmt: skip
     return frozenset(name for text in texts for name in _WORD.findall(logical(text).code))
 
 
 def refused_links(given: tuple[str, ...]) -> list[str]:
-    """What of extra_ldflags is no library that every CUDA extension has anyway."""
+    """Return the words of extra_ldflags that are not libraries which every CUDA extension links anyway."""
     return [word for flag in given for word in flag.split() if word not in _LIBRARIES]

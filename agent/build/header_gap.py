@@ -1,7 +1,7 @@
-"""Tells a name that this package's slim headers lack from one that no torch or CUDA has.
+"""Distinguish names missing from this package's slim headers from names unknown to torch and CUDA.
 
-The answer comes from the headers of the installed torch and of CUDA, read when an error asks. It knows
-names, not signatures.
+The answer comes from the headers of the installed torch and CUDA, which are read only when an error needs
+them. It covers names, not signatures.
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ from pathlib import Path
 from agent.build.toolchain import CPP
 from agent.records import Finding
 
-# Header names of CUDA's toolkit and libraries that a GPU machine has and the emulator does not.
+# Headers of CUDA's toolkit and libraries that exist on a GPU machine but not in the emulator.
 _TOOLKIT = re.compile(
     r"(cublas\w*|cusparse|cusolver\w*|curand\w*|cufft\w*|cudnn\w*|nvToolsExt|nvrtc|mma|cuda_pipeline\w*"
     r"|cuda_awbarrier\w*|cuda_fp4|cuda_fp6|cuda_profiler_api|texture_\w+|surface_\w+|cudaTypedefs)\.h"
@@ -27,7 +27,7 @@ _UNDECLARED = re.compile(r"'(\w+)' (?:was not declared|does not name a type|has 
 _MISSING = re.compile(r"([\w./+-]+): No such file or directory")
 _LACKING = re.compile(r" headers lack (.+?); a GPU build may")
 _IN_TORCH = re.compile(r"\b(?:at|c10|torch)::")
-# What only a CUDA build of torch has in working order, as headers and as symbols.
+# Headers and symbols that work only in a CUDA build of torch.
 _CUDA_PART = re.compile(r"(?:ATen|c10)/(?:native/)?(?:cuda|cudnn)/|torch/csrc/(?:cuda|distributed)/")
 _CUDA_SYMBOL = re.compile(r"undefined symbol: .*?\b((?:c10|at|torch)::(?:native::)?cuda::[\w:]+)")
 _TENSOR_HEADERS = ("TensorBody.h", "TensorBase.h")
@@ -35,7 +35,7 @@ _OURS = ("at", "torch", "c10", "caffe2", "pybind11", "py")
 
 
 def explain(message: str, cuda_include: Path) -> str | None:
-    """What the emulator's headers lack, in words, if that is what the compiler complains about."""
+    """Describe the name that the emulator's headers lack if the compiler complains about one, else None."""
     missing = _MISSING.search(message)
     if missing:
         return f"the header {missing[1]}" if _is_real_header(missing[1], cuda_include) else None
@@ -66,7 +66,7 @@ def is_of_toolkit(gap: Finding) -> bool:
 
 
 def is_of_torch(gap: Finding, cuda_include: Path) -> bool:
-    """Whether torch's own headers may fill the gap that a finding tells of; CUDA's they cannot."""
+    """Return True if torch's own headers may fill the gap; they cannot fill gaps in CUDA's."""
     lacking = _LACKING.search(gap.message)
     if lacking is None:
         return bool(_IN_TORCH.search(gap.message))
@@ -78,8 +78,10 @@ def is_of_torch(gap: Finding, cuda_include: Path) -> bool:
 
 
 def beyond_torch(error: Finding, cuda_include: Path) -> Finding | None:
-    """The gap behind an error of a build against torch's own headers: CUDA's names, and the parts of torch
-    that need a CUDA toolkit or come with a CUDA build alone."""
+    """Return the gap behind an error of a build against torch's own headers, else None.
+
+    Such a build lacks names of CUDA, and the parts of torch that need a CUDA toolkit or a CUDA build.
+    """
     text = error.evidence or error.message
     lacking = _lacking_beyond_torch(text, cuda_include)
     if lacking is None:
@@ -116,7 +118,7 @@ def _is_real_header(name: str, cuda_include: Path) -> bool:
 
 
 def in_torch_only(name: str) -> bool:
-    """The word occurs in torch's headers and in none of ours: where ours have it an include is missing."""
+    """Return True if only torch's headers have the word; if ours have it too, an include is missing."""
     return name in _torch_words() and name not in _own_words()
 
 
@@ -125,7 +127,7 @@ def _is_macro_of_torch(name: str) -> bool:
 
 
 def is_function_of_cuda(name: str, cuda_include: Path) -> bool:
-    """Whether CUDA's headers declare the function and neither ours nor the runtime's do."""
+    """Return True if CUDA's headers declare the function and the emulator's do not."""
     return name not in _own_words() and name in _cuda_functions(cuda_include)
 
 
@@ -138,7 +140,7 @@ def _torch_roots() -> list[Path]:
 
 @cache
 def _torch_words() -> frozenset[str]:
-    """Every identifier of torch's public headers; the operators by the names of their header files."""
+    """Return every identifier of torch's public headers; operators by the names of their header files."""
     words: set[str] = set()
     for root in _torch_roots()[:1]:
         operators = root / "ATen" / "ops"

@@ -1,7 +1,7 @@
-"""C++ text as a compiler reads it: lines are spliced first, then comments and literals are told from code.
+"""C++ text as a compiler reads it: lines are spliced first, then comments and literals separated from code.
 
-A backslash at the end of a line joins it with the next one, white space behind the backslash included, as g++
-and nvcc take it; a raw string alone keeps its own text. Trigraphs are none of the language that torch builds.
+A backslash at the end of a line joins it with the next, even with white space behind, as in g++ and nvcc.
+Only a raw string keeps its own text. Trigraphs do not exist in the C++ standard that torch builds with.
 """
 
 import re
@@ -22,26 +22,26 @@ _TOKEN = re.compile(
 
 
 class Logical(NamedTuple):
-    """Spliced text; whatever was blanked has as many spaces."""
+    """Spliced text; blanked parts are replaced by the same number of spaces."""
 
     code: str
-    """Without comments and literals."""
+    """Text without comments and literals."""
     uncommented: str
-    """Without comments; literals but raw strings stay."""
+    """Text without comments and raw strings; other literals stay."""
     joints: tuple[int, ...]
-    """Where lines were joined."""
+    """Positions at which lines were joined."""
 
     def line(self, position: int) -> int:
-        """The line of the original text, from 0, on which a place in the code stands."""
+        """Return the line of the original text, from 0, for a position in the code."""
         return self.code.count("\n", 0, position) + bisect_right(self.joints, position)
 
 
 def logical(text: str) -> Logical:
-    """The text after its lines are spliced. `Logical.line` leads back."""
+    """Splice the lines of the text. `Logical.line` maps positions back."""
     spans = [match.span() for match in _SPLICE.finditer(text)]
     spliced = _SPLICE.sub("", text)
     removed = list(accumulate(end - start for start, end in spans))
-    # Where in the spliced text something was taken out.
+    # Positions in the spliced text at which a splice was removed.
     joints = [start - before for (start, _), before in zip(spans, [0, *removed], strict=False)]
     starts = [start for start, _ in spans]
 

@@ -1,8 +1,8 @@
-"""Objects of single translation units, cached by what went into each.
+"""Objects of single translation units, cached by their inputs.
 
-An object depends on its unit's text, its flags and the prepared toolchain, and on nothing else of the
-request: where only device code changed, the host's object is there already. What the compiler said of it
-lies beside it. A unit that does not compile leaves nothing.
+An object depends only on its unit's text, its flags and the prepared toolchain. If only device code changed,
+the host's object is already there. The compiler's messages lie beside it. A unit that does not compile leaves
+nothing.
 """
 
 import shutil
@@ -29,23 +29,23 @@ class Unit(Record):
     name: str
     text: str
     flags: tuple[str, ...]
-    """The prelude among them; the include directories and the form of the messages are the toolchain's."""
+    """Flags including the prelude; the toolchain adds include directories and the message format."""
 
     @property
     def identity(self) -> str:
-        """Changes with anything that may change the object, the toolchain aside."""
+        """Digest of everything that may change the object, except the toolchain."""
         return digest(self.name, *self.flags, self.text)
 
 
 class _Entry(Record):
-    """What lies beside a cached file."""
+    """Data stored beside a cached file."""
 
     messages: str
     size: int
 
 
 def cached_file(cache: Path, key: str, name: str, scratch: Path) -> str | None:
-    """Puts the file `name` kept under `key` into `scratch` and gives the words kept with it, or None."""
+    """Copy the file `name` cached under `key` into `scratch`; return the messages kept with it, or None."""
     place = cache / _DIRECTORY / key
     try:
         entry = _Entry.model_validate_json((place / "entry.json").read_text())
@@ -56,7 +56,7 @@ def cached_file(cache: Path, key: str, name: str, scratch: Path) -> str | None:
 
 
 def keep_file(cache: Path, key: str, made: Path, messages: str) -> None:
-    """Keeps a file under `key`. The entry appears whole, whoever else writes it at the same time."""
+    """Keep a file under `key`. The entry appears atomically, even if others write it at the same time."""
     parent = cache / _DIRECTORY
     parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=parent, prefix="writing-"))
@@ -64,7 +64,7 @@ def keep_file(cache: Path, key: str, made: Path, messages: str) -> None:
     entry = _Entry(messages=messages, size=kept.stat().st_size)
     (scratch / "entry.json").write_text(entry.model_dump_json())
     try:
-        # A damaged entry gives way; a sound one that another process just wrote says the same.
+        # A damaged entry is replaced; a sound one that another process just wrote is equivalent.
         shutil.rmtree(parent / key, ignore_errors=True)
         scratch.rename(parent / key)
     except OSError:
@@ -72,7 +72,7 @@ def keep_file(cache: Path, key: str, made: Path, messages: str) -> None:
 
 
 class Compilation:
-    """The units of one build on their way to objects in `scratch`."""
+    """The units of one build and their compilation to objects in `scratch`."""
 
     def __init__(self, toolchain: Toolchain, units: Sequence[Unit], scratch: Path, cache: Path) -> None:
         self._toolchain, self._units = toolchain, units
@@ -81,7 +81,7 @@ class Compilation:
         self._cached = [None if words is None else compiler.Outcome(True, words) for words in found]
 
     def commands(self) -> list[list[str]]:
-        """What to run in the scratch directory: one command for each unit that is not cached."""
+        """Return the commands for the scratch directory: one for each unit that is not cached."""
         made = []
         for unit, cached in zip(self._units, self._cached, strict=True):
             if cached is None:
@@ -91,7 +91,7 @@ class Compilation:
         return made
 
     def outcomes(self, of_commands: Sequence[compiler.Outcome]) -> list[compiler.Outcome]:
-        """One for each unit, from those of `commands`; new objects are kept."""
+        """Return one outcome for each unit, given those of `commands`; new objects are kept."""
         new = iter(of_commands)
         found = []
         for unit, cached in zip(self._units, self._cached, strict=True):

@@ -1,4 +1,4 @@
-"""What became of a request for an extension, and where it is kept."""
+"""The result of a request for an extension, and its place in the cache."""
 
 import tempfile
 from collections.abc import Callable
@@ -13,31 +13,31 @@ BACKEND = "emulator-slim"
 
 
 class Built(Record):
-    """What became of a request."""
+    """Result of a request."""
 
     library: Path | None
-    """The shared library to load; None where there is none."""
+    """The shared library to load; None if the build failed."""
     seconds: float
     backend: str = BACKEND
     warnings: tuple[str, ...] = ()
     kernels: tuple[KernelResources, ...] = ()
-    """What NVIDIA's compiler says of each kernel; empty where it did not check them."""
+    """Resources of each kernel according to NVIDIA's compiler; empty if it did not check them."""
     notes: tuple[str, ...] = ()
-    """What was not checked, and why."""
+    """Checks that were skipped, with the reason."""
     program: str | None = None
-    """`program.of_request`; None where it is not known."""
+    """See `program.of_request`; None if unknown."""
     findings: tuple[Finding, ...] = ()
-    """Why there is no library, headline first."""
+    """Reasons why there is no library, headline first."""
     log: str = ""
-    """The compiler's words, without this machine's paths."""
+    """The compiler's output, without this machine's paths."""
     unsupported: bool = False
-    """The emulator cannot judge this code; another executor may."""
+    """True if the emulator cannot judge this code; another executor may."""
 
 
 def kept(place: Path, wait_s: float, make: Callable[[Path], Built]) -> Built:
-    """What lies in `place`, made in a scratch directory where there is no library yet; one process makes it.
+    """Return the library kept in `place`, or build it in a scratch directory; only one process builds it.
 
-    What failed is not kept. Raises OSError where `place` cannot be written.
+    Failures are not kept. Raises OSError if `place` cannot be written.
     """
     record = place / "built.json"
     place.mkdir(parents=True, exist_ok=True)

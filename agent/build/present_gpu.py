@@ -1,13 +1,13 @@
-"""What the first GPU that this process may see can do, by the driver alone: torch takes seconds to start."""
+"""Capability of the first visible GPU, from the driver alone, because torch takes seconds to start."""
 
 import ctypes
 
 _MAJOR, _MINOR = 75, 76
-"""Attributes of a device in cuda.h: its compute capability."""
+"""Device attributes in cuda.h that hold the compute capability."""
 
 
 def capability() -> tuple[int, int] | None:
-    """Compute capability, as (9, 0); None where no GPU answers."""
+    """Return the compute capability, such as (9, 0); None if no GPU answers."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

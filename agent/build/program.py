@@ -1,8 +1,8 @@
-"""Which program a candidate is, once built: equal for texts that differ in nothing that a compiler heeds.
+"""Identity of a built candidate: equal for texts that differ only in what compilers ignore.
 
-Device code is compared as the PTX that nvcc made of it, host code as its front end wrote it down, the Python
-around it as a syntax tree. What is not known to be equal is another program: a line number that got into the
-code, a text that is put together at run time.
+Device code is compared as nvcc's PTX, host code as the output of nvcc's front end, and the surrounding Python
+as a syntax tree. Programs that are not known to be equal count as different. Examples are a line number that
+got into the code, or a text built at run time.
 """
 
 import ast
@@ -17,9 +17,9 @@ from agent.python_source import syntax_tree
 from agent.records import digest
 
 PTX, HOST = "cuda.ptx", "cuda.cudafe1.cpp"
-"""What nvcc keeps of `cuda.cu`."""
+"""Files that nvcc keeps from compiling `cuda.cu`."""
 SOURCES = "cuda_sources"
-"""What a line of a request's own is said to be from, where it is not in the candidate's text."""
+"""File label of a request's lines that are not in the candidate's text."""
 _MODULE = re.compile(r"_[0-9a-f]{8}_7_cuda_cu_[0-9a-f]{8}")
 _FROM = re.compile(r'# \d+ "(?P<file>[^"]*)"')
 _PLACE = re.compile(r"# \d+\s*$")
@@ -27,7 +27,7 @@ _NO_CODE = re.compile(r"\s*(?://|\.loc\b|\.file\b|$)")
 
 
 def of_device(scratch: Path) -> str | None:
-    """Of the unit that nvcc compiled in `scratch`; None where it kept nothing."""
+    """Return the identity of the unit that nvcc compiled in `scratch`; None if it kept no files."""
     try:
         ptx, host = ((scratch / name).read_text(errors="replace") for name in (PTX, HOST))
     except OSError:
@@ -37,7 +37,7 @@ def of_device(scratch: Path) -> str | None:
 
 
 def of_request(request: BuildRequest, device: str | None) -> str | None:
-    """Of all that a request asks for; `device`: of its device code. None where that is not known."""
+    """Return the identity of a request, given that of its `device` code; None if that is unknown."""
     if device is None and request.cuda.strip():
         return None
     others = request.model_dump(exclude={"name", "candidate_source", "cpp_sources", "cuda_sources"})
@@ -45,7 +45,7 @@ def of_request(request: BuildRequest, device: str | None) -> str | None:
 
 
 def of_candidate(source: str, requests: Iterable[BuildRequest], programs: Iterable[str | None]) -> str | None:
-    """Of a whole file that asked for these; None where it asked for nothing, or one of them is not known."""
+    """Return the identity of a file that made these requests; None without requests or if one is unknown."""
     known = [program for program in programs if program is not None]
     asked = list(requests)
     if not asked or len(known) < len(asked):
@@ -59,7 +59,7 @@ def of_candidate(source: str, requests: Iterable[BuildRequest], programs: Iterab
 
 
 class _Without(ast.NodeTransformer):
-    """Leaves out the texts that were built: what they are is known better."""
+    """Transformer that drops the built texts, which their own identities cover better."""
 
     def __init__(self, texts: set[str]) -> None:
         self._texts = texts
@@ -69,7 +69,7 @@ class _Without(ast.NodeTransformer):
 
 
 def _own(host: str) -> str:
-    """What nvcc's front end leaves of the candidate's host code: no header, no body of a kernel."""
+    """Return the candidate's part of nvcc's host output: without headers and kernel bodies."""
     kept: list[str] = []
     is_own, left_out = False, 0
     for line in host.splitlines():

@@ -1,4 +1,4 @@
-"""What of a request is not even given to a compiler: flags, includes, and names that are none."""
+"""Reasons to refuse a request before compiling it: flags, includes, and invalid names."""
 
 import re
 
@@ -11,12 +11,12 @@ from agent.records import Finding
 _INCLUDE = re.compile(
     r"^[^\S\n]*(?:#|%:)[^\S\n]*(?:include|include_next|embed|import)\b([^\n]*)", re.MULTILINE
 )
-# A name below the include directories; no macro, no absolute path, no way up.
+# A name below the include directories: no macro, absolute path or `..`.
 _HEADER = re.compile(r"""(?!.*\.\.)["<]\w[\w./+-]*[">]""")
 
 
 def of_request(request: BuildRequest) -> tuple[Finding, ...]:
-    """The candidate's own faults among them."""
+    """Return the findings on flags, names and includes of the request."""
     found = []
     for option in ("extra_cflags", "extra_cuda_cflags"):
         for flag in flags.effective(getattr(request, option))[1]:
@@ -37,7 +37,7 @@ def of_request(request: BuildRequest) -> tuple[Finding, ...]:
 
 
 def _foreign_includes(request: BuildRequest) -> list[Finding]:
-    """An include of a file by its place on the machine would show that file in the messages."""
+    """Return findings for includes by machine path, whose contents the compiler's messages would reveal."""
     found = []
     for text in (request.cpp, request.cuda):
         places = locate(text, request.candidate_source)

@@ -1,7 +1,7 @@
-"""Which line of the candidate's file each line of a built source came from.
+"""Map each line of a built source to its line in the candidate's file.
 
-The sources of an extension are string literals of the candidate, whole or in pieces. `#line`
-directives then make every compiler message and every __LINE__ the candidate's own.
+The sources of an extension are string literals of the candidate, whole or in pieces. `#line` directives then
+make every compiler message and every __LINE__ refer to the candidate.
 """
 
 import ast
@@ -10,18 +10,18 @@ from agent.python_source import syntax_tree
 from agent.torch_shim.c_abi import UNLOCATED_LINE
 
 CANDIDATE = "candidate.py"
-_TELLING = 8  # characters that make a line worth searching for
+_TELLING = 8  # minimum characters for a line worth searching for
 
 
 def locate(text: str, candidate: str) -> list[int | None]:
-    """For each line of `text` the line of `candidate` (from 1) that it is, or None."""
+    """Return for each line of `text` its line in `candidate` (from 1), or None."""
     lines = text.split("\n")
     found: list[int | None] = [None] * len(lines)
     for first_line, value in _literals(candidate):
         start = text.find(value)
         while start >= 0:
             at = text.count("\n", 0, start)
-            # What follows the last line break belongs to the next piece, if there is one.
+            # Text after the last line break belongs to the next piece, if there is one.
             ended = value.endswith("\n") and start + len(value) < len(text)
             for offset in range(value.count("\n") + (not ended)):
                 if found[at + offset] is None:
@@ -32,7 +32,7 @@ def locate(text: str, candidate: str) -> list[int | None]:
 
 
 def _literals(candidate: str) -> list[tuple[int, str]]:
-    """String literals whose lines are lines of the file, longest first."""
+    """Return the string literals whose lines are lines of the file, longest first."""
     try:
         tree = syntax_tree(candidate)
     except SyntaxError:
@@ -48,7 +48,7 @@ def _literals(candidate: str) -> list[tuple[int, str]]:
 
 
 def _search_single_lines(lines: list[str], candidate: str, found: list[int | None]) -> None:
-    """For texts put together at run time: a line that occurs exactly once in the file is that line."""
+    """Locate lines of texts built at run time: a line that occurs exactly once in the file is that line."""
     if all(line is not None for line in found):
         return
     places: dict[str, list[int]] = {}
@@ -61,15 +61,15 @@ def _search_single_lines(lines: list[str], candidate: str, found: list[int | Non
 
 
 def candidate_line(lines: list[int | None], number: int) -> int:
-    """The line of the candidate that line `number` (from 1) of the text is, or one from UNLOCATED_LINE."""
+    """Return the candidate's line for line `number` (from 1) of the text, or UNLOCATED_LINE + `number`."""
     place = lines[number - 1] if 0 < number <= len(lines) else None
     return place if place is not None else UNLOCATED_LINE + number
 
 
 def with_directives(text: str, lines: list[int | None], label: str) -> str:
-    """`text` with #line directives wherever the numbering is not consecutive.
+    """Return `text` with #line directives wherever the numbering is not consecutive.
 
-    `lines` has one entry for each line of `text`; lines without a place are counted from UNLOCATED_LINE
+    `lines` has one entry for each line of `text`. Lines without a place are numbered from UNLOCATED_LINE
     under the file name `label`.
     """
     out: list[str] = []
@@ -77,7 +77,7 @@ def with_directives(text: str, lines: list[int | None], label: str) -> str:
     for index, line in enumerate(text.split("\n")):
         place = lines[index]
         here = (CANDIDATE if place is not None else label, candidate_line(lines, index + 1))
-        # A directive would end a macro that goes on from the line before.
+        # A directive would break a macro continued from the line before.
         continued = bool(out) and out[-1].endswith("\\")
         if here != expected and not continued:
             out.append(f'#line {here[1]} "{here[0]}"')

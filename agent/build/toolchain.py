@@ -1,7 +1,7 @@
-"""What both backends build with: the compiler, CUDA's headers, and a directory prepared once per user.
+"""Tools that both backends build with: the compiler, CUDA's headers, and a directory prepared once per user.
 
-A prepared directory's name is a digest of everything it was made from, so that a changed header, flag or
-compiler makes a new one; a damaged one is made again.
+A prepared directory is named by a digest of all its inputs. A changed header, flag or compiler creates a new
+one, and a damaged one is rebuilt.
 """
 
 import contextlib
@@ -30,11 +30,11 @@ RUNTIME_NAME = "libkw_runtime.so"
 STANDARD = "-std=c++20"
 _LOCK_SECONDS = 900
 _STEP_SECONDS = 600
-_LOADED = (".so", ".o")  # damage to these would not be seen before they run
+_LOADED = (".so", ".o")  # damage to these would go unnoticed until they run
 
 
 class Toolchain(Record):
-    """Everything a build needs; valid as long as its directory is."""
+    """Everything a build needs; valid as long as its directory exists."""
 
     gxx: Path
     gxx_version: str
@@ -51,28 +51,29 @@ class Toolchain(Record):
 
     @property
     def host_object(self) -> Path:
-        """What host code against the slim headers links: the operators of torch, and the entry points."""
+        """Object linked to host code that uses the slim headers: torch's operators and the entry points."""
         return self.directory / "host.o"
 
     @property
     def headers(self) -> Path:
-        """The emulator's own headers. A precompiled header names the files it was made of in every message,
-        so they lie beside it: another installation with the same ones may have made it.
+        """Copy of the emulator's headers beside the precompiled header, which names them in every message.
+
+        Another installation with equal headers may have made the precompiled one.
         """
         return self.directory / "include"
 
     @property
     def key(self) -> str:
-        """Changes with anything that may change what a build gives."""
+        """Key that changes with anything that may change a build's result."""
         return self.directory.name
 
     def prelude(self, unit: str) -> Path:
-        """The header, precompiled beside itself, that a `host` or `device` unit starts with."""
+        """Return the first header of a `host` or `device` unit, with its precompiled form beside it."""
         return self.directory / unit / "prelude.h"
 
     @property
     def visible(self) -> tuple[Path, ...]:
-        """What a compiler in its sandbox has to read beside its own installation."""
+        """Paths that a sandboxed compiler must read, in addition to its own installation."""
         return (self.directory, self.cuda_include, NVCC_INCLUDE)
 
     def includes(self) -> tuple[str, ...]:
@@ -80,12 +81,12 @@ class Toolchain(Record):
 
 
 def default_cache() -> Path:
-    """Where prepared files live unless the configuration says otherwise."""
+    """Return the default directory for prepared files, which the configuration may override."""
     return user_cache_path("kernelwright")
 
 
 def compiler_here() -> tuple[Path, str]:
-    """g++ and its version. Raises EnvironmentFault where there is none."""
+    """Return g++ and its version. Raises EnvironmentFault if it is not installed."""
     gxx = shutil.which("g++")
     if gxx is None:
         raise EnvironmentFault("no C++ compiler: the emulator needs g++ (apt-get install g++)")
@@ -93,10 +94,10 @@ def compiler_here() -> tuple[Path, str]:
 
 
 def make_once(directory: Path, make: Callable[[], None], progress: Progress | None = None) -> None:
-    """Has `make` fill the new `directory`, unless that is there and whole; one process at a time.
+    """Fill the new `directory` with `make` unless it exists and is intact; one process at a time.
 
-    `progress` is told of a wait for another process that makes the same.
-    Raises EnvironmentFault where it cannot be written, or is long in the making by another process.
+    `progress` is called if another process is already preparing the same directory.
+    Raises EnvironmentFault if it cannot be written, or if the other process takes too long.
     """
     if _intact(directory):
         return
@@ -135,15 +136,15 @@ def _alone(directory: Path, progress: Progress | None) -> Iterator[None]:
 
 
 Steps = Sequence[tuple[str, Sequence[list[str]]]]
-"""Each with its name and its commands."""
+"""Steps, each with its name and its commands."""
 
 
 def run_steps(steps: Steps, progress: Progress | None, *, at_once: int | None = None) -> None:
-    """Runs all commands in this order, as many at once as there are processors.
+    """Run all commands in this order, as many at once as there are processors.
 
-    `at_once` is 1 where one needs what another makes.
+    `at_once` is 1 if one command needs another's output.
 
-    Raises EnvironmentFault for one that fails; what runs then is waited for.
+    Raises EnvironmentFault if a command fails, after the running ones have ended.
     """
     telling = threading.Lock()
 
@@ -178,7 +179,7 @@ def _compile(name: str, command: list[str]) -> None:
 
 
 def _seal(directory: Path) -> None:
-    """A directory counts as made once it has its manifest."""
+    """Write the manifest, which marks the directory as complete."""
     sizes = {str(path.relative_to(directory)): path.stat().st_size for path in _files(directory)}
     digests = {name: _sha256(directory / name) for name in sizes if name.endswith(_LOADED)}
     (directory / "manifest.json").write_text(json.dumps({"sizes": sizes, "digests": digests}))
@@ -196,7 +197,7 @@ def _intact(directory: Path) -> bool:
 
 
 def content_of(directory: Path) -> str:
-    """Changes with any file below the directory."""
+    """Return a text that changes with any file below the directory."""
     parts = [f"{path.relative_to(directory)}:{_sha256(path)}" for path in _files(directory)]
     return "\n".join(parts)
 

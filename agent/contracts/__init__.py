@@ -1,5 +1,5 @@
-"""Python's view of the C and C++ declarations of the emulator, generated and committed together with them.
+"""Python view of the emulator's C and C++ declarations, generated and committed together with them.
 
-`python -m agent.contracts` writes it, `--check` says what differs and ends with 1. The sources are
-the headers; docs/contracts.md lists what is derived from what. Nothing of the product imports this package.
+`python -m agent.contracts` writes the view. `--check` reports differences and exits with status 1. The
+headers are the source; docs/contracts.md lists what is derived from what. The product does not import this.
 """

@@ -1,4 +1,4 @@
-"""`python -m agent.contracts [--check]`: writes, or compares, everything that is generated."""
+"""Write or compare all generated files: `python -m agent.contracts [--check]`."""
 
 import argparse
 import re
@@ -12,7 +12,7 @@ AGENT = Path(__file__).resolve().parents[1]
 CPP = AGENT / "emulator" / "cpp"
 INCLUDE, RUNTIME, FULL = CPP / "include" / "kw", CPP / "runtime", CPP / "full" / "include" / "kw"
 GENERATED = AGENT / "torch_shim"
-"""Where both sides read them: the folder is copied to the candidate's process."""
+"""Folder of the generated modules, which is copied to the candidate's process so both sides read them."""
 COMMAND = "python -m agent.contracts"
 _TORCH_MEMORY = "kw_serve_torch"
 _VERSION = "KW_ABI_VERSION"
@@ -42,7 +42,7 @@ def declare(library: ctypes.CDLL, prototypes: Prototypes) -> None:
 
 
 def generated() -> dict[Path, str]:
-    """The files, with what they have to hold."""
+    """Return the required content of each generated file."""
     abi = INCLUDE / "host_abi.h"
     said = abi.read_text(encoding="utf-8")
     version = view.digest(Header(abi), _VERSION)

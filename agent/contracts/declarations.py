@@ -1,7 +1,7 @@
-"""Reads the declarations of our own C headers: constants, enums, structs, prototypes, texts.
+"""Parser for the declarations in our own C headers: constants, enums, structs, prototypes, texts.
 
-It knows the plain subset that those headers are written in, and refuses what it does not know rather than
-leave it out. Expressions are integers with +, -, *, <<, | and parentheses.
+It supports the plain subset of C in which those headers are written, and raises an error for anything else
+instead of leaving it out. Expressions are integers with +, -, *, <<, | and parentheses.
 """
 
 import ast
@@ -30,11 +30,11 @@ _OPERATORS = {
 
 
 class Unreadable(ValueError):
-    """A declaration of a form that is not known here; the text says which."""
+    """A declaration in an unsupported form; the text says which."""
 
 
 class Parameter(NamedTuple):
-    """Of a function, or a field of a struct: its C type, its name (or "") and the length of an array."""
+    """A function parameter or struct field: its C type, its name (or "") and an array's length."""
 
     type: str
     name: str
@@ -42,7 +42,7 @@ class Parameter(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A prototype or a pointer to a function."""
+    """A prototype or a function pointer."""
 
     result: str
     name: str
@@ -50,24 +50,24 @@ class Function(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """Fields in their order; a union without a name is one field `payload` of 8 bytes."""
+    """A struct with its fields in order; an unnamed union is one field `payload` of 8 bytes."""
 
     name: str
     fields: tuple[Parameter | Function, ...]
 
 
 class Enum(NamedTuple):
-    """`name` is empty where the enum has none."""
+    """An enum; `name` is empty if it has none."""
 
     name: str
     values: dict[str, int]
 
 
 class Header:
-    """What one header declares."""
+    """The declarations of one header."""
 
     def __init__(self, path: Path) -> None:
-        """Raises Unreadable, and OSError where there is no such file."""
+        """Parse the header. Raises Unreadable, and OSError if the file does not exist."""
         self.path = path
         self.text = without_comments(path.read_text(encoding="utf-8"))
         self._lists = {name: _LISTED.findall(body) for name, body in _LIST.findall(self.text)}
@@ -141,7 +141,7 @@ class Header:
 
 
 def without_comments(text: str) -> str:
-    """The text with a space for each comment; what stands in strings stays."""
+    """Replace each comment by a space; strings are left unchanged."""
     kept = _COMMENT.sub(lambda match: " " if match[0].startswith("/") else match[0], text)
     return re.sub(r"[ \t]+$", "", kept, flags=re.M)
 
@@ -166,13 +166,13 @@ def _parameters(given: str) -> tuple[Parameter, ...]:
 
 
 def _type(words: str) -> str:
-    """Without what says nothing about the layout: `const`, `enum`, `extern`, the mark of an export."""
+    """Drop words that do not affect the layout, such as `enum`, `struct`, `extern` and the export macro."""
     words = re.sub(r"\b(?:enum|struct|extern|typedef|KW_EXPORT|KW_BRIDGE)\b", " ", words)
     return re.sub(r"\s*\*", "*", " ".join(words.split()))
 
 
 def _literal(text: str) -> str:
-    """C's string literals, joined."""
+    """Return the value of adjacent C string literals."""
     found = []
     for part in re.findall(_STRING, text, re.S):
         found.append(part[3:-2] if part.startswith("R") else str(ast.literal_eval(part)))

@@ -1,4 +1,4 @@
-"""Writes the Python module that mirrors headers: structures, prototypes, enums, constants, patterns."""
+"""Write the Python module that mirrors headers: structures, prototypes, enums, constants, patterns."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ _SCALARS = {
 
 
 def structures(structs: Iterable[Struct]) -> list[str]:
-    """Classes `CName`; for a field that points to a function, its type `CName_FIELD` in front."""
+    """Return classes `CName`, each preceded by types `CName_FIELD` for its function-pointer fields."""
     known: set[str] = set()
     lines: list[str] = []
     for struct in structs:
@@ -40,7 +40,7 @@ def structures(structs: Iterable[Struct]) -> list[str]:
 
 
 def prototypes(name: str, about: str, functions: Iterable[Function], structs: Iterable[Struct]) -> list[str]:
-    """A table for `declare`, which every module of this kind defines."""
+    """Return a table for `declare`, which every generated module defines."""
     known = {struct.name for struct in structs}
     lines = ["", "", f"{name}: Prototypes = {{"]
     for function in functions:
@@ -50,7 +50,7 @@ def prototypes(name: str, about: str, functions: Iterable[Function], structs: It
 
 
 def enums(found: Iterable[Enum]) -> list[str]:
-    """IntEnums; the values of an enum without a name become constants."""
+    """Return IntEnums; the values of an unnamed enum become constants."""
     lines: list[str] = []
     for enum in found:
         if enum.name:
@@ -63,12 +63,12 @@ def enums(found: Iterable[Enum]) -> list[str]:
 
 
 def constants(found: dict[str, int | str] | dict[str, int]) -> list[str]:
-    """`kMaxThreads` and `KW_MAX_THREADS` become MAX_THREADS."""
+    """Return Python constants: `kMaxThreads` and `KW_MAX_THREADS` become MAX_THREADS."""
     return [f"{_bare(name)} = {json.dumps(value)}" for name, value in found.items()]
 
 
 def patterns(prefix: str, texts: dict[str, str]) -> list[str]:
-    """For each text of printf the regular expression that reads its values back."""
+    """Return for each printf text the regular expression that parses its values."""
     made = []
     for name, text in texts.items():
         parts = re.split(r"(%(?:lu|zu|u|d|s))", text)
@@ -85,24 +85,24 @@ def patterns(prefix: str, texts: dict[str, str]) -> list[str]:
 
 
 def json_keys(text: str) -> list[str]:
-    """The keys of the object that a text of json_formats.h gives."""
+    """Return the keys of the object that a text of json_formats.h produces."""
     return list(json.loads(text.replace("%s", "null")))
 
 
 def text_of_json(text: str, key: str) -> str:
-    """One value of it that the text itself holds."""
+    """Return the value of `key` that is fixed in the text itself."""
     return str(json.loads(text.replace("%s", "null"))[key])
 
 
 def digest(header: Header, without: str) -> int:
-    """31 bits that change with any declaration; not with comments and what defines `without`."""
+    """Return 31 bits that change with any declaration, but not with comments or the #define of `without`."""
     kept = [line for line in header.text.splitlines() if f"#define {without} " not in line]
     words = " ".join(" ".join(kept).split())
     return int(hashlib.sha256(words.encode()).hexdigest()[:8], 16) & 0x7FFFFFFF
 
 
 def mangled(namespace: str, template: str) -> str:
-    """How the symbol of every instance of a function template begins, by the Itanium C++ ABI."""
+    """Return the start of every instance's symbol of a function template, in the Itanium C++ ABI."""
     return f"_ZN{len(namespace)}{namespace}{len(template)}{template}I"
 
 
@@ -133,7 +133,7 @@ def _array(field: Parameter, structs: set[str]) -> str:
 
 
 def _class(name: str) -> str:
-    """`kw_launch_request` becomes CLaunchRequest; a name of C++ stays."""
+    """Return the class name: `kw_launch_request` becomes CLaunchRequest; a C++ name stays unchanged."""
     if not name.startswith("kw_"):
         return name
     return "C" + "".join(word.capitalize() for word in name.removeprefix("kw_").split("_"))

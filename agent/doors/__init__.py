@@ -1,3 +1,5 @@
-"""The judge for others: coding agents, training, other programs. Each door is a room beside the viewer, over
-the API; what a client says is hostile, and the packages that a door needs are imported inside it alone.
+"""Doors to the judge for coding agents, training and other programs.
+
+Each door is a package beside the viewer, on top of the API. Input from clients is treated as hostile, and the
+packages that a door needs are imported only inside it.
 """

@@ -8,9 +8,9 @@ LOOPBACK = "127.0.0.1"
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A listening socket, so that the address is known before a server has started; port 0 is a free one.
+    """Open a listening socket, so that the address is known before a server starts; port 0 picks a free one.
 
-    Raises UsageError for an address that is taken or is none of this machine.
+    Raises UsageError if the address is taken or does not belong to this machine.
     """
     try:
         return socket.create_server((host, port), backlog=128)

@@ -1,7 +1,7 @@
-"""A skill for coding agents: what to do with the judge, and how to read what it says.
+"""A skill for coding agents: how to use the judge, and how to read its answers.
 
-A folder with `SKILL.md`, as coding agents take it. The rules are those of our own prompts, the list of
-findings is that of the documentation, so that neither can say anything else; the rest is `skill.md`.
+The skill is a folder with `SKILL.md`, as coding agents expect it. The rules come from our own prompts and the
+list of findings from the documentation, so they cannot diverge. The rest is `skill.md`.
 """
 
 import shutil
@@ -16,12 +16,12 @@ PAGES = {
     "verdicts.md": "verdicts.md",
     "limits.md": "limits.md",
 }
-"""What lies beside SKILL.md, and the page of the documentation that it is."""
+"""Files beside SKILL.md, with the documentation page that each one copies."""
 MARK = "<!-- written by `agent skill install`; it is replaced by the next one -->"
 
 
 def text() -> str:
-    """SKILL.md."""
+    """Return the text of SKILL.md."""
     given = {"MARK": MARK, "VERSION": __version__, "RULES": prompts.rules().strip()}
     made = Path(__file__).with_name("skill.md").read_text(encoding="utf-8")
     for name, value in given.items():
@@ -30,9 +30,9 @@ def text() -> str:
 
 
 def install(parent: Path) -> list[Path]:
-    """Writes the skill to a folder of its own in `parent`; the files that it consists of.
+    """Write the skill to a folder of its own in `parent` and return its files.
 
-    Raises UsageError where another skill of that name lies there, EnvironmentFault for a bad disk.
+    Raises UsageError if a foreign skill with that name is there, EnvironmentFault if it cannot be written.
     """
     folder = parent / NAME
     skill = folder / "SKILL.md"

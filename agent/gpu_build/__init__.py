@@ -1,8 +1,8 @@
-"""Extensions for a real GPU, built in seconds: the emulator's slim torch in front of NVIDIA's compiler.
+"""Fast builds of extensions for a real GPU: NVIDIA's compiler with the emulator's slim torch headers.
 
-nvcc compiles cuda_sources as the candidate wrote them, g++ compiles cpp_sources against a precompiled header,
-each only where it changed; both see a torch that is declared in a few hundred lines and whose operators call
-back into Python. Whatever leaves a doubt is left to stock `load_inline`. What was built is not loaded here.
+nvcc compiles cuda_sources as the candidate wrote them. g++ compiles cpp_sources against a precompiled header.
+Each runs only if its sources changed. Both see a torch declared in a few hundred lines, whose operators call
+back into Python. Any doubt falls back to stock `load_inline`. This package does not load the libraries.
 """
 
 from agent.gpu_build.build import BACKEND, extension

@@ -1,8 +1,8 @@
-"""One request of load_inline, built for a real GPU: two units beside each other, and a link.
+"""Build one request of load_inline for a real GPU: two units in parallel, then a link.
 
-An object is kept by what went into it, so that a change of the device code compiles nothing else. An error
-that NVIDIA's compiler finds in device code is the candidate's; any other may be a gap of the slim headers
-and is a Doubt.
+An object is cached by its inputs, so a change of device code compiles nothing else. An error that NVIDIA's
+compiler finds in device code is the candidate's. Any other error may be a gap of the slim headers and raises
+Doubt.
 """
 
 import time
@@ -23,20 +23,20 @@ from agent.records import Finding, digest
 BACKEND = "gpu-slim"
 _LOG_CHARACTERS = 20_000
 _CERTAIN = ("missing-declaration", "extern-c")
-"""What g++ finds in cpp_sources that no header could change."""
+"""Kinds of findings in cpp_sources that no header could change."""
 
 
 class _Gap(Doubt):
-    """The declared headers were not enough for the device unit; fuller ones may be."""
+    """Declared headers that were not enough for the device unit; fuller ones may be."""
 
 
 def extension(
     toolchain: GpuToolchain, request: BuildRequest, gpu: Gpu, cache: Path, timeout_s: float
 ) -> Built:
-    """The library for `request`, from `cache` where the same one was built before, or why it has a fault.
+    """Return the library for `request`, from `cache` if it was built before, or its findings.
 
-    Raises Doubt where stock `load_inline` has to decide, and EnvironmentFault where a compiler cannot be run
-    or the cache cannot be written.
+    Raises Doubt if stock `load_inline` has to decide. Raises EnvironmentFault if a compiler cannot be run or
+    the cache cannot be written.
     """
     started = time.monotonic()
     of_sources(request)
@@ -62,7 +62,7 @@ class _Build:
         self.key = digest(BACKEND, of_device, self._main.identity)[:32]
 
     def library(self, scratch: Path) -> Built:
-        """Built in `scratch`. Raises Doubt."""
+        """Build in `scratch`, first with the declared headers, then with the full ones. Raises Doubt."""
         if self._device is not None and self._device.may_be_declared:
             try:
                 return self._built(scratch, full=False)
@@ -95,7 +95,7 @@ class _Build:
         return built.model_copy(update={"library": self._linked(scratch)})
 
     def _cached_verdict(self, scratch: Path, *, full: bool) -> nvcc.Verdict | None:
-        """What nvcc said of a unit whose object is there, now in `scratch`; None where it has to run."""
+        """Copy a cached object into `scratch` and return nvcc's verdict on it; None if nvcc has to run."""
         if self._device is None:
             return nvcc.Verdict(accepted=True)
         said = objects.cached_file(self._cache, self._device.key(full=full), OBJECT, scratch)

@@ -1,8 +1,8 @@
-"""The device unit: cuda_sources for NVIDIA's compiler, against few declarations or the headers g++ has.
+"""The device unit: cuda_sources for NVIDIA's compiler, against bare declarations or the headers for g++.
 
-The declared headers come first. They are read as C++17, whose standard headers take half the time, with
-only those of ATen's functions that the source names, and its two front ends run beside each other. What does
-not compile so says nothing about the candidate; the full headers decide, in the C++20 that torch builds with.
+The declared headers come first. They are read as C++17, whose standard headers take half the time. They list
+only those ATen functions that the source names, and nvcc's two front ends run in parallel. A failure with
+them says nothing about the candidate: the full headers decide, in the C++20 that torch builds with.
 """
 
 import re
@@ -23,7 +23,7 @@ _LISTS = ("host_functions.inc", "host_methods.inc")
 _LISTED = re.compile(r"KW_\w+\((\w+)\)")
 # The declared headers bind nothing.
 _BINDING = re.compile(r"\bPYBIND11_MODULE\b|\bpy(?:bind11)?::")
-# What these answer is a std::string only where that is known.
+# Only the `string` header makes the results of these usable as std::string.
 _ANSWERS_TEXT = re.compile(r"\b(?:toString|str|name|what|msg)\s*\(")
 
 
@@ -44,20 +44,20 @@ class DeviceUnit:
 
     @property
     def may_be_declared(self) -> bool:
-        """Whether the declared headers can be enough."""
+        """True if the declared headers can be enough."""
         return _BINDING.search(self._source) is None
 
     def key(self, *, full: bool) -> str:
-        """Changes with anything that may change the object."""
+        """Return a digest that changes with anything that may change the object."""
         headers = "full" if full else "declared"
         return digest(self._toolchain.key, headers, *self._flags, self._text)[:32]
 
     def command(self, scratch: Path, *, full: bool) -> list[str]:
-        """Writes the unit into `scratch` and gives what makes OBJECT of it there."""
+        """Write the unit into `scratch` and return the command that makes OBJECT from it there."""
         (scratch / _SOURCE).write_text(self._text, encoding="utf-8", errors="surrogatepass")
         if full:
             return [*self._nvcc(STANDARD, []), "--keep", "--keep-dir", "."]
-        # The id names what is local to this unit in symbols that are not.
+        # nvcc puts this id into global symbols for entities that are local to the unit.
         identity = f"_{self.key(full=False)[:8]}_7_cuda_cu_{self.key(full=False)[8:16]}"
         declared = [self._named(scratch), self._toolchain.device_headers]
         return ["/bin/sh", str(STEPS), identity, *self._nvcc(_DECLARED_STANDARD, declared)]
@@ -72,7 +72,7 @@ class DeviceUnit:
         ]  # fmt: skip
 
     def _named(self, scratch: Path) -> Path:
-        """A directory with the lists of ATen's functions, shortened to the names that the source has."""
+        """Write the lists of ATen's functions, reduced to names in the source, and return their directory."""
         words = set(re.findall(r"\w+", self._source))
         place = scratch / "named"
         (place / "kw").mkdir(parents=True, exist_ok=True)

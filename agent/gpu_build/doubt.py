@@ -1,11 +1,11 @@
-"""Why a request is left to stock `load_inline`."""
+"""Reasons to leave a request to stock `load_inline`."""
 
 import re
 
 from agent.build import refusals
 from agent.build.build_request import BuildRequest
 
-# They compile against the slim headers and would mean something else, or need a library of CUDA.
+# These compile against the slim headers but would mean something else, or need a library of CUDA.
 _WORDS = re.compile(
     r"\bfrom_blob\b|\b(?:set|get)(?:Current|Default)?CUDABlasHandle\b|\bgetStreamFromPool\b"
     r"|\bTORCH_LIBRARY\w*|\btorch::(?:nn|jit|autograd)\b|\bcu(?:blas|dnn|sparse|fft|solver)\w+\b"
@@ -14,11 +14,11 @@ _WORDS = re.compile(
 
 
 class Doubt(Exception):
-    """The slim build may not build what stock `load_inline` would; the text says why, in words for a user."""
+    """A slim build that might differ from stock `load_inline`; the text tells a user why."""
 
 
 def of_sources(request: BuildRequest) -> None:
-    """Raises Doubt for what only shows at run time, or takes files and libraries that are not here."""
+    """Raise Doubt for differences that show only at run time, and for missing files and libraries."""
     refused = refusals.of_request(request.model_copy(update={"extra_cflags": (), "extra_cuda_cflags": ()}))
     if refused:
         raise Doubt(refused[0].message)

@@ -1,6 +1,6 @@
-"""The flags of a load_inline call for the slim build: passed on, without effect, or a reason for doubt.
+"""Flags of a load_inline call for the slim build: passed on, without effect, or a reason for doubt.
 
-A flag that no list here names may change what is built, and only stock `load_inline` takes it.
+A flag that no list here names may change the build, so only stock `load_inline` handles it.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from agent.gpu_build.doubt import Doubt
 from agent.gpu_build.gpu import Gpu
 
-# The next word is their value.
+# These take the next word as their value.
 _WITH_VALUE = {
     "-gencode", "--generate-code", "-arch", "--gpu-architecture", "-Xptxas", "--ptxas-options", "-Xcompiler",
     "--compiler-options", "-maxrregcount", "--maxrregcount", "-std", "--std", "-D", "-U", "-diag-suppress",
@@ -34,7 +34,7 @@ _LIBRARIES = {"-lcudart", "-lm", "-lstdc++", "-lpthread", "-lc10", "-ltorch", "-
 
 
 def host(given: tuple[str, ...]) -> list[str]:
-    """For g++, of extra_cflags: definitions. Raises Doubt."""
+    """Return the definitions in extra_cflags, for g++. Raises Doubt for an unknown flag."""
     passed = []
     for word in _words(given):
         if _DEFINITION.fullmatch(word):
@@ -45,7 +45,7 @@ def host(given: tuple[str, ...]) -> list[str]:
 
 
 def device(given: tuple[str, ...]) -> list[str]:
-    """For nvcc, of extra_cuda_cflags, the architecture aside. Raises Doubt."""
+    """Return the flags of extra_cuda_cflags for nvcc, without the architecture. Raises Doubt."""
     passed = []
     for word in _words(given):
         options = _PTXAS.fullmatch(word)
@@ -59,7 +59,7 @@ def device(given: tuple[str, ...]) -> list[str]:
 
 
 def architecture(given: tuple[str, ...], candidate_source: str, gpu: Gpu) -> str:
-    """`90`, or `90a` where the candidate asks for that. Raises Doubt where it asks for another GPU's."""
+    """Return `90`, or `90a` if the candidate asks for it. Raises Doubt if it asks for another GPU."""
     asked = [match[1] for word in _words(given) if (match := _ARCHITECTURE.fullmatch(word))]
     numbers = {number for words in asked for number in re.findall(r"(?:sm|compute)_(\w+)", words)}
     if asked and not numbers:
@@ -75,14 +75,14 @@ def architecture(given: tuple[str, ...], candidate_source: str, gpu: Gpu) -> str
 
 
 def links(given: tuple[str, ...]) -> None:
-    """Raises Doubt for a library that a CUDA extension does not have anyway."""
+    """Raise Doubt for a library that a CUDA extension does not link anyway."""
     for word in (word for flag in given for word in flag.split()):
         if word not in _LIBRARIES:
             raise Doubt(f"extra_ldflags has {word}")
 
 
 def _words(given: tuple[str, ...]) -> Iterator[str]:
-    """One for each flag; a flag and its value in two words become one."""
+    """Yield one word for each flag; a flag and its value in two words become one."""
     words = iter([word for flag in given for word in flag.split()])
     for word in words:
         if word in ("-D", "-U"):

@@ -1,4 +1,4 @@
-"""Which GPU is built for, by the driver's own account."""
+"""The GPU to build for, as reported by the driver."""
 
 import re
 import shutil
@@ -11,19 +11,19 @@ _SECONDS = 30
 
 
 class Gpu(Record):
-    """A compute capability, `9.0`."""
+    """A GPU's compute capability, such as `9.0`."""
 
     capability: str
 
     @property
     def number(self) -> str:
-        """`90`, as in sm_90."""
+        """Architecture number, such as `90` in sm_90."""
         return self.capability.replace(".", "")
 
 
 @cache
 def present() -> Gpu | None:
-    """The first GPU of this machine; None where there is none or they differ in what they can do."""
+    """Return the GPU of this machine; None without one, or if several differ in compute capability."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None

@@ -1,6 +1,6 @@
-"""What the builds of the slim build share, prepared once per user: headers, a precompiled one, a library.
+"""Shared parts of slim builds, prepared once per user: headers, a precompiled header and a library.
 
-The directory's name is a digest of all it was made from. It takes about ten seconds and 50 MB.
+The directory is named by a digest of all its inputs. Preparing it takes about ten seconds and 50 MB.
 """
 
 import importlib.util
@@ -26,17 +26,17 @@ from agent.records import digest
 
 _SOURCES = Path(__file__).resolve().parent / "cpp"
 STEPS = _SOURCES / "steps.sh"
-"""Runs the steps of an nvcc command, those that can beside each other."""
+"""Script that runs the steps of an nvcc command, in parallel if possible."""
 _PRELUDE = '#include "kw/host.h"\n#include "kw/host_bind.h"\n'
 _SLIM_TORCH = ("torch", "ATen", "c10", "pybind11", "kw")
-# As torch's own build of main.cpp: not optimised. Hidden symbols and no unique ones, so that two extensions
-# in one process do not share their variables.
+# Like torch's own build of main.cpp, not optimised. Hidden and non-unique symbols keep two extensions in one
+# process from sharing their variables.
 _HOST = (STANDARD, "-O0", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wno-attributes")
 _TOOLKIT = Path("/usr/local/cuda")
 
 
 class Unavailable(Exception):
-    """There is no slim build on this machine; the text says why."""
+    """A machine without a slim build; the text says why."""
 
 
 class GpuToolchain(Toolchain):
@@ -44,11 +44,11 @@ class GpuToolchain(Toolchain):
 
     nvcc: nvcc.Nvcc
     cudart: Path
-    """CUDA's runtime library; where an extension runs torch has loaded it already, under the same name."""
+    """CUDA's runtime library; at run time torch has already loaded it under the same name."""
 
     @property
     def device_headers(self) -> Path:
-        """In front of the others for nvcc: the same names and layouts, with fewer bodies to read."""
+        """Headers that nvcc searches first: the same names and layouts, with fewer bodies to read."""
         return self.directory / "device_include"
 
     @property
@@ -62,10 +62,10 @@ class GpuToolchain(Toolchain):
 
 
 def prepare(cache: Path | None = None, progress: Progress | None = None) -> GpuToolchain:
-    """The toolchain, made where it is not there yet; `progress` as for the emulator's.
+    """Return the toolchain, preparing it if necessary; `progress` as for the emulator's.
 
-    Raises Unavailable where the machine lacks something for it, and EnvironmentFault where the directory
-    cannot be written.
+    Raises Unavailable if the machine lacks a requirement, and EnvironmentFault if the directory cannot be
+    written.
     """
     compiler = nvcc.find()
     if compiler is None:
@@ -113,7 +113,7 @@ def _make(made: GpuToolchain, progress: Progress | None) -> None:
     prelude.parent.mkdir()
     prelude.write_text(_PRELUDE)
     compiler = [str(made.gxx), *made.host_flags, *made.includes()]
-    # Everything that is inline for g++ is emitted, because it is only declared for nvcc.
+    # Everything inline for g++ is emitted, because nvcc only sees declarations of it.
     library = [
         "-O1",
         "-ffunction-sections",
@@ -135,14 +135,14 @@ def _make(made: GpuToolchain, progress: Progress | None) -> None:
 
 
 def _of_the_emulator(directory: str, names: list[str]) -> list[str]:
-    """What of the slim headers stands for CUDA itself, which is real here."""
+    """Return the slim headers to leave out, which stand in for CUDA itself: here CUDA is real."""
     if Path(directory).name != "kw":
         return []
     return [name for name in names if not name.startswith("host")]
 
 
 def _cudart(include: Path, major: str) -> Path:
-    """The runtime library that belongs to the headers, or another of the same major version."""
+    """Return the runtime library that belongs to the headers, or another of the same major version."""
     for place in _library_places(include):
         found = place / f"libcudart.so.{major}"
         if found.is_file():

@@ -1,7 +1,7 @@
-"""References: find one, read it, trace it, make it smaller, and say how fast it could be.
+"""References: find one, read it, trace it, shrink it, and estimate how fast it could be.
 
-Contract: `load` gives a Problem or raises ProblemError with one line that names file and line. Nothing of a
-reference runs in this process: tracing happens in a time-limited child, and importing this package imports no
+`load` returns a Problem or raises ProblemError with one line that names file and line. No code of a reference
+runs in this process: tracing happens in a time-limited child, and importing this package does not import
 torch.
 """
 
@@ -27,11 +27,11 @@ def load(
     address: str, *, kernelbench_root: Path | None = None, time_limit_s: float = 60,
     remembered: Callable[[str, Callable[[], Trace]], Trace] = lambda source, make: make(),
 ) -> Problem:  # fmt: skip
-    """The reference at `address`, read and traced; takes seconds whatever its shapes.
+    """Read and trace the reference at `address`; takes seconds, whatever its shapes.
 
-    `time_limit_s` bounds what the reference itself may take; `remembered` may have a trace of this source
-    already, or makes it. Raises ProblemError where the address leads to
-    no reference or the reference raises, hangs or exits; EnvironmentFault where no tracer can be started.
+    `time_limit_s` limits the reference's own time. `remembered` returns a stored trace of this source or
+    calls its second argument to make one. Raises ProblemError if the address leads to no reference, or if the
+    reference raises, hangs or exits. Raises EnvironmentFault if the tracer cannot be started.
     """
     file = path(address, kernelbench_root)
     source = finding.source(file)
@@ -41,5 +41,5 @@ def load(
 
 @cache
 def code() -> str:
-    """Changes with the code that traces and plans sizes."""
+    """Return a digest that changes with the code that traces and plans sizes."""
     return digest(*(file.read_text("utf-8") for file in sorted(Path(__file__).parent.glob("*.py"))))

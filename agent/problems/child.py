@@ -1,7 +1,7 @@
-"""Runs the tracer in a child process with a time limit and turns its ends into errors.
+"""Run the tracer in a child process with a time limit, and turn its failures into errors.
 
-Contract: the child gets a scrubbed environment, an empty folder and no standard streams; it is a session of
-its own and is killed with everything it started. What it says counts only if its result file is complete.
+The child gets a scrubbed environment, an empty folder and no standard streams. It runs in a session of its
+own and is killed with everything it started. Its answer counts only if its result file is complete.
 """
 
 import json
@@ -22,25 +22,25 @@ from agent.problems.scaling import Plan
 from agent.records import Problem, Trace
 
 _START_S = 120
-"""Allowance on top of the limit: on a busy machine importing torch alone takes many seconds."""
+"""Seconds allowed on top of the limit: on a busy machine, importing torch alone takes many seconds."""
 _POLL_S = 0.02
 
 
 def trace(source: str, shown_as: str, time_limit_s: float) -> Trace:
-    """The trace of a reference; `shown_as` names the file in messages.
+    """Return the trace of a reference; `shown_as` names the file in messages.
 
-    Raises ProblemError with file and line where the reference raises, hangs or exits, EnvironmentFault
-    where the child itself cannot work.
+    Raises ProblemError with file and line if the reference raises, hangs or exits. Raises EnvironmentFault if
+    the child itself fails.
     """
     result = run({"kind": "trace", "source": source}, shown_as, time_limit_s)
     return Trace.model_validate_json(result["trace"])
 
 
 def plan(problem: Problem, tiers: tuple[Limits, ...], time_limit_s: float) -> Plan | None:
-    """Other sizes for a problem, with a tracer at hand: the least within the first of `tiers` that has any.
+    """Find smaller sizes in a tracing child: the least within the first of `tiers` that has any.
 
-    None where none has. Raises EnvironmentFault where the child cannot work or does not come to an end: the
-    reference ran before, at its real sizes.
+    Returns None if no tier has any. Raises EnvironmentFault if the child fails or does not end, because the
+    reference has already run at its real sizes.
     """
     job = {
         "kind": "plan",
@@ -58,7 +58,7 @@ def plan(problem: Problem, tiers: tuple[Limits, ...], time_limit_s: float) -> Pl
 def run(
     job: dict[str, Any], shown_as: str, time_limit_s: float, module: str = "agent.problems.tracer"
 ) -> dict[str, Any]:
-    """What the program `module` makes of a job; it ends as `tracer.main` says.
+    """Run the program `module` on a job and return its result; see `tracer.main` for how it ends.
 
     Raises ProblemError and EnvironmentFault as `trace` does.
     """
@@ -85,7 +85,7 @@ def run(
 
 
 def _wait(folder: Path, module: str, limit_s: float) -> int | None:
-    """Runs the child to its end and gives its exit status, None where it had to be killed."""
+    """Run the child until it ends and return its exit status; None if it had to be killed."""
     inherited = config.child_environment()
     environment = inherited | {
         "HOME": str(folder),
@@ -109,7 +109,7 @@ def _wait(folder: Path, module: str, limit_s: float) -> int | None:
     deadline = time.monotonic() + limit_s
     try:
         while time.monotonic() < deadline:
-            # Not waited for yet: until then the id of the group cannot belong to anybody else.
+            # WNOWAIT leaves the child unreaped, so its process group id cannot be reused before killpg.
             if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 break
             time.sleep(_POLL_S)
@@ -124,7 +124,7 @@ def _wait(folder: Path, module: str, limit_s: float) -> int | None:
 def _end(
     folder: Path, status: int | None, shown_as: str, time_limit_s: float
 ) -> ProblemError | EnvironmentFault:
-    """What to say of a child that left no result."""
+    """Return the error for a child that left no result."""
     step = _text(folder / "step") or "the tracer"
     stack = _text(folder / "stack")
     line = _stack_line(stack)

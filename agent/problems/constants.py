@@ -1,9 +1,9 @@
-"""Values of fake tensors that depend on nothing but the source, so that a constructor can read them.
+"""Values of fake tensors that depend only on the source, so that a constructor can read them.
 
-Contract: `ConstantValues` is a dispatch mode, entered inside `FakeTensorMode`. Beside each fake tensor that
-deterministic operators make of nothing, or of such tensors alone, it keeps the real one, up to MAX_ELEMENTS;
-where fake tensors have no answer (`.item()`, `nonzero`) it answers from these. What is random, uninitialised
-or written to from elsewhere has no value. Imports torch: for the tracing child only.
+`ConstantValues` is a dispatch mode, entered inside `FakeTensorMode`. It follows deterministic operators on no
+tensors, or only on tensors with known values, and keeps each real result up to MAX_ELEMENTS. It answers from
+these if fake tensors cannot (`.item()`, `nonzero`). Random, uninitialised or externally written tensors have
+no value. Imports torch: for the tracing child only.
 """
 
 from typing import Any, cast
@@ -20,19 +20,19 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 MAX_ELEMENTS = 2**16
-"""Of a tensor whose value is kept: schedules, tables of indices and masks, not parameters."""
+"""Maximum elements of a kept value: enough for schedules, index tables and masks, but not parameters."""
 _NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 _UNINITIALISED = ("empty", "new_empty", "resize")
 
 
 class ConstantValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps values while it is the active mode; `fake` is the mode around it."""
+    """Dispatch mode that keeps values while it is active; `fake` is the mode around it."""
 
     def __init__(self, fake: FakeTensorMode) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._fake = fake
         self._values: dict[int, dict[int, tuple[FakeTensor, torch.Tensor]]] = {}
-        """By storage, as a write is seen through every view, then by tensor, which is kept alive."""
+        """Storage -> tensor id -> (tensor, kept alive; value). A write to a storage changes all its views."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -75,7 +75,7 @@ class ConstantValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._values.setdefault(_storage(made), {})[id(made)] = made, value
 
     def _forget(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What is written to has no value any more, whichever view of it is read."""
+        """Drop the values of written tensors, including all their views."""
         for place, argument in enumerate(func._schema.arguments):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 given = args[place] if place < len(args) else kwargs.get(argument.name)

@@ -1,8 +1,8 @@
-"""From a PROBLEM address to the text of a reference.
+"""Resolve a PROBLEM address to the text of a reference.
 
-Contract: finds and reads; checks that the file is Python that names Model, get_inputs and get_init_inputs,
-and runs nothing. Addresses: a path; a shipped name or a unique tail of one; `kernelbench:LEVEL/ID` in a local
-checkout.
+This module finds and reads. It checks that the file is Python that defines Model, get_inputs and
+get_init_inputs, and runs nothing. An address is a path, a shipped name or a unique tail of one, or
+`kernelbench:LEVEL/ID` in a local checkout.
 """
 
 import ast
@@ -21,15 +21,15 @@ _KERNELBENCH = "kernelbench:"
 
 
 def names() -> tuple[str, ...]:
-    """The shipped references by name, `level1/group_norm`, sorted."""
+    """Return the names of the shipped references, such as `level1/group_norm`, sorted."""
     folder = resources.folder("references")
     return tuple(sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.py")))
 
 
 def path(address: str, kernelbench_root: Path | None = None) -> Path:
-    """The file that an address leads to; it is there and is no directory.
+    """Return the file that an address leads to; it exists and is not a directory.
 
-    Raises ProblemError: unknown, ambiguous, missing, a directory, no KernelBench checkout.
+    Raises ProblemError if it is unknown, ambiguous, missing, a directory, or needs a KernelBench checkout.
     """
     if address.startswith(_KERNELBENCH):
         return _in_kernelbench(address, kernelbench_root)
@@ -55,7 +55,7 @@ def path(address: str, kernelbench_root: Path | None = None) -> Path:
 
 
 def name(file: Path) -> str:
-    """The shipped name of a file under the shipped references, the stem of any other."""
+    """Return the shipped name of a file among the shipped references, or the stem of any other file."""
     folder = resources.folder("references").resolve()
     resolved = file.resolve()
     if resolved.is_relative_to(folder):
@@ -64,10 +64,10 @@ def name(file: Path) -> str:
 
 
 def source(file: Path) -> str:
-    """The text of a reference that parses and names its three parts.
+    """Return the text of a reference that parses and defines its three parts.
 
-    Raises ProblemError with file and line: unreadable, empty, binary, too large, no valid syntax, a part
-    missing.
+    Raises ProblemError with file and line if it is unreadable, empty, binary, too large or invalid Python, or
+    if a part is missing.
     """
     try:
         content = file.read_bytes()
@@ -110,7 +110,7 @@ def _check(file: Path, text: str) -> None:
 
 
 def _bound(statements: Iterable[ast.stmt]) -> Iterator[str]:
-    """Names that module-level statements bind, inside `if`, `try`, `with` and loops too."""
+    """Yield the names that module-level statements bind, also inside `if`, `try`, `with` and loops."""
     for statement in statements:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield statement.name
@@ -125,7 +125,7 @@ def _bound(statements: Iterable[ast.stmt]) -> Iterator[str]:
 
 
 def kernelbench_level(level: int, root: Path | None) -> Path:
-    """The folder of a level in a local checkout. Raises ProblemError without one."""
+    """Return the folder of a level in a local checkout. Raises ProblemError if there is none."""
     if root is None:
         raise ProblemError(f"kernelbench:{level} needs a local KernelBench checkout: set KERNELBENCH_ROOT")
     folders = [folder for folder in (root / "KernelBench", root) if (folder / f"level{level}").is_dir()]

@@ -1,7 +1,7 @@
-"""Whether two traces of a reference, at its real sizes and at others, do the same work.
+"""Compare two traces of a reference, at its real sizes and at other sizes.
 
-Contract: pure comparison. `same_operators` holds where the same operators run in the same order on operands
-of the same ranks and dtypes; `same_work` asks besides that nothing that matters about the sizes was lost.
+The comparison is pure. `same_operators` holds if the same operators run in the same order on operands of the
+same ranks and dtypes. `same_work` also requires that no important property of the sizes was lost.
 """
 
 from pydantic import JsonValue
@@ -12,7 +12,7 @@ Specs = tuple[TensorSpec, ...]
 
 
 def same_operators(real: Trace, used: Trace) -> bool:
-    """True where `used` runs the operators of `real` in the same order, whatever the sizes."""
+    """Return True if `used` runs the operators of `real` in the same order, whatever the sizes."""
     return len(real.operations) == len(used.operations) and all(
         one.overload == other.overload
         and one.takes_result_of == other.takes_result_of
@@ -23,12 +23,12 @@ def same_operators(real: Trace, used: Trace) -> bool:
 
 
 def same_work(real: Trace, used: Trace, *, rests: bool = True, extents: bool = True) -> bool:
-    """True where `used` runs the same operators in the same order and only sizes differ.
+    """Return True if `used` runs the same operators in the same order and only sizes differ.
 
-    A group has two channels where it had more than one. With `extents` a reduction still reduces, a dimension
-    is 1 only where it was, and those that differ still do: among the parameters, among the outputs, and in at
-    least one call of each operator. With `rests` a window that left elements over at the end of its input
-    still does.
+    A group keeps at least two channels if it had more than one. With `extents`, a reduction still reduces and
+    a dimension is 1 only if it was. Dimensions that differ still do: among the parameters, among the outputs,
+    and in at least one call of each operator. With `rests`, a window that left elements over at the end of
+    its input still does.
     """
     if not same_operators(real, used):
         return False
@@ -54,13 +54,13 @@ def same_work(real: Trace, used: Trace, *, rests: bool = True, extents: bool = T
 
 
 def group_size(operation: Operation) -> int:
-    """Channels per group of a group norm, 1 for any other operator."""
+    """Return the channels per group of a group norm, 1 for any other operator."""
     channels, groups = operation.attributes.get("C"), operation.attributes.get("group")
     return channels // groups if isinstance(channels, int) and isinstance(groups, int) and groups else 1
 
 
 def macs(operation: Operation) -> int:
-    """Half of the FLOPs where they exceed one per element read, which only products and convolutions do."""
+    """Return half the FLOPs if they exceed one per element read, as only in products and convolutions."""
     read = sum(spec.elements for spec in operation.inputs)
     return operation.flops // 2 if operation.flops > read else 0
 
@@ -74,7 +74,7 @@ def _same_operation(real: Operation, used: Operation) -> bool:
 
 
 def _rests(operation: Operation) -> list[bool]:
-    """For each dimension that a window goes over: whether the last window leaves elements over."""
+    """Return for each dimension of a window True if the last window leaves elements over."""
     given = operation.attributes
     windows, steps = given.get("kernel_size"), given.get("stride")
     if given.get("transposed") or not operation.inputs:
@@ -96,7 +96,7 @@ def _rests(operation: Operation) -> list[bool]:
 
 
 def _each(given: JsonValue, rank: int, otherwise: int) -> list[int]:
-    """One number per dimension: torch takes a single one for all of them."""
+    """Return one number per dimension; torch applies a single number to all of them."""
     numbers = [item for item in given if type(item) is int] if isinstance(given, list) else []
     if len(numbers) == 1:
         return numbers * rank
@@ -109,7 +109,7 @@ def _same_kinds(real: Specs, used: Specs) -> bool:
 
 
 def _extents(real: Specs, used: Specs) -> set[tuple[int, int]]:
-    """What each dimension was and is."""
+    """Return each dimension as (before, after)."""
     return {
         (before, after)
         for one, other in zip(real, used, strict=True)
@@ -118,12 +118,12 @@ def _extents(real: Specs, used: Specs) -> set[tuple[int, int]]:
 
 
 def _ones_kept(real: Specs, used: Specs) -> bool:
-    """Whether a dimension is 1, or 0, where it was and nowhere else."""
+    """Return True if a dimension is 1, or 0, exactly where it was before."""
     return all(min(before, 2) == min(after, 2) for before, after in _extents(real, used))
 
 
 def _distinct(real: Specs, used: Specs) -> bool:
-    """Whether dimensions that differed still do."""
+    """Return True if dimensions that differed still do."""
     extents = _extents(real, used)
     return len({after for _, after in extents}) == len(extents) or all(
         before == other for before, after in extents for other, also in extents if after == also
@@ -131,7 +131,7 @@ def _distinct(real: Specs, used: Specs) -> bool:
 
 
 def _same_kind(real: JsonValue, used: JsonValue) -> bool:
-    """Numbers may change with the sizes; everything else stays as it is."""
+    """Return True if both values have the same kind: numbers may change with the sizes, the rest may not."""
     if isinstance(real, list) and isinstance(used, list):
         return len(real) == len(used) and all(map(_same_kind, real, used))
     numbers = (int, float)
@@ -141,9 +141,9 @@ def _same_kind(real: JsonValue, used: JsonValue) -> bool:
 
 
 def _ratio(operation: Operation) -> float:
-    """Elements of the largest operand per element of the first output: above 1 for a reduction.
+    """Return elements of the largest operand per element of the first output: above 1 for a reduction.
 
-    1 for products, whose inner dimension is a dimension like any other, and for windows.
+    The ratio is 1 for windows and for products, whose inner dimension is treated like any other.
     """
     if (
         macs(operation)

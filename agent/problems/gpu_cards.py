@@ -1,10 +1,10 @@
-"""What a kernel's author has to know of a GPU: units, memories, their limits, what its architecture offers.
+"""GPU facts for a kernel's author: units, memories, their limits, and features of the architecture.
 
 Limits belong to the compute capability (CUDA C++ Programming Guide, "Compute Capabilities", technical
-specifications per compute capability, and the tuning guides of Volta to Blackwell), the number of units and
-the sizes of caches to the product: the data sheets named in `roofline`, and the white papers "NVIDIA H100
+specifications per compute capability, and the tuning guides of Volta to Blackwell). The number of units and
+cache sizes belong to the product: the data sheets named in `roofline`, and the white papers "NVIDIA H100
 Tensor Core GPU Architecture", "NVIDIA A100 Tensor Core GPU Architecture", "NVIDIA Ada GPU Architecture",
-"NVIDIA Ampere GA102 GPU Architecture", "NVIDIA Tesla V100", "NVIDIA Turing". Copies were measured on this
+"NVIDIA Ampere GA102 GPU Architecture", "NVIDIA Tesla V100", "NVIDIA Turing". Copy rates were measured on this
 project's machines (`agent kernels bench`). Peaks are those of `roofline`. Nothing here measures or asks a
 driver.
 """
@@ -13,9 +13,9 @@ from agent.problems.roofline import Gpu, find
 from agent.records import Record
 
 REGISTERS = 65_536
-"""Of 32 bits, on a multiprocessor of every architecture from Volta on."""
+"""32-bit registers of a multiprocessor, for every architecture since Volta."""
 MOST_REGISTERS = 255
-"""Of one thread."""
+"""Maximum registers per thread."""
 WARP = 32
 
 
@@ -23,16 +23,16 @@ class Architecture(Record):
     """One compute capability."""
 
     capability: str
-    """As nvidia-smi says it, `9.0`."""
+    """Compute capability as nvidia-smi prints it, such as `9.0`."""
     name: str
     warps: int
-    """On a multiprocessor."""
+    """Maximum warps on a multiprocessor."""
     blocks: int
-    """On a multiprocessor."""
+    """Maximum blocks on a multiprocessor."""
     shared_kb: int
     """Shared memory of a multiprocessor, in units of 1024 bytes."""
     block_shared_kb: int
-    """What one block may take of it, dynamic and opted in."""
+    """Maximum dynamic shared memory of a block after opting in, in units of 1024 bytes."""
     offers: tuple[str, ...]
 
 
@@ -45,12 +45,12 @@ class Card(Record):
     multiprocessors: int
     l2_mb: float
     copy_gb_s: float | None
-    """Read and written together; None where nobody here measured it."""
+    """Copy bandwidth, read plus written; None if not measured in this project."""
 
     def warps(self, registers: int) -> int:
-        """How many warps of a kernel fit the registers of a multiprocessor.
+        """Return how many warps of a kernel fit into the registers of a multiprocessor.
 
-        A quarter of it has 16,384, given out to warps in units of 256 (CUDA occupancy calculator).
+        Each quarter has 16,384 registers, allocated to warps in units of 256 (CUDA occupancy calculator).
         """
         of_a_warp = -(-registers * WARP // 256) * 256
         return min(self.architecture.warps, 4 * (REGISTERS // 4 // of_a_warp)) if of_a_warp else 0
@@ -116,11 +116,11 @@ _PRODUCTS: dict[str, tuple[str, int, float, float | None]] = {
     "V100": ("7.0", 80, 6, None),
     "T4": ("7.5", 40, 4, None),
 }
-"""By the names of `roofline`: compute capability, multiprocessors, MB of L2, GB/s of a copy."""
+"""Products by their names in `roofline`: compute capability, multiprocessors, MB of L2, GB/s of a copy."""
 
 
 def card(name: str) -> Card | None:
-    """The card of a GPU as a user or the driver names it; None for one that is not in the tables."""
+    """Return the card of a GPU as named by a user or the driver; None if it is not in the tables."""
     peaks = find(name)
     if peaks is None:
         return None

@@ -1,7 +1,7 @@
-"""How far a size may go down, and what has to hold for that.
+"""Limits on how far a size may be scaled down, and the conditions for it.
 
-Contract: pure numbers. A Level says which roles are scaled down, what remainder they keep and what the sizes
-may lose; a search tries one after the other. `lower_values` are what a dimension may come to at a level.
+Pure numbers. A Level says which roles are scaled down, what remainder they keep and which properties the
+sizes may lose. A search tries the levels in order. `lower_values` lists the values of a dimension at a level.
 """
 
 from typing import NamedTuple
@@ -9,23 +9,23 @@ from typing import NamedTuple
 from agent.problems.roles import Dimension, Role
 
 SMALL = 32
-"""Constructor sizes up to here stay: channels per group, heads and kernel sizes live there."""
+"""Largest constructor size that is kept: channels per group, heads and kernel sizes are this small."""
 ROUNDS = 1024
-"""What is reduced over stays above it where it is: a loop of a block over it goes round more than once."""
+"""Size that a larger reduction stays above, so that a block's loop over it takes more than one iteration."""
 
 
 class Level(NamedTuple):
-    """How far a search may go."""
+    """Limits on how far a search may go."""
 
     modulus: int
     last: Role
-    """Roles up to this one are scaled down."""
+    """Last role, in order, that is scaled down."""
     rests: bool = True
-    """Whether a window that leaves elements over at the end still has to."""
+    """True if a window that leaves elements over at the end must still do so."""
     rounds: bool = True
-    """Whether what is reduced over stays above ROUNDS."""
+    """True if a reduction larger than ROUNDS must stay above it."""
     extents: bool = True
-    """Whether dimensions that differ have to stay different, and none may become 1."""
+    """True if dimensions that differ must stay different, and none may become 1."""
 
 
 LEVELS = (
@@ -43,19 +43,19 @@ BY_DEFAULTS = (
     Level(32, Role.DEFAULT, rounds=False),
     Level(4, Role.DEFAULT, rests=False, rounds=False),
 )
-"""Where nothing else is enough; a candidate that leaves such an argument out cannot be built from them."""
+"""Levels for when nothing else is enough: a candidate that omits such an argument cannot be built then."""
 LOOSE = (
     Level(32, Role.REDUCED, rests=False, rounds=False, extents=False),
     Level(8, Role.REDUCED, rests=False, rounds=False, extents=False),
     Level(4, Role.CONSTRUCTOR, rests=False, rounds=False, extents=False),
 )
-"""The last resort, for deep networks: what is small in the middle may be 1, or as large as something else."""
+"""Last resort for deep networks: a small inner dimension may become 1 or equal another one."""
 
 
 def lower_values(dimension: Dimension, value: int, level: Level) -> tuple[int, ...]:
-    """Values below `value` that a dimension may take: about half of it and so on down, then those between.
+    """Return values below `value` that a dimension may take: halves of it in turn, then values near those.
 
-    The latter are for where a half is the size of another dimension, or more than is affordable.
+    The near values help if a half equals another dimension or is more than affordable.
     """
     if dimension.role is Role.BATCH:
         return _lower_batches(value, dimension.value)
@@ -76,10 +76,10 @@ def lower_values(dimension: Dimension, value: int, level: Level) -> tuple[int, .
 
 
 def floor(dimension: Dimension, level: Level) -> int:
-    """The least that a dimension may come to.
+    """Return the least value of a dimension.
 
-    Space: a window along one dimension goes over more than a block of threads, along two over a tile of 16
-    and along three over half of one, so that there are borders, an interior and a remainder.
+    For space, a window along one dimension covers more than a block of threads. Along two it covers a tile of
+    16, along three half of one. This leaves borders, an interior and a remainder.
     """
     if dimension.role is Role.SPACE and dimension.space == 1:
         return ROUNDS * level.modulus // 32 + 1
@@ -91,7 +91,7 @@ def floor(dimension: Dimension, level: Level) -> int:
 
 
 def _lower_batches(value: int, real: int) -> tuple[int, ...]:
-    """Down to 2 for an even batch and 3 for an odd one, or a little more where that is another size."""
+    """Return batches down to 2 (even) or 3 (odd), then slightly larger ones in case that size is taken."""
     least = 2 + real % 2
     found = []
     lower = value

@@ -1,9 +1,9 @@
-"""Which literals of a candidate are the real sizes of its reference.
+"""Find the literals of a candidate that equal real sizes of its reference.
 
-A kernel that has them written in is right at the real shape only, so a mismatch at smaller sizes proves
-nothing against it. Contract: textual evidence, on the cautious side: a 512 that is a block size counts where
-512 is also a size, and so do products and shifts of literals, `8 * 64` and `1 << 9`. It says nothing about
-sizes that are computed from anything else.
+A kernel with hard-coded sizes is correct only at the real shape, so a mismatch at smaller sizes proves
+nothing against it. The evidence is textual and errs on the cautious side. A 512 that is a block size counts
+if 512 is also a size; so do products and shifts of literals, `8 * 64` and `1 << 9`. Sizes computed from
+anything else are not covered.
 """
 
 import ast
@@ -16,17 +16,17 @@ from agent.python_source import syntax_tree
 _C_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _C_INTEGER = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F']+|\d[\d']*)(?:\.0*)?(?:[fF]|[uUlLzZ]{0,3})(?![\w.])")
 _JOINED = re.compile(r"\s*(\*|<<)\s*")
-"""What may stand between literals that are one number."""
+"""Operators that join literals into one number."""
 _MOST_BITS = 62
-"""No size has more."""
+"""Maximum bits of a size."""
 _JUDGES_OWN = frozenset({"get_inputs", "get_init_inputs"})
 
 
 def integers(candidate: str) -> Iterator[tuple[int, int]]:
-    """Integer literals of a candidate with their lines: Python code, and C++ or CUDA inside its strings.
+    """Yield the integer literals of a candidate with their lines, in Python and in C++ or CUDA strings.
 
-    Left out: comments, docstrings, C string literals, and what only serves the candidate's own `get_inputs`
-    and `get_init_inputs`, which the judge never calls. A float without a fraction (`512.0f`) counts.
+    Comments, docstrings, C string literals, and code that only serves the candidate's own `get_inputs` and
+    `get_init_inputs` are left out: the judge never calls those. A float without a fraction (`512.0f`) counts.
     """
     try:
         tree = syntax_tree(candidate)
@@ -49,16 +49,16 @@ def _in_text(node: ast.Constant) -> Iterator[tuple[int, int]]:
     text = str(node.value)
     code = _C_COMMENT_OR_STRING.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     last = node.end_lineno or node.lineno
-    # A line break after the opening quotes that is escaped stands in the source but not in the value.
+    # An escaped line break after the opening quotes is in the source but not in the value.
     escaped = max(0, last - node.lineno - text.count("\n"))
     for value, at in _c_integers(code):
         yield value, min(node.lineno + escaped + code.count("\n", 0, at), last)
 
 
 def _c_integers(code: str) -> Iterator[tuple[int, int]]:
-    """Literals and what several of them, joined, come to, with their places."""
+    """Yield literals, and the values of joined ones, with their positions."""
     chain: list[int] = []
-    """Factors of the number under way, each shift taken into the one before it."""
+    """Factors of the current number; a shift by n is the factor 2**n."""
     begun = end = 0
     for match in _C_INTEGER.finditer(code):
         digits = match[1].replace("'", "")
@@ -76,7 +76,7 @@ def _c_integers(code: str) -> Iterator[tuple[int, int]]:
 
 
 def _computed(node: ast.expr) -> int | None:
-    """The number that an expression of nothing but literals is; None for any other."""
+    """Return the value of an expression of literals only; None for any other."""
     if isinstance(node, ast.Constant):
         return node.value if type(node.value) is int else None
     if not isinstance(node, ast.BinOp):
@@ -97,7 +97,7 @@ def _computed(node: ast.expr) -> int | None:
 
 
 def _unused(tree: ast.Module) -> Iterable[ast.AST]:
-    """Docstrings, the candidate's own inputs with the sizes that only they use, and its `__main__` part."""
+    """Yield docstrings, the candidate's own inputs with the sizes only they use, and its `__main__` part."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(
             node, clean=False

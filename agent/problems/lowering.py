@@ -1,10 +1,10 @@
-"""Sizes as small as a condition allows that only the candidate's code can tell: which kernels it launches.
+"""Minimise sizes under a condition that depends on the candidate's code: which kernels it launches.
 
-Contract: pure search, as `planning` is. It starts at the real sizes, where the condition holds, and lowers
-one size after the other to the least value at which it still does, until a run is cheap: a batch first,
-what the constructor is given later, and last sizes whose real value the candidate holds as a literal. Sizes
-of one value go together, and only then each by itself. The same reference and the same answers give the
-same sizes.
+A pure search, like `planning`. It starts at the real sizes, where the condition holds. It lowers one size
+after another to the least value that keeps the condition, until a run is cheap. The batch goes first, then
+other inputs, then constructor arguments, and last sizes whose real value is a literal in the candidate. Sizes
+of equal value are lowered together, and only then one by one. The same reference and the same answers give
+the same sizes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,16 +20,16 @@ from agent.records import Problem, TensorSpec, Trace
 
 CHEAP, AFFORDABLE = FULL_PROTOCOL, DEAREST
 LEFT_ALONE = 4
-"""Sizes up to here are those of windows and strides."""
+"""Largest size that is never lowered: windows and strides are this small."""
 
 Attempt = Callable[[str], Trace | None]
-"""The trace of a changed source; None where the reference does not run on it."""
+"""Function that traces a changed source; None if the reference does not run on it."""
 Holds = Callable[[Trace], bool]
-"""The condition, asked of what a candidate would be given."""
+"""Condition, given the trace at the sizes the candidate would get."""
 
 
 def lowered(problem: Problem, candidate: str, attempt: Attempt, holds: Holds) -> Shrunken | None:
-    """The problem at smaller sizes at which the condition holds; None where no affordable ones were found."""
+    """Return the problem at smaller sizes at which the condition holds; None if no affordable ones exist."""
     search = _Search(problem, candidate, attempt, holds)
     for move in sorted(search.moves(), key=search.turn):
         now = cost(search.trace)
@@ -41,17 +41,17 @@ def lowered(problem: Problem, candidate: str, attempt: Attempt, holds: Holds) ->
 
 
 class _Move(NamedTuple):
-    """Sizes of one value that are lowered together."""
+    """Sizes of equal value that are lowered together."""
 
     names: tuple[str, ...]
     value: int
     alone: bool = False
-    """Whether others have the same real value and stay."""
+    """True if other sizes with the same real value stay."""
     is_batch: bool = False
 
 
 class _Search:
-    """Present sizes, and what the reference does at them."""
+    """The current sizes and the reference's trace at them."""
 
     def __init__(self, problem: Problem, candidate: str, attempt: Attempt, holds: Holds) -> None:
         self._problem, self._attempt, self._holds = problem, attempt, holds
@@ -73,7 +73,7 @@ class _Search:
                 yield from (_Move((name,), value, alone=True) for name in others)
 
     def turn(self, move: _Move) -> tuple[bool, bool, bool, bool, int, tuple[str, ...]]:
-        """Moves are made in the order of these."""
+        """Return the sort key that decides the order of moves."""
         held = move.value > SMALL and move.value in self._literals
         return (
             not move.is_batch,
@@ -85,11 +85,11 @@ class _Search:
         )
 
     def may_be_held(self, move: _Move) -> bool:
-        """Whether the candidate's code may rely on it, without a check, in numbers of its own."""
+        """Return True if the candidate's code may hard-code this size without checking it."""
         return not move.is_batch and (move.value in self._literals or move.value <= SMALL)
 
     def _is_batch(self, name: str) -> bool:
-        """Whether it is the leading dimension of every input, and of nothing that the model holds."""
+        """Return True if it is the leading dimension of every input and of nothing in the model's state."""
         real = self._problem.trace
         half = max(2, self._real[name] // 2)
         seen = self._attempt(rewritten(self._problem.source, self._real | {name: half}))
@@ -105,7 +105,7 @@ class _Search:
         )
 
     def lower(self, move: _Move) -> None:
-        """Takes the least value at which everything is as it was and a run costs less, if there is one."""
+        """Take the least value that does the same work, keeps the condition and costs less, if any."""
         for value in _ladder(move.value):
             if value >= max(self._values[name] for name in move.names):
                 return
@@ -116,7 +116,7 @@ class _Search:
                 return
 
     def _is_cheaper(self, trace: Trace) -> bool:
-        """By a tenth at least, of something: a size that hardly matters is better left as it is."""
+        """Return True if a cost falls by at least a tenth; a size that hardly matters is better kept."""
         now, then = cost(trace), cost(self.trace)
         less = 10 * now.elements <= 9 * then.elements or 10 * now.macs <= 9 * then.macs
         return less and now.below(then) and same_work(self._problem.trace, trace)
@@ -126,7 +126,7 @@ class _Search:
 
 
 def _ladder(value: int) -> list[int]:
-    """Values below `value` to try, the least first: small ones, its halves, and with its remainder."""
+    """Return values below `value` to try, least first: small ones, halves, and equal remainders."""
     halves = [value >> n for n in range(1, value.bit_length()) if value % (1 << n) == 0]
     alike = [value % 32 + (32 << n) for n in range(value.bit_length())]
     return sorted({v for v in (2, 3, 4, 8, 16, 32, *halves, *alike) if 2 <= v < value})

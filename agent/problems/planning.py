@@ -1,11 +1,11 @@
-"""Smaller sizes for a reference that keep what matters about the real ones.
+"""Search for smaller sizes of a reference that keep the important properties of the real ones.
 
-Contract: pure search over numbers and traces; nothing of a reference runs here. How far a dimension may go,
-and when, depends on what it is (`roles`): a batch first, to 2 or 3; then space and what is free; what is
-reduced over next, above 1024 as long as that is affordable; what the constructor is given last. Sizes keep
-their remainder modulo 32, or modulo 16, 8 or 4 where no other sizes are affordable. A proposal counts only if
-its trace does the same work (`form`). The same reference always gives the same sizes: proposals are counted,
-not timed.
+A pure search over numbers and traces; no code of a reference runs here. A dimension's role (`roles`) decides
+when and how far it may shrink. The batch goes first, to 2 or 3, then space and free dimensions. Reductions
+follow, staying above 1024 while that is affordable, and constructor arguments come last. Sizes keep their
+remainder modulo 32, or modulo 16, 8 or 4 if no other sizes are affordable. A proposal counts only if its
+trace does the same work (`form`). The same reference always gives the same sizes: proposals are counted, not
+timed.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,22 +20,22 @@ from agent.problems.roles import Dimension, Role
 from agent.records import Record, TensorSpec, Trace
 
 MAX_PROPOSALS = 400
-"""Of one search; the best sizes seen by then are taken."""
+"""Maximum proposals of one search, which then returns the best sizes seen."""
 WORTH = 0.95
-"""A step that leaves more of the cost than this is not worth taking."""
+"""Maximum share of the cost that a step may leave to be worth taking."""
 
 
 class Limits(Record):
-    """What a run may cost."""
+    """Maximum cost of a run."""
 
     max_elements: PositiveInt
-    """Elements of the largest step: all inputs, parameters and outputs, or what one operator touches."""
+    """Elements of the largest step: all inputs, parameters and outputs, or the operands of one operator."""
     max_macs: PositiveInt
     """Multiply-accumulates of all products and convolutions."""
 
 
 class Cost(NamedTuple):
-    """What one run of the reference takes; see Limits for the units."""
+    """Cost of one run of the reference; see Limits for the units."""
 
     elements: int
     macs: int
@@ -44,22 +44,22 @@ class Cost(NamedTuple):
         return self.elements <= limits.max_elements and self.macs <= limits.max_macs
 
     def below(self, other: "Cost") -> bool:
-        """No part is more and one is less."""
+        """Return True if no part is more and at least one is less."""
         return self != other and self.elements <= other.elements and self.macs <= other.macs
 
     def share(self, limits: Limits) -> float:
-        """How much of the limits is used: 1 where the tighter one is reached."""
+        """Return the used share of the limits: 1 if the tighter one is reached."""
         return max(self.elements / limits.max_elements, self.macs / limits.max_macs)
 
 
 Values = tuple[int, ...]
-"""The value of each dimension, in their order."""
+"""Value of each dimension, in order."""
 Judged = Callable[[Values, Level], Cost | None]
-"""What a run at these values costs; None where it does not do what is the same work at a level."""
+"""Function that returns the cost at these values; None if the run does not do the same work at a level."""
 
 
 class Found(NamedTuple):
-    """Sizes to judge at."""
+    """Sizes to judge at, with their cost and level."""
 
     values: Values
     cost: Cost
@@ -67,39 +67,39 @@ class Found(NamedTuple):
 
 
 FULL_PROTOCOL = Limits(max_elements=1_200_000, max_macs=60_000_000)
-"""What sizes are looked for at: a product with barriers then takes about a second per run on the emulator."""
+"""Target cost of a search: a product with barriers then takes about a second per run on the emulator."""
 FEWER_DRAWS = Limits(max_elements=2 * 1_200_000, max_macs=2 * 60_000_000)
-"""Sizes that cost more are judged on fewer draws."""
+"""Cost above which sizes are judged on fewer draws."""
 ONCE = Limits(max_elements=20_000_000, max_macs=100_000_000)
-"""Real sizes up to which one run is made at them after smaller ones were judged."""
+"""Maximum cost of real sizes that get one run after smaller sizes were judged."""
 DEAREST = Limits(max_elements=32_000_000, max_macs=400_000_000)
-"""What costs more is not judged on a CPU."""
+"""Maximum cost that is judged on a CPU."""
 
 
 def cost(trace: Trace) -> Cost:
-    """Elements and multiply-accumulates of one forward."""
+    """Return the elements and multiply-accumulates of one forward."""
     ends = [spec for spec in (*trace.inputs, *trace.state, *trace.outputs) if isinstance(spec, TensorSpec)]
     steps = [sum(spec.elements for spec in (*op.inputs, *op.outputs)) for op in trace.operations if op.bytes]
     return Cost(max(sum(spec.elements for spec in ends), *steps, 0), sum(map(macs, trace.operations)))
 
 
 def affordable(trace: Trace) -> bool:
-    """Whether a CPU can afford a reference of these sizes a few times over."""
+    """Return True if a CPU can afford several runs of a reference of these sizes."""
     return trace.min_bytes // 4 <= DEAREST.max_elements and trace.flops // 2 <= DEAREST.max_macs
 
 
 def once(trace: Trace) -> bool:
-    """Whether a single run at these sizes is affordable beside the draws at smaller ones."""
+    """Return True if a single run at these sizes is affordable in addition to draws at smaller ones."""
     return cost(trace).within(ONCE)
 
 
 def few_draws(trace: Trace) -> bool:
-    """Whether a run at these sizes costs so much that there are fewer of them."""
+    """Return True if a run at these sizes costs so much that fewer draws are made."""
     return not cost(trace).within(FEWER_DRAWS)
 
 
 class Search:
-    """Sizes for one reference; what was judged once is remembered across searches."""
+    """Search for sizes of one reference."""
 
     def __init__(self, dimensions: tuple[Dimension, ...], judged: Judged) -> None:
         self.dimensions = dimensions
@@ -108,14 +108,14 @@ class Search:
         self.windowed = any(dimension.space for dimension in dimensions)
 
     def run(self, limits: Limits, levels: tuple[Level, ...], start: Values | None = None) -> Found | None:
-        """Sizes within `limits` at the first of `levels` that has such; None where none has."""
+        """Return sizes within `limits` at the first of `levels` that has any; None if none has."""
         self._left = MAX_PROPOSALS
         values = start or tuple(dimension.value for dimension in self.dimensions)
         first: Values | None = None
         last = levels[0].last
         for level in levels:
             if first is not None and level.last is not last:
-                # The constructor's sizes go before the others' remainders do.
+                # Shrink constructor sizes before giving up remainders of the other sizes.
                 values = first
             found = self._descended(values, limits, level)
             if found is not None:
@@ -125,7 +125,7 @@ class Search:
         return None
 
     def _descended(self, values: Values, limits: Limits, level: Level) -> Found | None:
-        """Steps down until a run fits or no step is left at this level."""
+        """Step down until a run fits or no step is left at this level."""
         now = self._judged(values, level)
         if now is None:
             return None
@@ -145,7 +145,7 @@ class Search:
         return Found(values, now, level)
 
     def _more_samples(self, values: Values, now: Cost, limits: Limits, level: Level) -> tuple[Values, Cost]:
-        """As large a batch as fits: what went down after it may have left room."""
+        """Enlarge the batch as far as it fits, since later steps may have left room."""
         for place, dimension in enumerate(self.dimensions):
             if dimension.role is Role.BATCH:
                 more = lower_values(dimension, dimension.value, level)
@@ -157,7 +157,7 @@ class Search:
         return values, now
 
     def _least(self, values: Values, now: Cost, level: Level) -> tuple[Values, Cost]:
-        """Space at its least, then the batch: windows make each element of them dear."""
+        """Reduce space to its minimum, then the batch, because windows make each of their elements costly."""
         for role in (Role.SPACE, Role.BATCH):
             for place, dimension in enumerate(self.dimensions):
                 if dimension.role is role:
@@ -178,7 +178,7 @@ class Search:
     def _cheaper(
         self, values: Values, now: Cost, limits: Limits, level: Level
     ) -> Iterator[tuple[Cost, Values]]:
-        """Proposals that run and cost less than `now`, those of the earliest roles first."""
+        """Yield proposals that run and cost less than `now`, of the earliest roles only."""
         turn: Role | None = None
         for place in self._in_order(values, level):
             mine = _turn(self.dimensions[place].role)
@@ -197,7 +197,7 @@ class Search:
                         yield seen, proposal
 
     def _worth(self, seen: Cost | None, now: Cost, limits: Limits) -> bool:
-        """Whether a step saves enough, or may do so where it could not be seen."""
+        """Return True if a step saves enough, or if its cost is unknown."""
         return seen is None or seen.within(limits) or seen.share(limits) <= WORTH * now.share(limits)
 
     def _in_order(self, values: Values, level: Level) -> list[int]:
@@ -205,7 +205,7 @@ class Search:
         return sorted(wanted, key=lambda p: (_turn(self.dimensions[p].role), -values[p], p))
 
     def _with_partners(self, values: Values, place: int, lower: int, level: Level) -> Values:
-        """With the constructor sizes that divide this one brought down too: groups follow their channels."""
+        """Set a value and scale down constructor sizes that divide it: groups follow their channels."""
         if self.dimensions[place].role < Role.CONSTRUCTOR:
             return _with(values, place, lower)
         changed = _with(values, place, lower)
@@ -218,9 +218,9 @@ class Search:
         return changed
 
     def _admissible(self, values: Values, level: Level) -> bool:
-        """Sizes of a role that differ stay different; constructor sizes that divide one another still do.
+        """Return True if different sizes of a role stay different and constructor sizes keep dividing others.
 
-        The latter not where dimensions may become alike.
+        Divisibility is not required if the level lets dimensions become equal.
         """
         pairs = list(zip(self.dimensions, values, strict=True))
         for (one, used), (other, also) in combinations(pairs, 2):
@@ -237,7 +237,7 @@ class Search:
         )
 
     def _kept(self, values: Values) -> int:
-        """The sum of what should go last: of two proposals the one that keeps more of it is better."""
+        """Return the sum of sizes that should shrink last; a proposal that keeps more of it is better."""
         pairs = zip(self.dimensions, values, strict=True)
         return sum(used for d, used in pairs if d.role >= Role.REDUCED)
 
@@ -247,5 +247,5 @@ def _with(values: Values, place: int, new: int) -> Values:
 
 
 def _turn(role: Role) -> Role:
-    """Space and what is free go down together, the larger first."""
+    """Return the turn of a role: space and free dimensions shrink together, the larger first."""
     return Role.FREE if role is Role.SPACE else role

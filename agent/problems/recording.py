@@ -1,10 +1,9 @@
-"""What a forward pass does, recorded operator by operator while it runs on fake or real tensors.
+"""Record a forward pass operator by operator while it runs on fake or real tensors.
 
-Contract: `Recorder` is a dispatch mode; entered inside `FakeTensorMode` (or over real tensors) it sees every
-operator below autograd and writes one `Operation` for each. Left out are views of parameters (the
-parameter's name stands in the consumer's operand instead), views that change nothing, and fresh tensors that
-nobody reads. It does not run the reference and knows nothing of files or processes. Imports torch: for the
-tracing child only.
+`Recorder` is a dispatch mode. Entered inside `FakeTensorMode` (or over real tensors), it sees every operator
+below autograd and writes one `Operation` for each. It leaves out views of parameters, whose name then stands
+in the consumer's operand, views that change nothing, and fresh tensors that nobody reads. It does not run the
+reference and knows nothing of files or processes. Imports torch: for the tracing child only.
 """
 
 import math
@@ -26,17 +25,17 @@ _MOVES = frozenset(
     {"_to_copy", "_unsafe_view", "cat", "clone", "copy", "copy_", "embedding", "fill_", "gather", "index"}
     | {"index_select", "repeat", "roll", "stack", "flip", "constant_pad_nd", "zeros_like", "ones_like"}
 )
-"""Operators that move or fill and compute nothing: no floating-point operations."""
+"""Operators that only move or fill data and count no floating-point operations."""
 
 
 def _recurrent_layer_flops(x: torch.Size, *weights_and_states: Any, out_val: Any = None, **_: Any) -> int:
-    """Two per weight, time step and sample; `x` is the shape (steps, batch, features)."""
+    """Return two FLOPs per weight, time step and sample; `x` has the shape (steps, batch, features)."""
     to_gates, between_steps = weights_and_states[:2]
     return 2 * int(x[0] * x[1]) * int(math.prod(to_gates) + math.prod(between_steps))
 
 
 def _recurrent_flops(x: torch.Size, states: Any, weights: Any, *_: Any, **__: Any) -> int:
-    """Two per weight, time step and sample; `x` is (steps, batch, features), or batch first."""
+    """Return two FLOPs per weight, time step and sample; `x` is (steps, batch, features), or batch first."""
     return 2 * int(x[0] * x[1]) * sum(int(math.prod(weight)) for weight in weights if len(weight) == 2)
 
 
@@ -51,13 +50,13 @@ _FORMULAS: Mapping[Any, Callable[..., int]] = {
         torch.ops.aten._scaled_dot_product_flash_attention
     ],
 }
-"""torch counts products, convolutions and attention; these are missing there."""
+"""FLOP formulas: torch's for products, convolutions and attention, and those missing there."""
 _LOOKUPS = frozenset({"embedding", "gather", "index", "index_select"})
-"""Operators that read as much of their first operand as they write, not the whole of it."""
+"""Operators that read only as much of their first operand as they write."""
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records operators while it is the active mode; `state` maps state_dict names to the tensors."""
+    """Dispatch mode that records operators while active; `state` maps state_dict names to the tensors."""
 
     def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -67,7 +66,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._made: dict[int, int | None] = {}
         self._written: dict[int, int] = {}
         self._reads: dict[int, dict[tuple[Any, ...], int]] = {}
-        # Identities are compared by address: nothing that was seen may be freed while recording.
+        # Tensors are compared by address, so none of them may be freed while recording.
         self._alive: list[torch.Tensor] = list(state.values())
         for name, tensor in state.items():
             self._names.setdefault(_storage(tensor), name)
@@ -82,7 +81,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def spec(self, tensor: torch.Tensor) -> TensorSpec:
-        """Shape and dtype; a parameter, a buffer or a view of one carries its state_dict name."""
+        """Return shape and dtype; a parameter, a buffer or a view of one carries its state_dict name."""
         return TensorSpec(
             shape=tuple(int(size) for size in tensor.shape),
             dtype=str(tensor.dtype).removeprefix("torch."),
@@ -90,12 +89,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
     def bytes_read(self, tensor: torch.Tensor) -> int:
-        """Bytes of `tensor` (an input or a parameter) that the recorded operators read at least once."""
+        """Return the bytes of `tensor`, an input or a parameter, that operators read at least once."""
         reads = self._reads.get(_storage(tensor), {})
         return min(sum(reads.values()), _footprint(tensor))
 
     def finished(self, outputs: Sequence[torch.Tensor]) -> tuple[Operation, ...]:
-        """The operations in order, without fresh tensors that neither an operator nor `outputs` uses."""
+        """Return the operations in order, without fresh tensors that no operator and no output uses."""
         used = {source for operation in self.operations for source in operation.takes_result_of}
         used |= {self._source(tensor) for tensor in outputs}
         kept = [index for index, op in enumerate(self.operations) if op.inputs or index in used]
@@ -109,7 +108,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing is recorded inside."""
+        """Suspend recording inside the context."""
         self._paused = True
         try:
             yield
@@ -117,7 +116,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._paused = False
 
     def record(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        """Writes down one operator with what it was given and gave."""
+        """Record one operator with its operands and results."""
         operands = _tensors((args, kwargs))
         outputs = _tensors(result)
         self._alive += [*operands, *outputs]
@@ -192,7 +191,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 
 def _footprint(tensor: torch.Tensor) -> int:
-    """Bytes behind a tensor; elements that an expanded or sliding view repeats count once."""
+    """Return the bytes behind a tensor; elements repeated by an expanded or sliding view count once."""
     sizes = [size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride or not size]
     return min(math.prod(sizes) * tensor.element_size(), int(tensor.untyped_storage().nbytes()))
 
@@ -202,7 +201,7 @@ def _is_view(func: OpOverload) -> bool:
 
 
 def _arguments(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
-    """Every schema argument with the value it takes in this call."""
+    """Return every schema argument with its value in this call."""
     return [
         (argument, args[place] if place < len(args) else kwargs.get(argument.name, argument.default_value))
         for place, argument in enumerate(func._schema.arguments)
@@ -227,7 +226,7 @@ def _attributes(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def json_value(value: Any) -> JsonValue:
-    """`value` as JSON that survives a round trip: dtypes by name, tensors by shape, the rest as its repr."""
+    """Return `value` as JSON that survives a round trip: dtypes by name, tensors by shape, others as repr."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -244,7 +243,7 @@ def json_value(value: Any) -> JsonValue:
 
 
 def _flops(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
-    """torch's own formula for products, convolutions and attention; one per element read for the rest."""
+    """Return the FLOPs by formula, 0 for moves, and one per element read for all other operators."""
     formula = _FORMULAS.get(func.overloadpacket)
     if formula is not None:
         return int(formula(*args, **kwargs, out_val=result))

@@ -1,9 +1,9 @@
-"""Recurrent layers as one operation each: `torch.gru`, `torch.lstm`, `torch.rnn_tanh` and `torch.rnn_relu`.
+"""Record recurrent layers as one operation: `torch.gru`, `torch.lstm`, `torch.rnn_tanh`, `torch.rnn_relu`.
 
-Contract: `RecurrentLayers` is a function mode, entered around a `Recorder`. torch takes such a call apart
-into some fifteen operators per step and layer; a trace would be as long as the sequence and another one at
-every length. On fake tensors one step is run, which checks the shapes, and stands for all. Packed sequences
-are left as they are. Imports torch: for the tracing child only.
+`RecurrentLayers` is a function mode, entered around a `Recorder`. torch splits such a call into some fifteen
+operators per step and layer, so a trace would grow with the sequence and differ for every length. On fake
+tensors one step runs, which checks the shapes, and stands for all. Packed sequences are left unchanged.
+Imports torch: for the tracing child only.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ _LAYERS: Mapping[Any, Any] = {
     for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
 }
 _BATCH_FIRST = 8
-"""The place of the argument in each of these calls."""
+"""Position of the `batch_first` argument in each of these calls."""
 
 
 class RecurrentLayers(TorchFunctionMode):
-    """Records recurrent layers while it is the active mode; what they are made of is not recorded."""
+    """Function mode that records recurrent layers while active, without the operators inside them."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class RecurrentLayers(TorchFunctionMode):
 
 
 def _is_padded(args: tuple[Any, ...]) -> bool:
-    """Whether a call is one on whole sequences, with all its arguments by position."""
+    """Return True for a call on padded sequences with all its arguments given by position."""
     return len(args) == _BATCH_FIRST + 1 and isinstance(args[_BATCH_FIRST], bool) and args[0].dim() == 3
 
 
@@ -54,7 +54,7 @@ def _whole(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 def _one_step(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The result for all steps, shaped as that of one."""
+    """Return the result for all steps, with shapes derived from a single step."""
     x, batch_first = args[0], args[_BATCH_FIRST]
     axis = 1 if batch_first else 0
     output, *states = func(x.narrow(axis, 0, 1), *args[1:])

@@ -1,9 +1,10 @@
-"""What each size of a reference is, from what changes in its trace when that size changes.
+"""Classify each size of a reference by the changes in its trace when that size changes.
 
-Contract: traces are asked for, nothing of a reference runs here. Sizes that can only change together (a
-literal in `get_inputs` and the constructor's argument that has to fit it), and equal ones of the same role,
-form one Dimension; so do two values whose ratio has to stay (an image and the windows that tile it). What
-changes no shape, or a window (kernel size, stride, padding, dilation), is none.
+Traces are requested from the caller; no code of a reference runs here. Sizes form one Dimension if they are
+equal and have the same role. So do sizes that can only change together, such as a literal in `get_inputs` and
+the constructor argument it has to match. Two values with a fixed ratio also form one (an image and the
+windows that tile it). A size that changes no shape, or changes a window (kernel size, stride, padding,
+dilation), is not a dimension.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,12 +17,12 @@ from agent.problems.sizes import Size
 from agent.records import Operation, TensorSpec, Trace
 
 Values = Mapping[str, int]
-"""The sizes that change, by name; the others stay real."""
+"""Changed sizes by name; the others stay real."""
 Attempt = Callable[[Values], Trace | None]
-"""Traces the reference at other sizes; None where it does not run on them."""
+"""Function that traces the reference at other sizes; None if it does not run on them."""
 
 LEAST_PROBED = 4
-"""Smaller sizes stay: a batch of 3 is small enough, and kernel sizes and strides live there."""
+"""Smallest size that is probed: a batch of 3 is small enough, and kernel sizes and strides are this small."""
 _WINDOW = ("kernel_size", "stride", "padding", "dilation", "output_padding", "groups", "output_size")
 _NOT_REDUCED = (
     "cat",
@@ -37,24 +38,24 @@ _NOT_REDUCED = (
 )
 _RECURRENT = ("gru", "lstm", "rnn_tanh", "rnn_relu")
 _PRODUCTS = {"mm": ((0, 1), (1, 0)), "bmm": ((0, 2), (1, 1)), "addmm": ((1, 1), (2, 0))}
-"""Operand and dimension of what a product sums over."""
+"""Operand and dimension that each product sums over."""
 
 
 class Role(IntEnum):
-    """What a dimension is, in the order in which dimensions are scaled down."""
+    """Role of a dimension, in the order in which dimensions are scaled down."""
 
     BATCH = 0
-    """Leads the inputs, and nothing is computed across it."""
+    """Leading dimension of the inputs, across which nothing is computed."""
     SPACE = 1
-    """A window goes over it."""
+    """Dimension that a window slides over."""
     FREE = 2
-    """Rows, columns, positions: nothing sums over it, except a product whose operands are inputs."""
+    """Rows, columns or positions: not summed over, except by a product whose operands are inputs."""
     REDUCED = 3
-    """Summed, normalised or scanned over."""
+    """Dimension that is summed, normalised or scanned over."""
     CONSTRUCTOR = 4
-    """Given to the constructor: channels, features, heads."""
+    """Constructor argument: channels, features, heads."""
     DEFAULT = 5
-    """A default of the constructor, handed over when it changes."""
+    """Default of the constructor, passed explicitly when it changes."""
 
 
 class Dimension(NamedTuple):
@@ -62,22 +63,22 @@ class Dimension(NamedTuple):
 
     names: tuple[str, ...]
     value: int
-    """The larger one where there are two."""
+    """Value of the sizes; the larger one if there are two."""
     role: Role
     space: int = 0
-    """Over how many dimensions the window goes, for a role of SPACE."""
+    """Number of dimensions that the window covers, for the role SPACE."""
     divided: tuple[str, ...] = ()
-    """Those of the names whose value is this one's divided by `step`."""
+    """Names whose value is this dimension's value divided by `step`."""
     step: int = 1
-    """Values are multiples of it."""
+    """Divisor of every value."""
 
     def sizes(self, value: int) -> dict[str, int]:
-        """Each size by name where the dimension has this value."""
+        """Return each size by name for this value of the dimension."""
         return {name: value // self.step if name in self.divided else value for name in self.names}
 
 
 class _Effect(NamedTuple):
-    """Where a size shows in the trace."""
+    """Effects of a size on the trace."""
 
     windows: bool
     space: int
@@ -89,7 +90,7 @@ class _Effect(NamedTuple):
 def dimensions(
     found: Iterable[Size], constructor: frozenset[str], real: Trace, attempt: Attempt
 ) -> tuple[Dimension, ...]:
-    """The dimensions of a reference, in the order of its source."""
+    """Return the dimensions of a reference, in the order of its source."""
     alike: dict[int, list[Size]] = {}
     for size in found:
         if size.value >= LEAST_PROBED:
@@ -106,7 +107,7 @@ def dimensions(
 def _in_ratio(
     stuck: Mapping[int, list[Size]], constructor: frozenset[str], real: Trace, attempt: Attempt
 ) -> Iterator[Dimension]:
-    """Dimensions of two values neither of which can change while the other stays; each value is in one."""
+    """Yield dimensions of two values that can only change together; each value is in at most one."""
     left = {value: sizes for value, sizes in stuck.items() if sizes}
     for small, large in combinations(sorted(left), 2):
         if large % small or not {small, large} <= left.keys():
@@ -124,13 +125,13 @@ def _in_ratio(
 def _grouped(
     group: list[Size], constructor: frozenset[str], real: Trace, attempt: Attempt
 ) -> Iterator[Dimension]:
-    """Dimensions of sizes that have the same value."""
+    """Yield the dimensions of sizes with the same value."""
     by_role: dict[tuple[Role, int], list[str]] = {}
     stuck, showing = [], []
     for size in group:
         effect = _effect((size,), real, attempt)
         if effect is None or not effect.any and size.name.startswith("get_"):
-            # `torch.randint(0, 1000, ...)` shows nowhere, and has to fit the 1000 that does.
+            # `torch.randint(0, 1000, ...)` has no effect of its own but must match the 1000 that has.
             stuck.append(size)
         elif effect.any and not effect.windows:
             showing.append(size)
@@ -150,7 +151,7 @@ def _grouped(
 
 
 def _effect(sizes: Iterable[Size], real: Trace, attempt: Attempt) -> _Effect | None:
-    """Where these sizes show, changed together in their ratio; None where no other value runs."""
+    """Return the effect of changing these sizes in their ratio; None if no other value runs."""
     sizes = tuple(sizes)
     value = max(size.value for size in sizes)
     step = value // min(size.value for size in sizes)
@@ -168,7 +169,7 @@ def _difference(real: Trace, seen: Trace) -> _Effect:
     changed = real.operations != seen.operations
     for one, other in zip(real.operations, seen.operations, strict=True):
         if not one.op.startswith("as_strided"):
-            # The strides of a view are no window's.
+            # The strides of a view do not belong to a window.
             windows |= any(one.attributes.get(name) != other.attributes.get(name) for name in _WINDOW)
         places = [
             (number, place)
@@ -193,7 +194,7 @@ def _difference(real: Trace, seen: Trace) -> _Effect:
 
 
 def _window_rank(operation: Operation) -> int:
-    """Over how many trailing dimensions a window goes; 1 where it is flat along the others."""
+    """Return how many trailing dimensions a window covers; 1 if the first of them has extent 1."""
     if operation.op == "convolution" and len(operation.inputs) > 1:
         return len(operation.inputs[1].shape) - 2
     windows = operation.attributes.get("kernel_size")
@@ -204,10 +205,10 @@ def _window_rank(operation: Operation) -> int:
 
 
 def _is_reduced(operation: Operation, number: int, place: int, trace: Trace) -> bool:
-    """Whether an operator sums, normalises or scans over a dimension of one operand."""
+    """Return True if an operator sums, normalises or scans over a dimension of one operand."""
     given, rank = operation.attributes, len(operation.inputs[number].shape)
     if operation.op in _PRODUCTS:
-        # Of two inputs the three dimensions are alike, unless one is a vector: that is a sum.
+        # With two inputs all three dimensions are alike, unless one is a vector: that is a sum.
         alike = not trace.state and operation.outputs[0].shape[-1] > 1
         return not alike and (number, place) in _PRODUCTS[operation.op]
     if operation.op == "native_layer_norm" or "scaled_dot_product" in operation.op:
@@ -242,6 +243,6 @@ def _role(effect: _Effect, sizes: Iterable[Size], constructor: frozenset[str], r
 
 
 def _rows_of_a_product(trace: Trace) -> bool:
-    """Whether the first dimension of a matrix is the rows of a product, which tiles go over."""
+    """Return True if a matrix's first dimension is the rows of a product, which tiles cover."""
     matrices = all(len(spec.shape) <= 2 for spec in trace.inputs if isinstance(spec, TensorSpec))
     return matrices and any(operation.op in ("mm", "addmm") for operation in trace.operations)

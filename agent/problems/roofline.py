@@ -1,6 +1,6 @@
-"""How fast a problem could run at best on a named GPU.
+"""Lower bound on a problem's time on a named GPU.
 
-The numbers are the makers' data sheets, dense (without sparsity), at boost clocks; a real kernel stays
+The numbers come from the makers' data sheets: dense (without sparsity), at boost clocks. A real kernel stays
 below them. Nothing here measures anything.
 
 Sources, all NVIDIA: the data sheets "H200 Tensor Core GPU" (4.8 TB/s, 67 TFLOP/s FP32), "H100 Tensor Core
@@ -15,20 +15,20 @@ from types import MappingProxyType
 from agent.records import Operation, Record, Trace
 
 HALF_PRODUCTS = 3
-"""Of fp16 pieces, for one product of float32 matrices."""
+"""Number of fp16 products that replace one product of float32 matrices."""
 
 
 class Gpu(Record):
-    """Peaks of one GPU; None where the hardware has no such unit."""
+    """Peaks of one GPU; None if the hardware has no such unit."""
 
     name: str
     bandwidth_gb_s: float
-    """Device memory, 10^9 bytes per second."""
+    """Device memory bandwidth in 10^9 bytes per second."""
     fp32_tflops: float
-    """Outside the tensor cores, 10^12 operations per second; a fused multiply-add counts two."""
+    """Peak outside the tensor cores in 10^12 operations per second; a fused multiply-add counts two."""
     tf32_tflops: float | None
     bf16_tflops: float | None
-    """Tensor cores with FP32 accumulation; the FP16 peak where there is no bf16 unit."""
+    """Tensor cores with FP32 accumulation; the FP16 peak if there is no bf16 unit."""
 
 
 GPUS: Mapping[str, Gpu] = MappingProxyType(
@@ -53,22 +53,22 @@ GPUS: Mapping[str, Gpu] = MappingProxyType(
 
 
 def find(name: str) -> Gpu | None:
-    """The entry for a GPU as the driver or a user names it (`NVIDIA A100-SXM4-80GB`), None where unknown.
+    """Return the entry for a GPU as the driver or a user names it (`NVIDIA A100-SXM4-80GB`), None if unknown.
 
-    Every word of an entry must stand in the name as a word; the first of several such entries wins, so
-    the more specific ones stand first in the table.
+    Every word of an entry must occur in the name as a word. The first matching entry wins, so the more
+    specific ones come first in the table.
     """
     words = set(name.upper().replace("-", " ").replace("_", " ").split())
     return next((gpu for key, gpu in GPUS.items() if set(key.upper().split()) <= words), None)
 
 
 def floor_ms(trace: Trace, gpu: Gpu) -> float:
-    """The least time in milliseconds that `gpu` needs for this problem: the roofline bound.
+    """Return the least time in milliseconds that `gpu` needs for this problem: the roofline bound.
 
-    The larger of the minimum traffic over the bandwidth and the arithmetic over the peak of each operation's
-    dtype. TF32 is another precision than the reference states, but three half-precision products give
-    float32's accuracy (Ootomo and Yokota, arXiv 2203.03341), so float32 products count at a third of that
-    peak where it is the higher one. Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.
+    The bound is the larger of two times: minimum traffic over bandwidth, and arithmetic over the peak of each
+    operation's dtype. TF32 is another precision than the reference states, but three half-precision products
+    reach float32's accuracy (Ootomo and Yokota, arXiv 2203.03341). Float32 products therefore count at a
+    third of that peak if it is the higher one. Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.
     """
     memory = trace.min_bytes / (gpu.bandwidth_gb_s * 1e9)
     arithmetic = sum(operation.flops / _peak(operation, gpu) for operation in trace.operations)
@@ -83,10 +83,10 @@ def _peak(operation: Operation, gpu: Gpu) -> float:
 
 
 def product_tflops(gpu: Gpu) -> float:
-    """The peak of products of float32 matrices, in their own operations."""
+    """Return the peak of float32 matrix products, in TFLOP/s of float32 operations."""
     return max(gpu.fp32_tflops, (gpu.bf16_tflops or 0.0) / HALF_PRODUCTS)
 
 
 def _is_product(operation: Operation) -> bool:
-    """Whether it counts more than one operation per element read, as products and convolutions alone do."""
+    """Return True for more than one FLOP per element read, as only in products and convolutions."""
     return operation.flops > sum(spec.elements for spec in operation.inputs)

@@ -1,7 +1,7 @@
 """A reference at smaller sizes: the least that a search finds, with their source and their trace.
 
-Contract: brings together where sizes stand (`sizes`), what they are (`roles`) and the search (`planning`).
-`attempt` traces a changed source and gives None where the reference does not run on it; nothing else of a
+This module combines the places of sizes (`sizes`), their roles (`roles`) and the search (`planning`).
+`attempt` traces a changed source and returns None if the reference does not run on it. No other code of a
 reference runs here.
 """
 
@@ -15,23 +15,23 @@ from agent.problems.sizes import constructor_sizes, rewritten, sizes
 from agent.records import Record, Trace
 
 BETWEEN = Limits(max_elements=6_000_000, max_macs=150_000_000)
-"""A step between the costs of the full protocol and the most that is affordable."""
+"""Cost tier between the full protocol and the most that is affordable."""
 
 
 class Plan(Record):
-    """The source with its new sizes, by name real and used, and what it does now."""
+    """The source with new sizes, each size by name as (real, used), and its trace."""
 
     source: str
     sizes: dict[str, tuple[int, int]]
     trace: Trace
     modulus: int | None = None
-    """Each changed size but the batch keeps its remainder modulo this; None where nothing changed."""
+    """Modulus of the remainder that each changed size except the batch keeps; None if nothing changed."""
     lost: tuple[str, ...] = ()
-    """What matters about the real sizes and these do not have, for the scope of a verdict."""
+    """Properties of the real sizes that these lack, for the scope of a verdict."""
 
 
 class Scaling:
-    """The sizes of one reference. Making it asks for a few traces, to learn what each size is."""
+    """The sizes of one reference. The constructor requests a few traces to learn each size's role."""
 
     def __init__(self, source: str, real: Trace, attempt: Callable[[str], Trace | None]) -> None:
         self._source, self._real, self._attempt = source, real, attempt
@@ -43,10 +43,9 @@ class Scaling:
         self._search = Search(self.dimensions, self._judged)
 
     def least(self, *limits: Limits) -> Plan | None:
-        """Sizes within the first of `limits` for which there are any; None where there are none.
+        """Return sizes within the first of `limits` that has any; None if there are none.
 
-        Sizes in which dimensions become alike, and then defaults of the constructor that change, are for
-        where nothing else is enough.
+        If nothing else is enough, dimensions may become equal, and then constructor defaults may change.
         """
         for levels in (LEVELS, LOOSE, BY_DEFAULTS):
             for bounds in limits:
@@ -82,7 +81,7 @@ class Scaling:
             yield "dimensions that differ at the real sizes, or are more than 1 there"
 
     def _modulus(self, found: Found) -> int:
-        """The largest one that all sizes keep: the level's or a multiple of it."""
+        """Return the largest modulus that all sizes keep: the level's or a multiple of it."""
         moved = [
             real - dimension.sizes(used)[name]
             for dimension, used in zip(self.dimensions, found.values, strict=True)

@@ -1,8 +1,8 @@
 """A problem at sizes that a CPU can afford.
 
-Contract: the sizes become smaller until a run is affordable on a CPU; what each of them is, which may change
-and how far stands in `scaling`, here they meet a Problem. The real sizes stay where they are affordable or
-nothing may change. The outcome does not depend on how busy the machine is.
+Sizes shrink until a run is affordable on a CPU. `scaling` decides what each size is, which may change and how
+far; this module applies it to a Problem. The real sizes stay if they are affordable or if nothing may change.
+The outcome does not depend on how busy the machine is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,27 +21,27 @@ from agent.records import Operation, Problem, Record, TensorSpec, Trace
 MAX_ELEMENTS = FULL_PROTOCOL.max_elements
 MAX_MACS = FULL_PROTOCOL.max_macs
 TIME_LIMIT_S = 3600
-"""A search takes seconds; that it never ends must not be waited for."""
+"""Seconds after which a search has failed; it normally takes seconds."""
 
 
 class Shrunken(Record):
     """The reference at the sizes to judge at."""
 
     source: str
-    """The reference; differs from the original only in the numbers of its sizes."""
+    """Source of the reference, changed only in the numbers of its sizes."""
     sizes: dict[str, tuple[int, int]]
-    """Every size that is a dimension, by name (see `sizes.Size`): the real one and the one used."""
+    """Sizes that are dimensions, by name (see `sizes.Size`): the real one and the one used."""
     trace: Trace
     full: bool
-    """True where the sizes are the real ones."""
+    """True if the sizes are the real ones."""
     fits: bool
-    """False where the sizes above still cost more than is affordable."""
+    """False if these sizes still cost more than is affordable."""
     hard: tuple[int, ...]
-    """Numbers that betray the real sizes: those that changed, and products with them."""
+    """Numbers that reveal the real sizes: those that changed, and products with them."""
     modulus: int | None = None
-    """Each changed size but the batch keeps its remainder modulo this; None where none changed."""
+    """Modulus of the remainder that each changed size except the batch keeps; None if none changed."""
     lost: tuple[str, ...] = ()
-    """What matters about the real sizes and these do not have."""
+    """Properties of the real sizes that these lack."""
 
     @property
     def changed(self) -> dict[str, tuple[int, int]]:
@@ -49,7 +49,7 @@ class Shrunken(Record):
 
     @property
     def hands_over_defaults(self) -> bool:
-        """Whether the constructor is given arguments that `get_init_inputs` leaves to their defaults."""
+        """True if the constructor receives arguments that `get_init_inputs` leaves to their defaults."""
         return any(name.startswith("Model(") for name in self.changed)
 
 
@@ -60,11 +60,11 @@ def shrink(
     max_macs: int = MAX_MACS,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Shrunken:
-    """The problem within a budget: `max_elements` in its largest step, `max_macs` multiply-accumulates.
+    """Shrink the problem to `max_elements` in its largest step and `max_macs` multiply-accumulates.
 
-    What cannot come down to that may cost more, up to what is affordable; `fits` is False where it cannot
-    come down to that either, and then the sizes are the real ones. Starts at most one child process, and none
-    where the real sizes fit. Raises as `load` does.
+    A problem that cannot shrink that far may cost more, up to what is affordable. If even that is impossible,
+    the sizes are the real ones and `fits` is False. Starts at most one child process, and none if the real
+    sizes fit. Raises as `load` does.
     """
     limits = Limits(max_elements=max_elements, max_macs=max_macs)
     real = Plan(
@@ -93,15 +93,15 @@ def _shrunken(problem: Problem, plan: Plan) -> Shrunken:
 
 
 def at_sizes(problem: Problem, values: Mapping[str, int], trace: Trace) -> Shrunken:
-    """The problem with its sizes as in `values`, by name; `trace` is what it does there."""
+    """Return the problem with its sizes as in `values`, by name; `trace` is its trace there."""
     used = {s.name: (s.value, values.get(s.name, s.value)) for s in sizes(problem.source)}
     return _shrunken(problem, Plan(source=rewritten(problem.source, values), sizes=used, trace=trace))
 
 
 def hard_coded(candidate_source: str, shrunken: Shrunken) -> tuple[tuple[int, int], ...]:
-    """The literals of a candidate that are real sizes, each with its line, in order of lines.
+    """Return the literals of a candidate that are real sizes, each with its line, in order of lines.
 
-    Empty where the shrunken problem has its real sizes. The rule is on the cautious side: see `literals`.
+    Empty if the shrunken problem has its real sizes. The rule errs on the cautious side: see `literals`.
     """
     hard = set(shrunken.hard)
     found = {(value, line) for value, line in literals.integers(candidate_source) if value in hard}
@@ -122,13 +122,13 @@ def _betraying(sizes: dict[str, tuple[int, int]], real: Trace, used: Trace) -> s
         for before, after in zip(real.operations, used.operations, strict=True)
         for extent in _changed_extents(before, after)
     }
-    # Powers of two up to 32 are widths of blocks and warps in every candidate, smaller numbers anything.
+    # Powers of two up to 32 are block and warp widths in any candidate, and numbers up to 4 can be anything.
     telling = {value for value in changed if value > 4 and value & (value - 1)}
     return {value for value in found if value > SMALL} | telling
 
 
 def _changed_products(real: tuple[int, ...], used: tuple[int, ...]) -> Iterator[int]:
-    """Products of neighbouring dimensions, single ones included, that are another number now."""
+    """Yield products of neighbouring dimensions, single ones included, whose value has changed."""
     for first in range(len(real)):
         for last in range(first + 1, len(real) + 1):
             if prod(real[first:last]) != prod(used[first:last]):
@@ -136,7 +136,7 @@ def _changed_products(real: tuple[int, ...], used: tuple[int, ...]) -> Iterator[
 
 
 def _changed_extents(real: Operation, used: Operation) -> Iterator[int]:
-    """Integer attributes that are another number now, and what one group of a group norm spans."""
+    """Yield integer attributes that have changed, and the changed extent of one group of a group norm."""
     for name, value in real.attributes.items():
         yield from _changed_attribute(value, used.attributes[name])
     positions = real.attributes.get("HxW"), used.attributes.get("HxW")

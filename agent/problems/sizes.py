@@ -1,8 +1,8 @@
-"""The sizes of a reference: integers that can be changed without changing `Model`, and how to change them.
+"""Sizes of a reference: integers that can change without changing `Model`, and how to change them.
 
-Contract: purely textual; a rewritten source differs from the original in the digits of the sizes alone, and
-in a `get_init_inputs` that also hands over the constructor's defaults that changed. Values computed from
-names are no sizes: they follow.
+The analysis is purely textual. A rewritten source differs from the original only in the digits of the sizes,
+and in a `get_init_inputs` that also passes changed defaults of the constructor. Values computed from names
+are not sizes: they follow.
 """
 
 import ast
@@ -26,17 +26,17 @@ class Size(NamedTuple):
     """One integer, or an expression of literals that folds to one: `16`, `4 * 1024`, `1 << 14`."""
 
     name: str
-    """Unique: the assigned name (`shape[2]` within a list or tuple), the function with a number for an
-    integer inside it (`get_inputs[0]`), or the parameter whose default it is (`get_inputs(batch)`,
+    """Unique name: the assigned name (`shape[2]` within a list or tuple), the function with a number for an
+    integer inside it (`get_inputs[0]`), or the parameter for a default (`get_inputs(batch)`,
     `Model(image_size)`)."""
     value: int
     span: tuple[int, int] | None
-    """Start and end in the UTF-8 bytes of the source; None for a default of the constructor, which stays
-    where it is."""
+    """Start and end in the UTF-8 bytes of the source; None for a default of the constructor, which is not
+    edited in place."""
 
 
 class _Source:
-    """A source as a tree, with the places of its nodes in bytes."""
+    """A source as a tree, with the positions of its nodes in bytes."""
 
     def __init__(self, source: str) -> None:
         self.text = source
@@ -57,12 +57,12 @@ class _Source:
 
 
 def sizes(source: str) -> tuple[Size, ...]:
-    """Every positive integer that may be a size, each under a name of its own.
+    """Return every positive integer that may be a size, each under a unique name.
 
-    At module level, inside `get_inputs` and `get_init_inputs` and as defaults of their parameters (they are
-    called without arguments), and the defaults of `Model.__init__` that
-    `get_init_inputs` does not override. What stands inside `Model` is none: a candidate repeats it. Raises
-    SyntaxError where the source does not parse.
+    Sizes occur at module level, inside `get_inputs` and `get_init_inputs`, and as defaults of their
+    parameters, because they are called without arguments. Defaults of `Model.__init__` count if
+    `get_init_inputs` does not override them. Integers inside `Model` do not: a candidate repeats them.
+    Raises SyntaxError if the source does not parse.
     """
     parsed = _Source(source)
     found = list({size.span: size for size in reversed(list(_at_module_level(parsed)))}.values())[::-1]
@@ -79,10 +79,10 @@ def sizes(source: str) -> tuple[Size, ...]:
 
 
 def rewritten(source: str, new_values: Mapping[str, int]) -> str:
-    """`source` with the named sizes changed.
+    """Return `source` with the named sizes changed.
 
-    A changed default of the constructor is handed over by `get_init_inputs`, so that whatever is built from
-    the same arguments has it too.
+    `get_init_inputs` passes a changed default of the constructor, so that everything built from the same
+    arguments has it too.
     """
     changed = [size for size in sizes(source) if new_values.get(size.name, size.value) != size.value]
     text = source.encode()
@@ -93,7 +93,7 @@ def rewritten(source: str, new_values: Mapping[str, int]) -> str:
 
 
 def constructor_sizes(source: str) -> frozenset[str]:
-    """The names of the sizes that reach the constructor, also through names computed from them."""
+    """Return the names of sizes that reach the constructor, also through names computed from them."""
     parsed = _Source(source)
     function = parsed.function("get_init_inputs")
     wanted = _names(function) if function else set()
@@ -107,7 +107,7 @@ def constructor_sizes(source: str) -> frozenset[str]:
 
 
 def _at_module_level(parsed: _Source) -> Iterator[Size]:
-    """One for each name: `a = b = 4` gives two of the same span."""
+    """Yield one size for each name: `a = b = 4` gives two of the same span."""
     for statement in parsed.body:
         for name, node in _assigned(statement):
             for full_name, element in _elements(name, node):
@@ -115,7 +115,7 @@ def _at_module_level(parsed: _Source) -> Iterator[Size]:
 
 
 def _renamed(found: list[Size]) -> tuple[Size, ...]:
-    """With a number behind the name where a name is assigned twice."""
+    """Append a number to a name that is assigned more than once."""
     seen: dict[str, int] = {}
     renamed = []
     for size in found:
@@ -126,9 +126,9 @@ def _renamed(found: list[Size]) -> tuple[Size, ...]:
 
 
 def _integers(function: ast.FunctionDef | None) -> Iterator[ast.expr]:
-    """Expressions of integer literals inside a function, the largest ones, in source order.
+    """Yield the largest expressions of integer literals inside a function, in source order.
 
-    An operand of arithmetic with anything else (`2 * n - 1`, `torch.rand(n) * 100`) is no size.
+    An operand of arithmetic with anything else (`2 * n - 1`, `torch.rand(n) * 100`) is not a size.
     """
 
     def within(node: ast.AST) -> Iterator[ast.expr]:
@@ -147,7 +147,7 @@ def _integers(function: ast.FunctionDef | None) -> Iterator[ast.expr]:
 
 
 def _own_defaults(function: ast.FunctionDef | None) -> Iterator[tuple[str, ast.expr]]:
-    """Every parameter of a function that has a default, by name or by position, in source order."""
+    """Yield every parameter of a function that has a default, with the default, in source order."""
     if function is None:
         return
     arguments = function.args
@@ -160,7 +160,7 @@ def _own_defaults(function: ast.FunctionDef | None) -> Iterator[tuple[str, ast.e
 
 
 def _defaults(parsed: _Source) -> Iterator[tuple[str, ast.expr]]:
-    """Positional parameters of the constructor that `get_init_inputs` leaves to their defaults, in order."""
+    """Yield positional constructor parameters that `get_init_inputs` leaves to their defaults, in order."""
     given = _given(parsed.function("get_init_inputs"))
     models = [s for s in parsed.body if isinstance(s, ast.ClassDef) and s.name == "Model"]
     made = [s for m in models for s in m.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"]
@@ -178,7 +178,7 @@ def _defaults(parsed: _Source) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _given(function: ast.FunctionDef | None) -> int | None:
-    """How many arguments a function returns as one literal list, None where that cannot be read."""
+    """Return how many arguments a function returns as one literal list; None if that cannot be read."""
     returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)] if function else []
     if len(returns) != 1 or not isinstance(returns[0].value, (ast.List, ast.Tuple)):
         return None
@@ -187,7 +187,7 @@ def _given(function: ast.FunctionDef | None) -> int | None:
 
 
 def _handing_over(parsed: _Source, values: Mapping[str, int]) -> str:
-    """Code that lets `get_init_inputs` give the constructor's defaults up to the last one that changed."""
+    """Return code in which `get_init_inputs` also passes defaults, up to the last one that changed."""
     handed, pending = [], []
     for name, node in _defaults(parsed):
         new = values.get(f"Model({name})")
@@ -213,7 +213,7 @@ def _assigned(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """Names with what they are bound to; `M, N = 64, 128` gives two pairs."""
+    """Yield names with their values; `M, N = 64, 128` gives two pairs."""
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, (ast.Tuple, ast.List)):
@@ -236,7 +236,7 @@ def _elements(name: str, node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _folded(node: ast.expr) -> int | None:
-    """The value of an expression made of integer literals only, None for any other."""
+    """Return the value of an expression of integer literals only, None for any other."""
     if isinstance(node, ast.Constant):
         return node.value if type(node.value) is int else None
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:

@@ -1,9 +1,9 @@
-"""The tracing child: runs a reference under fake tensors and writes down what it saw.
+"""The tracing child: it runs a reference under fake tensors and records its operators.
 
-Started as `python -m agent.problems.tracer FOLDER`; reads a job from FOLDER/job.json, writes
-FOLDER/result.json and exits. A fault of the reference is a result (`fault`: line, message, traceback); a hang
+Started as `python -m agent.problems.tracer FOLDER`, it reads a job from FOLDER/job.json, writes
+FOLDER/result.json and exits. A fault of the reference is a result (`fault`: line, message, traceback). A hang
 ends with a stack dump in FOLDER/stack, an exit with its line in FOLDER/exit. stdout and stderr carry nothing.
-It trusts the reference as much as the user who named it: this is no sandbox.
+It trusts the reference as much as the user who named it: this is not a sandbox.
 """
 
 import faulthandler
@@ -39,7 +39,7 @@ from agent.records import TensorSpec, Trace
 
 FILENAME = "<reference>"
 REAL_TENSORS_MAX_BYTES = 64 * 2**20
-"""Up to here inputs and parameters may become real when fake ones cannot follow the code."""
+"""Maximum bytes of inputs and parameters that become real if fake ones cannot follow the code."""
 _NEEDS_VALUES = (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -49,7 +49,7 @@ _NEEDS_VALUES = (
 
 
 class ReferenceFault(Exception):
-    """The reference cannot be traced; `line` is in its source, `detail` the traceback for the curious."""
+    """A reference that cannot be traced; `line` is in its source, `detail` is the full traceback."""
 
     def __init__(self, message: str, line: int | None = None, detail: str = "") -> None:
         super().__init__(message)
@@ -58,9 +58,9 @@ class ReferenceFault(Exception):
 
 
 def trace(source: str, note_step: Callable[[str], object] = lambda step: None) -> Trace:
-    """The trace of a reference. Uses neither memory nor a GPU, unless its code depends on tensor values.
+    """Return the trace of a reference, without memory or a GPU unless its code depends on tensor values.
 
-    Raises ReferenceFault with the line and the cause. `note_step` hears which part runs next.
+    Raises ReferenceFault with the line and the cause. `note_step` is called with the name of each part.
     """
     steps = _Steps(note_step)
     try:
@@ -82,7 +82,7 @@ def trace(source: str, note_step: Callable[[str], object] = lambda step: None) -
 
 
 class _Steps:
-    """Which part of the reference runs, and what is known so far about it."""
+    """Tracker of the running part of the reference and of the facts known so far."""
 
     def __init__(self, note: Callable[[str], object]) -> None:
         self._note = note
@@ -91,13 +91,13 @@ class _Steps:
 
     @contextmanager
     def step(self, name: str, fallback_line: int | None = None) -> Iterator[None]:
-        """Turns whatever the reference raises inside into a ReferenceFault with its line."""
+        """Turn any exception of the reference into a ReferenceFault with its line."""
         self._note(name)
         try:
             yield
         except ReferenceFault:
             raise
-        # The boundary to foreign code: SystemExit and errors of any class are the reference's fault.
+        # Boundary to foreign code: SystemExit and errors of any class are the reference's fault.
         except BaseException as error:  # noqa: BLE001
             self.needs_values = isinstance(error, _NEEDS_VALUES)
             frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
@@ -138,7 +138,7 @@ def _run(source: str, steps: _Steps, *, fake: bool) -> Trace:
 
 
 def loaded(source: str) -> tuple[torch.nn.Module, list[Any]]:
-    """The model, for evaluation, and its inputs, made of whatever tensors the caller's modes give.
+    """Return the model, in eval mode, and its inputs; the caller's modes decide which tensors they hold.
 
     Raises ReferenceFault.
     """
@@ -159,9 +159,9 @@ def _constructed(module: Any, init_inputs: Sequence[Any], steps: _Steps) -> torc
 
 @contextmanager
 def _conversions_replace_parameters() -> Iterator[None]:
-    """Makes `.half()`, `.to()` and the like put new parameters into a module.
+    """Make `.half()`, `.to()` and similar calls put new parameters into a module.
 
-    Their usual way swaps the insides of two tensors, which is refused for fake ones: weak references exist.
+    Normally they swap the contents of two tensors, which fake tensors refuse because weak references exist.
     """
     apply = torch.nn.Module._apply
 
@@ -210,7 +210,7 @@ def _trace(
 
 
 def _load(source: str, steps: _Steps) -> Any:
-    """The reference as a module; its source stays findable for `inspect` and for tracebacks."""
+    """Return the reference as a module; `inspect` and tracebacks can still find its source."""
     module = types.ModuleType("reference")
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
     sys.modules["reference"] = module
@@ -233,7 +233,7 @@ def _listed(module: Any, name: str, steps: _Steps) -> Sequence[Any]:
 
 
 def _line_of(thing: Any) -> int | None:
-    """Where a function of the reference starts; of a class its constructor or else its `forward`."""
+    """Return the first line of a function, or of a class's constructor or else its `forward`."""
     functions = (
         [vars(thing).get(name) for name in ("__init__", "forward")] if isinstance(thing, type) else [thing]
     )
@@ -261,7 +261,7 @@ def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, A
 def main(
     folder: Path, do: Callable[[dict[str, Any], Callable[[str], object]], dict[str, Any]] = _job
 ) -> NoReturn:
-    """Does the job in `folder` and leaves, whatever threads the reference has started."""
+    """Do the job in `folder` and exit, whatever threads the reference has started."""
     leave = os._exit
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, sys.stderr.fileno())
@@ -285,7 +285,7 @@ def main(
             result = do(job, lambda step: (folder / "step").write_text(step, encoding="utf-8"))
         except ReferenceFault as fault:
             result = {"fault": {"line": fault.line, "message": str(fault), "detail": fault.detail}}
-        # The child's outermost boundary: a defect of the tracer must not look like one of the reference.
+        # The child's outermost boundary: a defect of the tracer must not look like the reference's.
         except Exception as error:  # noqa: BLE001
             result = {"defect": {"message": repr(error), "detail": traceback.format_exc()}}
         faulthandler.cancel_dump_traceback_later()

@@ -1,18 +1,22 @@
-"""Runs code nobody vouches for in a child that can be spoken to, limited and killed as a whole.
+"""Run untrusted code in a child process that answers commands, has limits and can be killed as a whole.
 
-The child gets commands as JSON lines on its standard input, answers on a pipe of its own, and everything
-it prints is a log of bounded size. What it says is a claim; who asks decides what a claim is worth.
+The child reads commands as JSON lines on its standard input and answers on a pipe of its own. Everything it
+prints goes to a log of bounded size. Its answers are claims; the caller decides how far to trust them.
 
-`bubblewrap` and `namespaces` give it a root directory made of what it needs (`view`), no network, its own
-processes and a user id that is not root's; `process` only limits it. What each level holds is data,
-`PROMISES`, and is tested. Outside of every child stands a keeper (`enter/`), which watches its limits ten
-times a second and ends all that it started.
+`bubblewrap` and `namespaces` give the child its own root directory (`view`) and its own processes. They also
+take away the network and run it under a user id other than root. `process` only applies limits. `PROMISES`
+lists what each level guarantees, and the tests check it. A keeper (`enter/`) stays outside every child,
+checks its limits ten times a second and ends everything it started.
 
-Not covered, at any level: the kernel itself, whose calls are filtered by a deny list and not by an allow
-list; the GPU, its driver and its memory, which all processes on it share; processor time and caches as
-channels between processes; memory for up to a tenth of a second beyond its limit. The names of system
-files, the kernel's version and the processor's description can be read. A plain process has the user's
-files and may signal the user's processes, the keeper among them.
+Not covered at any level:
+
+- The Linux kernel itself: its system calls are filtered by a deny list, not an allow list.
+- The GPU, its driver and its memory, which all processes share.
+- Processor time and caches as channels between processes.
+- Memory beyond the limit for up to a tenth of a second.
+
+Names of system files, the kernel version and the processor description stay readable. A plain process can
+read the user's files and may signal the user's processes, including the keeper.
 """
 
 from agent.sandbox.channel import Child, ChildFault, Gone, OutputFlood, Overrun, TimedOut, end_all

@@ -1,4 +1,4 @@
-"""Control groups (version 2) for a sandbox: where they can be made, and with which bounds."""
+"""Placement and limits of the control groups (version 2) for sandboxes."""
 
 import os
 import secrets
@@ -11,9 +11,9 @@ OWN = Path("/proc/self/cgroup")
 
 
 def parent(root: Path = ROOT, own: Path = OWN) -> Path | None:
-    """The directory beside this process's own group, where a new group has both controllers; else None.
+    """Return the parent directory of this process's own group if it offers both controllers, else None.
 
-    Not below its own: a group with processes in it cannot hand controllers on.
+    New groups are siblings of the own group: a group that contains processes cannot delegate controllers.
     """
     try:
         lines = own.read_text().splitlines()
@@ -26,7 +26,7 @@ def parent(root: Path = ROOT, own: Path = OWN) -> Path | None:
 
 
 def plan(place: Path, limits: Limits) -> dict[str, object]:
-    """A new group below `place` with the bounds that `limits` has; shared memory counts as memory there."""
+    """Plan a new group below `place` with the bounds in `limits`. Shared memory counts as memory there."""
     bounds = {"memory.oom.group": "1"}
     if limits.memory_bytes is not None:
         most = limits.memory_bytes + limits.private_bytes + (limits.disk_bytes or 0)

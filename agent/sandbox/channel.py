@@ -1,4 +1,4 @@
-"""A child process, the conversation with it, and its certain end."""
+"""A child process: the conversation with it, and its reliable termination."""
 
 import contextlib
 import ctypes
@@ -34,17 +34,17 @@ Message = dict[str, Any]
 _LIBC = ctypes.CDLL(None, use_errno=True)
 MAX_LINE = 8 << 20
 LAST_WORDS_S = 2.0
-"""So long what an ended child printed is waited for."""
+"""Seconds to wait for the remaining output of a child that has ended."""
 
 
 class ChildFault(Exception):
-    """The child did not answer as agreed; the message says how."""
+    """A child that broke the protocol; the message says how."""
 
 
 class TimedOut(ChildFault):
     """No answer within the limit; the child has been killed.
 
-    For a child in a box seconds count in which it ran or waited, see `Stopwatch`; else those of the clock.
+    For a boxed child, only seconds in which it ran or waited count, see `Stopwatch`. Otherwise, wall time.
     """
 
 
@@ -57,19 +57,19 @@ class Gone(ChildFault):
 
 
 class Overrun(ChildFault):
-    """The child took more than it may and has been killed; the message says of what."""
+    """A child that exceeded a resource limit and was killed; the message names the resource."""
 
 
 class OutputFlood(ChildFault):
-    """The child printed more than its limit and has been killed."""
+    """A child that printed more than its limit and was killed."""
 
 
 class Child:
     """One process that answers JSON lines; use as a context manager.
 
-    With a `box` it runs there and nothing it starts outlives it; without one it is trusted, and runs where
-    its parent does. `argv` receives the number of the answering descriptor as its last argument; the
-    descriptors that are `passed` are inherited as well. No child outlives its parent.
+    With a `box` the process runs in that sandbox and nothing it starts outlives it. Without one the process
+    is trusted and shares its parent's surroundings. `argv` receives the number of the answering descriptor as
+    its last argument. The descriptors in `passed` are inherited as well. No child outlives its parent.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class Child:
         passed: tuple[int, ...] = (),
         server: ProcessServer | None = None,
     ) -> None:
-        """`server`: hands the process out instead, where the box's isolation can be entered after a fork."""
+        """Start the process; `server` forks it instead if a forked process can enter the box's isolation."""
         self._limits = limits or Limits()
         self._boxed = box is not None
-        # A sandbox is ended by its keeper, which has to be asked.
+        # The keeper ends the sandbox, so it must receive SIGTERM first.
         self._gentle = self._limits.gentle or self._boxed
         self._flooded = False
         self._printed = 0
@@ -131,7 +131,7 @@ class Child:
 
     @property
     def log(self) -> str:
-        """The end of what the child printed."""
+        """The end of the child's output."""
         return bytes(self._kept).decode("utf-8", "replace")
 
     def ask(
@@ -143,11 +143,11 @@ class Child:
         afresh: bool = False,
         granted: Callable[[], float] = lambda: 0.0,
     ) -> Message:
-        """Sends one command and waits for its answer.
+        """Send one command and return its answer.
 
-        A message of the child that has a `request` is a question of its own, answered by `serve`;
-        the time that takes does not count against the child, and neither do the seconds that `granted`
-        gives at any time. `afresh`: after each of them the whole limit is left, for a child that is trusted.
+        A message of the child with a `request` key is a question, answered by `serve`. The time `serve` takes
+        does not count against the child. The seconds that `granted` returns extend the limit at any time.
+        With `afresh`, for a trusted child, the whole limit starts again after each question.
         Raises TimedOut, Gone or OutputFlood.
         """
         watch = Stopwatch(self._process.pid if self._boxed else None)
@@ -163,7 +163,7 @@ class Child:
                 watch = Stopwatch(None)
 
     def finish(self, timeout_s: float) -> str:
-        """Tells the child that no more commands come, waits for its end, and gives what it printed."""
+        """Close the child's input, wait for it to end, and return its output."""
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -173,7 +173,7 @@ class Child:
         return self.log
 
     def kill(self) -> None:
-        """Ends the child and everything it started; safe to repeat."""
+        """End the child and everything it started; safe to repeat."""
         if self._gentle and self._process.poll() is None:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -193,7 +193,7 @@ class Child:
     def _send(self, message: Message) -> None:
         assert self._process.stdin is not None
         line = json.dumps(message).encode() + b"\n"
-        if self._process.stdin.closed:  # it was ended, for one of its answers or for having none
+        if self._process.stdin.closed:  # killed earlier, for a bad answer or for none
             raise self._ended()
         try:
             self._process.stdin.write(line)
@@ -236,7 +236,7 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
             return ChildFault("closed its answering pipe and went on running")
-        # Its last words say why; whoever it has left behind may hold the pipe open for longer.
+        # The last output says why it ended. A process it left behind may hold the pipe open, so wait briefly.
         self._drain.join(timeout=LAST_WORDS_S)
         if isinstance(self._process, Handed) and self._process.is_lost:
             return defect("the server of processes", "it ended before a process of its own")
@@ -275,6 +275,6 @@ class Child:
 
 
 def end_all(*children: Child) -> None:
-    """Ends them beside each other: what one has of a GPU's memory takes a while to give back."""
+    """Kill the children in parallel: releasing GPU memory takes each of them a while."""
     with ThreadPoolExecutor() as pool:
         list(pool.map(Child.kill, children))

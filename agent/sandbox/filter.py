@@ -1,8 +1,8 @@
-"""The system-call filter: a deny list as a classic BPF program, for the architectures named here.
+"""The system-call filter: a deny list as a classic BPF program for x86_64 and aarch64.
 
-It is a second line: namespaces and dropped privileges hold without it. What is denied gives EPERM; clone3,
-whose flags a filter cannot read, gives ENOSYS, on which the C library takes clone. Sockets other than local
-ones are denied, so that a plain process has no network either.
+The filter is a second line of defence: namespaces and dropped privileges hold without it. A denied call fails
+with EPERM. clone3, whose flags a filter cannot read, fails with ENOSYS, so that the C library falls back to
+clone. Only local sockets are allowed, so a plain process has no network either.
 """
 
 import errno
@@ -11,7 +11,7 @@ import struct
 
 AF_UNIX = 1
 NAMESPACES = 0x7E020000
-"""The flags of clone that make a namespace of any kind."""
+"""Flags of clone that create a namespace of any kind."""
 _X32 = 0x40000000
 _LOAD, _EQUAL, _SET, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -21,7 +21,7 @@ _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _SOCKET = {"x86_64": 41, "aarch64": 198}
 _CLONE3 = 435
-# Names with the numbers for x86_64 and aarch64; None where there is no such call.
+# System-call numbers for x86_64 and aarch64; None if the architecture lacks the call.
 _DENIED: dict[str, tuple[int | None, int | None]] = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "kcmp": (312, 272), "pidfd_getfd": (438, 438), "mount": (165, 40), "umount2": (166, 39),
@@ -41,7 +41,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
 
 
 def program(machine: str | None = None) -> bytes:
-    """The instructions for this machine, or another; empty for an architecture that is not known here."""
+    """Return the filter's instructions for `machine` or this machine; empty for an unknown architecture."""
     machine = machine or os.uname().machine
     if machine not in _AUDIT:
         return b""

@@ -1,4 +1,4 @@
-"""Which isolation this machine gives, found by trying it, and the command line that enters it."""
+"""Probe for the isolation that this machine supports, and build the command line that enters it."""
 
 import functools
 import marshal
@@ -22,14 +22,14 @@ ENTER = Path(__file__).resolve().parent / "enter"
 INSIDE = Path("/.enter")
 NOBODY = 65534
 FIRST_UID = 0x70000000
-"""From here on user ids belong to nobody on a common system; each sandbox of root's gets one of 2^24."""
+"""First user id that no common system assigns; each sandbox started by root gets one of the next 2^24."""
 TRY_S = 20
 KEPT_PROCESSES = 4
-"""Of the sandbox's own, which the keeper counts with the others."""
+"""Number of the sandbox's own processes, which the keeper counts along with the child's."""
 
 
 def strongest(gpu: bool = False) -> Level:
-    """The strongest isolation that works here; tried once per process. With `gpu`, one that reaches it."""
+    """Return the strongest isolation that works here, probed once; with `gpu`, one that can use the GPU."""
     level = _strongest()
     if gpu and level.user == "own" and not view.devices_are_open():
         return level._replace(user="caller")
@@ -37,7 +37,7 @@ def strongest(gpu: bool = False) -> Level:
 
 
 def hide() -> None:
-    """No other process of the same user may read this one's memory or environment from now on."""
+    """Prevent other processes of the same user from reading this one's memory or environment."""
     if sys.platform == "linux":
         LIBC.prctl(PR_SET_DUMPABLE, 0)
 
@@ -51,14 +51,14 @@ def _strongest() -> Level:
 
 
 def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
-    """The command that runs `argv` in `box`; the folder becomes the property of the user it runs as.
+    """Return the command that runs `argv` in `box`; its user becomes the owner of the folder.
 
-    The file descriptors that it inherits stay open. Its exit code is what `enter` says.
+    Inherited file descriptors stay open. See `enter/keeper.py` for the exit code.
     """
     level = box.level or strongest(box.gpu)
     plan = plan_of(box, limits)
     if level.name == "bubblewrap":
-        # What has entered the namespaces goes on as their process 1, and is confined there.
+        # The process that enters the namespaces continues as their process 1 and is confined there.
         inside = _enter(INSIDE, plan | {"keeper": False, "init": True})
         plan["confined"] = False
         argv = [*_bubblewrap(level, box, limits), "--", *inside, *argv]
@@ -66,7 +66,7 @@ def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
 
 
 def plan_of(box: Box, limits: Limits) -> dict[str, Any]:
-    """What `enter` does for a command in `box`; under bubblewrap without the root directory."""
+    """Return the plan for `enter` to run a command in `box`; under bubblewrap without the root directory."""
     level = box.level or strongest(box.gpu)
     uid = _owner(box.folder) if level.user == "own" else None
     plan = {
@@ -90,19 +90,19 @@ def plan_of(box: Box, limits: Limits) -> dict[str, Any]:
 
 
 def is_entered_by_us(box: Box) -> bool:
-    """Whether a process that runs already can enter the isolation; only a new program can with bubblewrap."""
+    """Return True if a running process can enter the isolation; bubblewrap must start a new program."""
     return (box.level or strongest(box.gpu)).name != "bubblewrap"
 
 
 def surroundings(environment: dict[str, str], box: Box) -> dict[str, str]:
-    """The environment of a command in `box`, given what it would have outside."""
+    """Return the environment of a command in `box`, given its environment outside."""
     level = box.level or strongest(box.gpu)
     return environment if level.name == "process" else view.environment(environment)
 
 
 def _levels() -> Iterator[Level]:
     users: list[Literal["own", "mapped"]] = ["own", "mapped"] if os.geteuid() == 0 else ["mapped"]
-    # Both promise the same; only the first can be entered by a process that runs already.
+    # Both give the same guarantees, but only `namespaces` can be entered by a running process.
     names: list[Isolation] = ["namespaces", "bubblewrap"] if shutil.which("bwrap") else ["namespaces"]
     for filtered in (True, False):
         for name in names:
@@ -119,13 +119,13 @@ def _works(level: Level) -> bool:
             command = enclosed(["/bin/sh", "-c", ": > tried"], Box(Path(folder), level=level), Limits())
             done = subprocess.run(command, capture_output=True, timeout=TRY_S, check=False, cwd=folder)
         except (OSError, subprocess.TimeoutExpired):
-            # Such as root of a user namespace in which there is no other user.
+            # For example, root of a user namespace without any other user.
             return False
         return done.returncode == 0 and (Path(folder) / "tried").exists()
 
 
 def _owner(folder: Path) -> int:
-    """The user id that owns the folder and what lies in it from now on, new unless it is one of ours."""
+    """Give the folder and its contents a sandbox user id, keeping one assigned before; return the id."""
     owner = folder.stat().st_uid
     if owner < FIRST_UID:
         owner = _new_uid()
@@ -135,7 +135,7 @@ def _owner(folder: Path) -> int:
 
 
 def _new_uid() -> int:
-    """One that nobody else has, where this user namespace has it; else nobody's."""
+    """Return a random user id of the sandbox range if this user namespace maps it, else NOBODY."""
     wanted = FIRST_UID + secrets.randbelow(1 << 24)
     for line in Path("/proc/self/uid_map").read_text().splitlines():
         first, _, count = map(int, line.split())
@@ -153,7 +153,7 @@ def _user_map() -> dict[str, str]:
 
 
 def _confinement(level: Level, limits: Limits, uid: int | None) -> dict[str, Any]:
-    """What the process gives up just before it becomes the command."""
+    """Return the limits, user id and filter that a process applies just before it becomes the command."""
     asked = {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": limits.file_bytes,
@@ -169,7 +169,7 @@ def _confinement(level: Level, limits: Limits, uid: int | None) -> dict[str, Any
 
 
 def _enter(place: Path, plan: dict[str, Any]) -> list[str]:
-    # The interpreter itself, not the link in a virtual environment: the latter need not be visible.
+    # Use the real interpreter: the link in a virtual environment may not be visible in the sandbox.
     python = os.path.realpath(sys.executable)
     return [python, "-I", "-S", str(place / "start.py"), marshal.dumps(plan).hex()]
 
@@ -196,7 +196,7 @@ def _bubblewrap(level: Level, box: Box, limits: Limits) -> list[str]:
 
 
 def _option(kind: str, target: str, source: str) -> list[str]:
-    """A step of the root in bubblewrap's words."""
+    """Translate one step of the root into options of bubblewrap."""
     size = ["--size", source, "--tmpfs", target]
     return {
         "bind": ["--ro-bind", source, target],
@@ -205,6 +205,6 @@ def _option(kind: str, target: str, source: str) -> list[str]:
         "link": ["--symlink", source, target],
         "tmpfs": ["--perms", "1777", *size],
         "mask": [*size, "--remount-ro", target],
-        # What a user namespace maps to root owns the machine's settings in there.
+        # A user that the namespace maps to root could change the machine's settings in a writable /proc.
         "proc": ["--proc", target, *([] if source == "writable" else ["--remount-ro", target])],
     }[kind]

@@ -1,4 +1,4 @@
-"""The levels of isolation, what each promises, and the limits that hold at all of them."""
+"""Isolation levels, the guarantees of each, and the limits that hold at every level."""
 
 import os
 from pathlib import Path
@@ -9,32 +9,32 @@ Isolation = Literal["bubblewrap", "namespaces", "process"]
 
 
 class Limits(NamedTuple):
-    """What a child may use before it is stopped; None is no limit."""
+    """Resources that a child may use before it is stopped; None means no limit."""
 
     output_bytes: int = 16 << 20
-    """Of what it prints."""
+    """Maximum output, in bytes."""
     kept_bytes: int = 64 << 10
-    """Of the end of that, for whoever reads it."""
+    """Bytes kept from the end of the output, for the reader."""
     file_bytes: int | None = None
-    """Of every single file it writes."""
+    """Maximum size of each file it writes."""
     memory_bytes: int | None = None
-    """Of all its processes together, looked at ten times a second."""
+    """Memory of all its processes together, checked ten times a second."""
     disk_bytes: int | None = None
-    """Of the folder it may write, looked at as often."""
+    """Contents of its writable folder, checked ten times a second."""
     private_bytes: int = 1 << 30
-    """Of its own /tmp."""
+    """Size of its private /tmp."""
     processes: int | None = None
-    """Processes and threads."""
+    """Maximum number of processes and threads."""
     cpu_s: int | None = None
-    """Of every single process."""
+    """CPU seconds of each process."""
     address_bytes: int | None = None
-    """Address space of every process: for compilers only, CUDA and the emulator's fibers reserve too much."""
+    """Address space of each process. For compilers only: CUDA and the emulator's fibers reserve too much."""
     gentle: bool = False
-    """Of a trusted child: asked by SIGTERM first, with ten seconds to end children of its own."""
+    """For a trusted child: send SIGTERM first and allow ten seconds to end its own children."""
 
 
 class Promise(NamedTuple):
-    """Something a level holds, whatever the child does."""
+    """A guarantee that a level gives, whatever the child does."""
 
     text: str
     needs: Literal["nothing", "filter", "root of its own", "user of its own"] = "nothing"
@@ -64,23 +64,23 @@ PROMISES = {
     "signals": Promise("it signals no process but its own", "root of its own"),
     "user": Promise("it is another user than root", "user of its own"),
 }
-"""What is tested of each level, wherever this machine can give it."""
+"""Guarantees that the tests check for each level this machine supports."""
 
 
 class Level(NamedTuple):
-    """One kind of isolation with what of it is in force on this machine."""
+    """One kind of isolation, with the features in force on this machine."""
 
     name: Isolation
     user: Literal["own", "mapped", "caller"] = "caller"
-    """`own`: a user id of its own; `mapped`: the caller's, seen as nobody; `caller`: the caller's."""
+    """`own`: a user id of its own; `mapped`: the caller's, shown as nobody; `caller`: the caller's."""
     filtered: bool = True
-    """Whether system calls are filtered."""
+    """True if system calls are filtered."""
     groups: Path | None = None
-    """Where a control group is made for each child; None where memory and processes are only watched."""
+    """Directory for each child's control group; None if memory and processes are only watched."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What is not in force, in words, for the scope of a verdict."""
+        """Describe the protections that are not in force, for the scope of a verdict."""
         said = []
         if self.groups is None:
             said.append("isolation: memory is watched ten times a second, not bounded by a cgroup")
@@ -94,7 +94,7 @@ class Level(NamedTuple):
 
     @property
     def promises(self) -> frozenset[str]:
-        """Names in PROMISES of what holds here."""
+        """Names in PROMISES that hold at this level."""
         given = {
             "nothing": True,
             "filter": self.filtered,

@@ -1,12 +1,12 @@
 """Typed messages between processes: dataclasses as JSON, written and read strictly.
 
-Standalone, of the standard library alone: what runs beside a candidate has a copy of this file.
+This file imports only the standard library, because processes beside a candidate run a copy of it.
 
-The JSON of a dataclass has each of its fields and nothing else. A key that is missing or unknown, a value of
-another type, a number out of bounds and JSON nested too deeply are `Malformed`. Where a field may hold one of
-several dataclasses, the key `do` names which, by the class's name in snake case. A field is a bool, int,
-float, str, None, list, dict with text as keys, tuple, Literal, dataclass, a record with `model_validate`, a
-union of these, or Any: plain JSON of bounded depth. A field's key is its name, or its metadata's `key`.
+The JSON of a dataclass has exactly its fields. A missing or unknown key, a value of another type, a number
+out of bounds and JSON nested too deeply are `Malformed`. If a field may hold one of several dataclasses, the
+key `do` gives the class's name in snake case. A field may be a bool, int, float, str, None, list, dict with
+str keys, tuple, Literal, dataclass, record with `model_validate`, a union of these, or Any. Any stands for
+plain JSON of bounded depth. The key of a field is its name, or the `key` in its metadata.
 """
 
 import dataclasses
@@ -20,31 +20,31 @@ from functools import cache
 from typing import Any
 
 MOST_NESTED = 64
-"""Levels of plain JSON within a field."""
+"""Maximum levels of plain JSON within a field."""
 MOST_LEVELS = MOST_NESTED + 16
-"""Of a whole line."""
+"""Maximum levels of plain JSON within a whole line."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 INTEGERS = range(-(1 << 63), 1 << 64)
 TAG = "do"
 
 Kind = Any
-"""A type as an annotation spells it: a class, `list[int]`, a union."""
+"""A type in annotation form: a class, `list[int]`, a union."""
 Read = Callable[[Any], Any]
 
 
 class Malformed(ValueError):
-    """A message that is not as its type says; the text names the place."""
+    """A message that does not match its type; the text names the place."""
 
 
 def written(message: Any, kind: Kind) -> Any:
-    """The message as plain JSON, which reads back as `kind`. Raises Malformed where it would not."""
+    """Return the message as plain JSON that reads back as `kind`. Raises Malformed if it would not."""
     document = _plain(message, kind)
     reader(kind)(document)
     return document
 
 
 def read(document: Any, kind: Kind, *, finite: bool = False) -> Any:
-    """The message of type `kind` in plain JSON. Raises Malformed; `finite`: for NaN and infinities too."""
+    """Read a message of type `kind` from plain JSON. Raises Malformed; with `finite`, for NaN and inf too."""
     for level in _levels(document, MOST_LEVELS) if finite else ():
         if any(isinstance(value, float) and not math.isfinite(value) for value in level):
             raise Malformed(": a number that is not finite")
@@ -52,14 +52,14 @@ def read(document: Any, kind: Kind, *, finite: bool = False) -> Any:
 
 
 def decoded(line: str | bytes, kind: Kind) -> Any:
-    """The message in one line of text. Raises Malformed."""
+    """Return the message in one line of text. Raises Malformed."""
     return reader(kind)(plain(line))
 
 
 def plain(line: str | bytes) -> Any:
-    """The JSON in one line of text, whoever wrote it: it can be walked through, shown and stored.
+    """Parse the JSON in one line of untrusted text; the result is safe to walk, show and store.
 
-    Raises Malformed. Half a surrogate pair, which no UTF-8 has, becomes a question mark.
+    Raises Malformed. Half a surrogate pair, which UTF-8 cannot encode, becomes a question mark.
     """
     try:
         text = line if isinstance(line, str) else line.decode("utf-8")
@@ -75,13 +75,13 @@ def plain(line: str | bytes) -> Any:
 
 
 def tag(kind: type) -> str:
-    """What names a dataclass among others."""
+    """Return the tag of a dataclass within a union: its name in snake case."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 @cache
 def reader(kind: Kind) -> Read:
-    """Turns plain JSON into a value of this type. Raises Malformed."""
+    """Return a function that turns plain JSON into a value of this type. That function raises Malformed."""
     origin: Any = typing.get_origin(kind)
     arguments = typing.get_args(kind)
     if kind is Any:
@@ -141,7 +141,7 @@ def _any(value: Any) -> Any:
 
 
 def _levels(value: Any, most: int) -> Iterable[list[Any]]:
-    """The values of each level of plain JSON. Raises Malformed for more levels."""
+    """Yield the values of each level of plain JSON. Raises Malformed for more than `most` levels."""
     level = [value]
     while level:
         if not most:
@@ -273,7 +273,7 @@ def _record(kind: Any) -> Read:
 
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, str, Any], ...]:
-    """Name, key and type of each field."""
+    """Return the name, key and type of each field."""
     hints = typing.get_type_hints(kind)
     return tuple(
         (field.name, field.metadata.get("key", field.name), hints[field.name])

@@ -1,4 +1,4 @@
-"""Processes from a server, which forks them where the imports are done (`enter/serve.py`)."""
+"""Client of the server that imports modules once and forks processes (`enter/serve.py`)."""
 
 import contextlib
 import json
@@ -21,23 +21,23 @@ _LARGEST_ANSWER = 1 << 16
 
 
 class Started(NamedTuple):
-    """What a process is started with; `argv` as for subprocess, with the interpreter as its first word."""
+    """Parameters of a new process; `argv` as for subprocess, with the interpreter as its first word."""
 
     argv: list[str]
     folder: Path
     environment: Mapping[str, str]
     descriptors: tuple[int, ...]
-    """They have the same numbers there; the standard streams come besides."""
+    """Inherited descriptors, which keep their numbers; the standard streams are added to them."""
     ending: signal.Signals
-    """Ends the process where whoever asked for it is gone."""
+    """Signal that ends the process once its client is gone."""
     plan: dict[str, Any] | None = None
-    """The isolation, as `isolation.plan_of` gives it; None for a trusted process."""
+    """Isolation as returned by `isolation.plan_of`; None for a trusted process."""
 
 
 class ProcessServer:
-    """A client of a server. What several threads ask is answered one after the other.
+    """Client of a process server. Requests from several threads are answered one at a time.
 
-    `owner`: whoever started it, with whom it ends.
+    A server ends with the client that started it.
     """
 
     def __init__(self, link: socket.socket, owned: "subprocess.Popen[bytes] | None" = None,
@@ -49,11 +49,11 @@ class ProcessServer:
     def started(
         cls, modules: Iterable[str], environment: Mapping[str, str], *, isolated: bool
     ) -> "ProcessServer":
-        """A new server, which begins to import `modules`; `isolated`: as Python's option -I means it."""
+        """Start a server that begins to import `modules`; `isolated` passes Python's option -I."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         printed = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
-        # What starts its threads while it is imported, or asks a GPU's driver, could not be forked. The
-        # processes have an environment of their own.
+        # A module that starts threads on import, or asks the GPU driver, would prevent forking. The forked
+        # processes get an environment of their own.
         forkable = {
             "OPENBLAS_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "CUDA_VISIBLE_DEVICES": "",
         }  # fmt: skip
@@ -67,18 +67,18 @@ class ProcessServer:
 
     @classmethod
     def inherited(cls, descriptor: int) -> "ProcessServer":
-        """The client whose socket another process has passed on as `descriptor`."""
+        """Return a client on the socket that another process has passed on as `descriptor`."""
         return cls(socket.socket(fileno=descriptor))
 
     def client(self) -> socket.socket:
-        """A socket for another process's client, to be passed on."""
+        """Return a socket to pass on to another process, for a client there."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._lock:
             self._send({"connect": True}, [theirs.fileno()])
         return ours
 
     def start(self, wanted: Started) -> "Handed":
-        """A new process. Raises EnvironmentFault when the server cannot make one."""
+        """Start a new process. Raises EnvironmentFault if the server cannot fork one."""
         with contextlib.ExitStack() as stack:
             commands_there, commands = _pipe(stack)
             printed, printing = _pipe(stack)
@@ -101,13 +101,13 @@ class ProcessServer:
         return Handed(answer["pid"], handle, status, commands, printed)
 
     def wait(self) -> None:
-        """Until the imports are done. Raises EnvironmentFault where no process can be had of it."""
+        """Wait until the imports are done. Raises EnvironmentFault if the server cannot fork processes."""
         with self._lock:
             self._send({"wait": True}, [])
             self._answer()
 
     def end(self) -> None:
-        """Ends the server, and with it what it has handed out."""
+        """End the server and the processes it has forked."""
         self._link.close()
         if self._owned is not None:
             self._owned.wait()
@@ -139,7 +139,7 @@ class ProcessServer:
 
 
 class Handed:
-    """A process that a server has forked: of subprocess.Popen what the conversation with a child needs."""
+    """A process forked by a server, with the parts of subprocess.Popen that `Child` needs."""
 
     def __init__(self, pid: int, handle: int, status: int, commands: int, printed: int) -> None:
         self.pid = pid
@@ -148,16 +148,16 @@ class Handed:
         self._handle, self._status = handle, status
         self._code: int | None = None
         self.is_lost = False
-        """Whether its server ended before it, and the process with it."""
+        """True if the server ended before the process and took it along."""
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
+        """Return the exit code, or None while the process runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code. Raises TimeoutExpired."""
+        """Return the exit code. Raises TimeoutExpired."""
         if self._code is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
@@ -168,14 +168,14 @@ class Handed:
         return self._code
 
     def terminate(self) -> None:
-        """Asks it to end."""
+        """Send SIGTERM to the process."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, signal.SIGTERM)
 
 
 def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
-    """A new pipe, which is closed where the stack is unwound."""
+    """Create a pipe that is closed when the stack is unwound."""
     ends = os.pipe()
     for end in ends:
         stack.callback(os.close, end)

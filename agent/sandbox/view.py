@@ -1,8 +1,8 @@
-"""What a command sees of this machine, as the steps that build its root directory.
+"""The part of this machine that a command sees, as the steps that build its root directory.
 
-A step is (kind, target, source): `bind` shows a path read-only, `write` and `device` with its own rights,
-`link` is a symbolic link, `tmpfs` an empty directory of so many bytes, `mask` one that stays empty, `proc`
-the processes of the sandbox, `writable` or `read-only`.
+A step is (kind, target, source). `bind` shows a path read-only; `write` and `device` keep its permissions.
+`link` is a symbolic link, and `tmpfs` an empty directory with a size in bytes. `mask` is a directory that
+stays empty. `proc` shows the processes of the sandbox, `writable` or `read-only`.
 """
 
 import os
@@ -32,21 +32,21 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Box(NamedTuple):
-    """The surroundings of one command."""
+    """The environment of one command."""
 
     folder: Path
-    """Its working directory, and all it may write outside its own /tmp."""
+    """Working directory, and the only writable place besides its private /tmp."""
     sees: tuple[Path, ...] = ()
-    """What it may read beside the system's programs and libraries."""
+    """Readable paths in addition to the system's programs and libraries."""
     python: bool = False
-    """Whether it needs this interpreter's packages; what belongs to this package stays hidden."""
+    """True if the command needs this interpreter's packages; the files of this package stay hidden."""
     gpu: bool = False
     level: Level | None = None
-    """None is the strongest that works here."""
+    """Isolation level; None picks the strongest that works here."""
 
 
 def steps(box: Box, private_bytes: int) -> list[Step]:
-    """The root directory for `box`: a step comes after those of the directories above it."""
+    """Return the steps of the root directory for `box`; each follows the steps of its parent directories."""
     shown = [Path(path) for path in SYSTEM] + [Path(sys.base_prefix), *box.sees]
     if box.python:
         shown += _packages()
@@ -55,7 +55,7 @@ def steps(box: Box, private_bytes: int) -> list[Step]:
     made = {
         "/tmp": ("tmpfs", "/tmp", str(private_bytes)),
         "/dev/shm": ("tmpfs", "/dev/shm", str(SHARED_MEMORY_BYTES)),
-        # CUDA does not start where it cannot write to its own files there; root's are root's all the same.
+        # CUDA needs write access to its own process's files there; files of root stay protected.
         "/proc": ("proc", "/proc", "writable" if box.gpu else "read-only"),
         "/dev/fd": ("link", "/dev/fd", "/proc/self/fd"),
     }
@@ -72,18 +72,18 @@ def steps(box: Box, private_bytes: int) -> list[Step]:
 
 
 def environment(given: dict[str, str]) -> dict[str, str]:
-    """The variables for a root of its own: what names a directory of the user is set to its own /tmp."""
+    """Return the variables for a separate root: those that name a user's directory point to its /tmp."""
     return given | {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "nobody", "LOGNAME": "nobody"}
 
 
 def devices_are_open() -> bool:
-    """Whether any user may use the GPU's device files."""
+    """Return True if any user may use the GPU's device files."""
     return all(path.is_dir() or path.stat().st_mode & 0o006 == 0o006 for path in _devices(True))
 
 
 @cache
 def _packages() -> list[Path]:
-    """Where this interpreter's packages lie: torch may stand outside of the prefix."""
+    """Return the directories of this interpreter's packages; torch may lie outside the prefix."""
     found = [Path(sys.prefix)]
     for name in ("torch", "numpy"):
         spec = find_spec(name)
@@ -103,7 +103,7 @@ def _devices(gpu: bool) -> list[Path]:
 
 
 def _reached(path: Path) -> Iterator[Step]:
-    """The symbolic links on the way to `path`, and what is at its end; nothing where there is nothing."""
+    """Yield the symbolic links on the way to `path` and the target itself; nothing if it does not exist."""
     todo, current = list(path.parts[1:]), Path("/")
     links: list[Step] = []
     while todo:
@@ -119,9 +119,9 @@ def _reached(path: Path) -> Iterator[Step]:
 
 
 def _hidden(shown: Iterable[Step]) -> Iterator[Path]:
-    """This package, or the checkout it lies in, wherever something that is shown would show it.
+    """Yield this package, or its checkout, for each place where a shown directory would reveal it.
 
-    An editable installation has a directory of the package among the others as well: what it ships.
+    An editable installation also has a directory of the package's data files in site-packages.
     """
     checkout = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else PACKAGE
     installed = {Path(path).resolve() / PACKAGE.name for path in (*_packages(), *map(Path, _SITE))}
@@ -132,7 +132,7 @@ def _hidden(shown: Iterable[Step]) -> Iterator[Path]:
 
 
 def _ordered(made: Iterable[Step]) -> list[Step]:
-    """Without what another directory shows already, each after those above it."""
+    """Sort parents before children and drop steps that a shown directory already covers."""
     kept: list[Step] = []
     for step in sorted(made, key=lambda step: step[1].count("/")):
         parents = [other for other in kept if _is_below(step[1], other[1])]

@@ -1,9 +1,9 @@
-"""Static checks on a candidate before anything is built: early words to the model, never the only defence.
+"""Static checks on a candidate before it is built: early feedback to the model, never the only defence.
 
-Contract: `check` reads the candidate's syntax tree and the C++ text that it gives to `load_inline`; findings
-of severity `error` refuse it. Nothing of the candidate is run. Words in comments, docstrings and messages
-never trigger, and neither does what stands under `if __name__ == "__main__":`, which is not run when it is
-judged. Compiler flags are the builder's business; whether kernels really run and matter is the harness's.
+`check` reads the candidate's syntax tree and the C++ text that it passes to `load_inline`. Findings of
+severity `error` refuse the candidate. No code of the candidate runs. Comments, docstrings and messages never
+trigger a rule, nor does code under `if __name__ == "__main__":`, which does not run when it is judged.
+The builder checks compiler flags; the harness checks that kernels really run and matter.
 """
 
 import ast
@@ -23,7 +23,7 @@ TARGET = "ModelNew"
 
 
 def check(reference_source: str, candidate: Candidate) -> tuple[Finding, ...]:
-    """What is wrong with the candidate's text, in order of appearance, errors first; empty when nothing is.
+    """Return the findings on the candidate's text, errors first, then by line; empty if there are none.
 
     Kinds: `syntax-error`, `no-model-new`, `no-cuda-kernel`, `missing-import`, `dynamic-code`,
     `forbidden-import`, `extra-dependency`, `process-control`, `patches-module`, `introspection`,
@@ -41,7 +41,7 @@ def check(reference_source: str, candidate: Candidate) -> tuple[Finding, ...]:
 
 
 def compiled_text(text: str, candidate_source: str) -> tuple[Finding, ...]:
-    """What is wrong with a text that was handed to `load_inline`, made at run time perhaps."""
+    """Return the findings on a text passed to `load_inline`, which may have been built at run time."""
     return _findings(text_violations(text, candidate_source), candidate_source)
 
 
@@ -58,7 +58,7 @@ def _seen(reference_source: str, source: str) -> list[Seen]:
 
 
 def defines_target(tree: ast.Module) -> bool:
-    """Whether importing the file binds `ModelNew`, by a class statement or an assignment."""
+    """Return True if importing the file binds `ModelNew`, by a class statement or an assignment."""
     for node in _module_level(tree.body):
         if isinstance(node, ast.ClassDef) and node.name == TARGET:
             return True
@@ -78,7 +78,7 @@ def _module_level(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
 
 
 def _findings(seen: Iterable[Seen], source: str) -> tuple[Finding, ...]:
-    """One finding for each kind and message, at its first place, with the number of places."""
+    """Merge equal kinds and messages into one finding, located at the first place, with their count."""
     lines = source_lines(source)
     merged: dict[tuple[str, str], Finding] = {}
     for item in sorted(seen, key=lambda item: (item.severity != "error", item.line or 0)):

@@ -1,8 +1,8 @@
-"""Whether a candidate's own `get_inputs` and `get_init_inputs` say what the reference's say.
+"""Compare a candidate's own `get_inputs` and `get_init_inputs` with those of the reference.
 
-They are compared as text with module constants and single assignments put in place, and with `device=` and
-`.cuda()` left out: where the tensors are is the judge's choice anyway. Nothing is run, so two spellings of
-one value can still count as different; it is a warning, never a refusal.
+They are compared as text after folding in module constants and single assignments. `device=` and `.cuda()`
+are ignored, because the judge chooses the device anyway. Nothing runs, so two spellings of one value can
+still count as different. A difference is therefore a warning, never a refusal.
 """
 
 import ast
@@ -15,7 +15,7 @@ FUNCTIONS = ("get_inputs", "get_init_inputs")
 
 
 def differing_inputs(reference_source: str, tree: ast.Module) -> list[Seen]:
-    """A warning for each of the two functions that the candidate defines in another way."""
+    """Return a warning for each of the two functions that the candidate defines differently."""
     reference = syntax_tree(reference_source)
     theirs, ours = _functions(tree), _functions(reference)
     return [
@@ -35,7 +35,7 @@ def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
 
 
 def _normal(function: ast.FunctionDef, module: ast.Module) -> str:
-    """What the function returns, as the dump of its folded statements."""
+    """Return the statements of the function after constant folding, as dumped syntax trees."""
     values: dict[str, ast.expr] = {}
     for node in module.body:
         _assign(node, values)
@@ -49,7 +49,7 @@ def _normal(function: ast.FunctionDef, module: ast.Module) -> str:
 
 
 def _assign(node: ast.stmt, values: dict[str, ast.expr]) -> bool:
-    """Takes in `name = expression`, also for a tuple of names; whether this was such a statement."""
+    """Record `name = expression`, also for a tuple of names. Return True if `node` was such a statement."""
     target, value = None, None
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target, value = node.targets[0], node.value
@@ -72,7 +72,7 @@ def _assign(node: ast.stmt, values: dict[str, ast.expr]) -> bool:
 
 
 class _Fold(ast.NodeTransformer):
-    """Puts values in place of names, computes integer arithmetic, and drops devices."""
+    """Transformer that replaces names by values, computes integer arithmetic, and drops devices."""
 
     def __init__(self, values: dict[str, ast.expr]) -> None:
         self.values = values
@@ -81,7 +81,7 @@ class _Fold(ast.NodeTransformer):
         return self.values.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
 
     def visit_Tuple(self, node: ast.Tuple) -> ast.expr:
-        """A list and a tuple of sizes mean the same to torch."""
+        """Turn a tuple into a list: as sizes, they mean the same to torch."""
         folded = self.generic_visit(node)
         return ast.List(elts=folded.elts, ctx=ast.Load()) if isinstance(folded, ast.Tuple) else node
 

@@ -1,8 +1,8 @@
-"""What a name in the candidate stands for: `F.gelu` is `torch.nn.functional.gelu` after its import.
+"""Resolution of names in the candidate: `F.gelu` is `torch.nn.functional.gelu` after its import.
 
-Follows imports, single assignments of imported things (`t = torch`) and `getattr` with a literal; a
+It follows imports, single assignments of imported things (`t = torch`) and `getattr` with a literal. A
 function's own parameters and variables hide imports of the same name. It follows nothing through containers,
-attributes of objects or calls: what it cannot resolve is None and is judged by its run.
+object attributes or calls. An unresolved name is None, and the candidate's run has to show what it does.
 """
 
 import ast
@@ -14,7 +14,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Names:
-    """Resolution of dotted names in one module; `inside` tells it which functions enclose a node."""
+    """Resolver of dotted names in one module; `enter` and `leave` track the functions that enclose a node."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._paths: dict[str, str] = {}
@@ -43,7 +43,7 @@ class Names:
         self._hidden.pop()
 
     def path(self, node: ast.AST) -> str | None:
-        """The dotted name of what `node` refers to, `builtins.` before built-ins; None when unknown."""
+        """Return the dotted name that `node` refers to, with `builtins.` for built-ins; None if unknown."""
         if isinstance(node, ast.Name):
             return self._of_name(node.id)
         if isinstance(node, ast.Attribute):
@@ -57,13 +57,13 @@ class Names:
         return path is not None and not path.startswith("builtins.")
 
     def assigned(self, name: str) -> ast.expr | None:
-        """The one expression that the file assigns to `name`; None when there are several or none."""
+        """Return the only expression that the file assigns to `name`; None if there are several or none."""
         return self._constants.get(name)
 
     def text(self, node: ast.AST, within: frozenset[str] = frozenset()) -> str | None:
-        """The value of a string expression made of literals and names of literals; None when unknown.
+        """Return the value of a string expression of literals and names of literals; None if unknown.
 
-        `within` holds the names whose values enclose `node`: a name defined by itself has no value.
+        `within` holds the names whose values enclose `node`, because a name defined by itself has no value.
         """
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, str) else None
@@ -107,7 +107,7 @@ class Names:
 
 
 def _stores(tree: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """Every name that is bound by assignment below `tree`, with the value where it is a plain one."""
+    """Yield every name bound by assignment below `tree`, with its value if the assignment is a plain one."""
     plain: dict[int, ast.expr] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:

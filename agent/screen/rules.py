@@ -1,4 +1,4 @@
-"""What a candidate's Python may not do, as tables over resolved names, and the walk that applies them."""
+"""Rules for a candidate's Python, as tables of resolved names, and the walk that applies them."""
 
 import ast
 import sys
@@ -8,7 +8,7 @@ from agent.screen.names import Function, Names
 from agent.screen.seen import Seen
 
 WRITABLE_VARIABLES = frozenset({"TORCH_CUDA_ARCH_LIST", "MAX_JOBS"})
-"""Environment variables that steer the build and nothing else."""
+"""Environment variables that affect the build and nothing else."""
 
 REASONS = {
     "dynamic-code": "code made at run time cannot be checked; write it out",
@@ -64,7 +64,7 @@ _NAMES = {
     "environment-write": "os.putenv os.unsetenv",
 }
 _MENDS = {"torch.utils.cpp_extension.load": "pass the text of its sources to load_inline"}
-"""What to write instead of a name."""
+"""Remedy to suggest for a forbidden name."""
 _HARMLESS = frozenset(
     f"torch.jit.{name}" for name in ("is_scripting", "is_tracing", "ignore", "unused", "export", "Final")
 )
@@ -74,19 +74,19 @@ _MEMBERS = {
     """,
     "file-access": "read_text write_text read_bytes write_bytes",
 }
-"""Attribute names that give themselves away on any object."""
+"""Attribute names that are forbidden on any object."""
 
 KIND_OF_IMPORT = {name: kind for kind, names in _IMPORTS.items() for name in names.split()}
 KIND_OF_NAME = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _TORCHS_OWN = frozenset(("torch.signal", "torch.multiprocessing", "torch.ops", "torch.classes"))
-"""Parts of torch, and what candidates name themselves, that may read like modules of Python's."""
+"""Parts of torch, and namespaces for candidates' own names, that look like standard-library modules."""
 _GETTERS = frozenset(("builtins.getattr", "operator.attrgetter", "operator.methodcaller"))
 _RULED_MODULES = frozenset(name.split(".")[0] for name in KIND_OF_NAME)
 KIND_OF_MEMBER = {name: kind for kind, names in _MEMBERS.items() for name in names.split()}
 
 
 def violations(tree: ast.Module, names: Names) -> list[Seen]:
-    """Every broken rule in the Python part of a candidate, in the order of the walk."""
+    """Return every broken rule in the Python part of a candidate, in the order of the walk."""
     walk = _Walk(names)
     walk.visit(tree)
     return walk.seen
@@ -158,7 +158,7 @@ class _Walk(ast.NodeVisitor):
             self._check_name(module, node)
 
     def _check_name(self, path: str, node: ast.AST) -> bool:
-        """Notes the rule that forbids `path` or a package it lies in; whether a rule spoke about it."""
+        """Note the rule that forbids `path` or a package containing it. Return True if a rule covers it."""
         return self._check_prefixes(path, node) or any(
             self._check_prefixes(other, node) or self._check_root(other, node) for other in _through(path)
         )
@@ -186,7 +186,7 @@ class _Walk(ast.NodeVisitor):
         if path is not None and isinstance(node.ctx, ast.Load):
             self._check_name(path, node)
         elif node.id == "__name__" and not isinstance(node.ctx, ast.Load):
-            # It would make the part that runs as a script only run when the file is judged.
+            # Setting it could make the script-only part run when the file is judged.
             self.note("patches-module", "`__name__` is changed", node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -267,7 +267,7 @@ class _Walk(ast.NodeVisitor):
 
 
 def _through(path: str) -> Iterator[str]:
-    """What a module of Python's is called that another has imported: `os.system` for `torch.os.system`."""
+    """Yield standard-library names reached through another module: `os.system` for `torch.os.system`."""
     parts = path.split(".")
     for at in range(1, len(parts)):
         if ".".join(parts[: at + 1]) in _TORCHS_OWN:
@@ -277,7 +277,7 @@ def _through(path: str) -> Iterator[str]:
 
 
 def runs_as_script_only(node: ast.AST) -> bool:
-    """Whether this is `if __name__ == "__main__":`. A judged file is imported under another name."""
+    """Return True for `if __name__ == "__main__":`. A judged file is imported under another name."""
     if not (isinstance(node, ast.If) and isinstance(node.test, ast.Compare)):
         return False
     test = node.test
@@ -286,7 +286,7 @@ def runs_as_script_only(node: ast.AST) -> bool:
 
 
 def nodes_run_on_import(tree: ast.Module) -> Iterator[ast.AST]:
-    """Every node that importing the file may reach: all but what runs as a script only."""
+    """Yield every node that importing the file may reach: all but the script-only part."""
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop(0)

@@ -1,4 +1,4 @@
-"""One place where a rule of the screen was broken."""
+"""A broken rule of the screen and its place."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
-"""The C++ and CUDA text that a candidate gives to `load_inline`, and what it may not contain.
+"""Rules for the C++ and CUDA text that a candidate passes to `load_inline`.
 
-Text is found by folding literals, names of literals, sums, lists and `dedent`; where a source is made at run
-time, only its literal parts are read and nothing is concluded from what is absent.
+The text is found by folding literals, names of literals, sums, lists and `dedent`. If a source is built at
+run time, only its literal parts are read and nothing is concluded from what is absent.
 """
 
 import ast
@@ -47,13 +47,13 @@ _FILE_IN_ASSEMBLY = re.compile(
 )
 _MACRO = re.compile(r"^[ \t]*(?:#|%:)[ \t]*define\b(.*)$", re.MULTILINE)
 _NAME = re.compile(r"\b([A-Za-z_]\w*)\b(?!\s*\()")
-"""One that is not called already."""
+"""A name that is not already called."""
 _ABSOLUTE_INCLUDE = re.compile(r"""^[ \t]*(?:#|%:)[ \t]*include[ \t]*["<](?:/|\.\.)""", re.MULTILINE)
 _LOOKS_LIKE_SOURCE = re.compile(r"__global__|#\s*include|\btorch::|\bat::")
 
 
 class Piece(NamedTuple):
-    """One literal of a source: its value and the lines of the file that it spans."""
+    """One literal of a source: its value and the lines it spans in the file."""
 
     text: str
     first: int
@@ -61,16 +61,16 @@ class Piece(NamedTuple):
 
 
 class Inline(NamedTuple):
-    """What all calls of `load_inline` together compile."""
+    """The text that all calls of `load_inline` compile together."""
 
     called: bool
     pieces: tuple[Piece, ...]
     complete: bool
-    """Whether `pieces` are all of the text; False where a part is made at run time."""
+    """True if `pieces` hold the whole text; False if a part is built at run time."""
 
 
 def source_violations(tree: ast.Module, names: Names, source: str) -> list[Seen]:
-    """Broken rules of the compiled text, `no-cuda-kernel` among them; lines are those of the file."""
+    """Return the broken rules of the compiled text, including `no-cuda-kernel`, at lines of the file."""
     inline = _inline(tree, names)
     if not inline.called:
         bare = _called_without_import(tree, names)
@@ -87,7 +87,7 @@ def source_violations(tree: ast.Module, names: Names, source: str) -> list[Seen]
 
 
 def text_violations(text: str, candidate_source: str) -> list[Seen]:
-    """Broken rules of one whole text that is compiled, at the lines of the file where they stand."""
+    """Return the broken rules of one whole compiled text, at the lines of the file that contain them."""
     lines = source_lines(candidate_source)
     found = []
     for seen in _forbidden(Piece(text, 1, text.count("\n") + 1), text.split("\n")):
@@ -98,7 +98,7 @@ def text_violations(text: str, candidate_source: str) -> list[Seen]:
 
 
 def _called_without_import(tree: ast.Module, names: Names) -> int | None:
-    """Line of a call of `load_inline` where nothing binds that name."""
+    """Return the line of a call of `load_inline` if nothing binds that name, else None."""
     for node in nodes_run_on_import(tree):
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Name) and called.id == "load_inline" and names.path(called) is None:
@@ -126,13 +126,13 @@ def _forbidden(piece: Piece, lines: list[str]) -> Iterator[Seen]:
 
 
 def _macro_bodies(code: str) -> Iterator[tuple[int, str]]:
-    """Where each macro is defined, and the names in it as if they were called there: its uses call them."""
+    """Yield each macro's position and body, its names turned into calls because its uses may call them."""
     for macro in _MACRO.finditer(code):
         yield macro.start(1), " " + _NAME.sub(r"\1(", macro[1])
 
 
 def _line(piece: Piece, number: int, lines: list[str]) -> int:
-    """The line of the file that holds this line of a literal, found by its text: escapes move lines."""
+    """Return the file's line for this line of a literal, found by its text because escapes shift lines."""
     wanted = piece.text.split("\n")[number].strip()
     expected = piece.first + number
     nearest = sorted(range(piece.first, piece.last + 1), key=lambda number: abs(number - expected))
@@ -147,7 +147,7 @@ def _inline(tree: ast.Module, names: Names) -> Inline:
             calls.append(node)
         mentions += isinstance(node, (ast.Name, ast.Attribute)) and _is_load_inline(node, names)
     pieces: list[Piece] = []
-    # A mention that is no call hands the function on: what it will compile is not known.
+    # A mention that is not a call passes the function on, so its later sources are unknown.
     complete = mentions == len(calls)
     for call in calls:
         arguments = [argument for argument in call.args[1:3] if not isinstance(argument, ast.Starred)]
@@ -170,7 +170,7 @@ def _is_load_inline(node: ast.expr, names: Names) -> bool:
 
 
 def _fold(node: ast.expr, names: Names, pieces: list[Piece], within: frozenset[str]) -> bool:
-    """Adds the literals of a source expression to `pieces`; whether they are the whole of it."""
+    """Add the literals of a source expression to `pieces`. Return True if they are its whole text."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
             pieces.append(Piece(node.value, node.lineno, node.end_lineno or node.lineno))
@@ -191,7 +191,7 @@ def _fold(node: ast.expr, names: Names, pieces: list[Piece], within: frozenset[s
 
 
 def _fold_call(node: ast.Call, names: Names, pieces: list[Piece], within: frozenset[str]) -> bool:
-    """`dedent(text)` and `text.strip()` keep the text; `format`, `join` and other calls make a new one."""
+    """Fold a call: `dedent(text)` and `text.strip()` keep the text; `format`, `join` and others do not."""
     if names.path(node.func) in {"textwrap.dedent", "inspect.cleandoc"} and len(node.args) == 1:
         return _fold(node.args[0], names, pieces, within)
     if not isinstance(node.func, ast.Attribute):
@@ -203,7 +203,7 @@ def _fold_call(node: ast.Call, names: Names, pieces: list[Piece], within: frozen
 
 
 def _loose(tree: ast.Module) -> Iterator[Piece]:
-    """Literals that look like C++, docstrings and the like left out: what a source may be made of."""
+    """Yield literals that look like C++ and may be part of a source; docstrings are left out."""
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in nodes_run_on_import(tree):
         literal = isinstance(node, ast.Constant) and id(node) not in statements and node.value

@@ -1,8 +1,8 @@
-"""Device code read by NVIDIA's compiler: its errors and warnings, and what each kernel takes.
+"""Check of device code by NVIDIA's compiler: its errors, its warnings, and the resources of each kernel.
 
-nvcc compiles cuda_sources for the GPU against headers that only declare torch's names, in the time of a
-plain kernel file. It is a check: nothing that it makes is run. An error that may come from those headers
-is never the candidate's.
+nvcc compiles cuda_sources for the GPU against headers that only declare torch's names, which takes as long as
+a plain kernel file. This is a check: none of its output runs. An error that may come from those headers is
+never blamed on the candidate.
 """
 
 from agent.build.nvcc.check import PTX, Verdict, assembly, command, read

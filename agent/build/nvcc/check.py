@@ -1,4 +1,4 @@
-"""From nvcc's words to findings: what is the candidate's fault, and what may be a gap in our headers."""
+"""Turn nvcc's messages into findings: faults of the candidate, and possible gaps in our headers."""
 
 import re
 from pathlib import Path
@@ -15,11 +15,11 @@ from agent.torch_shim.finding_kinds import FindingKind
 
 INCLUDE = Path(__file__).resolve().parent / "include"
 PTX = "device.ptx"
-"""What NVIDIA's compiler made of the device code, in the scratch directory."""
+"""Name of the PTX that nvcc writes to the scratch directory."""
 _SOURCE, _CUBIN = "device.cu", "device.cubin"
 _MOST = 5
 _EXTERN = re.compile(r"Unresolved extern function '(\w+)'")
-# Rules of the language that g++ cannot know; they hold in host code too.
+# Rules of CUDA C++ that g++ cannot know; they also hold in host code.
 _RULE = re.compile(
     r"__(?:global|device|host)__ function|__(?:shared|constant|device|managed)__ variable"
     r"|\"__(?:shared|constant|device)__\"|kernel launch|must be configured|cannot be configured"
@@ -28,7 +28,7 @@ _OURS = re.compile(
     r"\b(?:at|c10|torch|caffe2|pybind11|py|kw)::|namespace \"(?:at|c10|torch)\b"
     r"|\bstd::complex\b|\b(?:AT|C10|TORCH|KW)_[A-Z]"
 )
-# Names that come and go between releases of the toolkit: what one nvcc says of them, another may not.
+# Names that come and go between toolkit releases, so another nvcc may judge them differently.
 _LIBRARY = re.compile(
     r"\b(?:cub|thrust|cuda|nv|cooperative_groups|cg)::|namespace \"(?:cub|thrust|cuda|nv)\b"
 )
@@ -37,31 +37,31 @@ _TENSOR_METHOD = re.compile(r'calling a __host__ function\("at::Tensor')
 
 
 class Verdict(Record):
-    """What nvcc made of the device code."""
+    """Result of compiling the device code with nvcc."""
 
     accepted: bool = False
-    """It compiled, so that no line of device code is at fault."""
+    """True if it compiled, so no line of device code is at fault."""
     findings: tuple[Finding, ...] = ()
     kernels: tuple[KernelResources, ...] = ()
     warnings: tuple[str, ...] = ()
     gap: str | None = None
-    """What it did not understand, and maybe another set of headers would; then nothing is known."""
+    """Message that nvcc may not give with other headers; the check is then inconclusive."""
     is_ours: bool = False
-    """The gap may be one of the declarations that stand for torch's headers: fuller ones may close it."""
+    """True if the gap may lie in the declarations that replace torch's headers; fuller ones may close it."""
     program: str | None = None
-    """`program.of_device`, where an extension was built of it."""
+    """See `program.of_device`; set if an extension was built from it."""
 
 
 def command(
     nvcc: Nvcc, toolchain: Toolchain, request: BuildRequest, scratch: Path, *, fuller: bool = False
 ) -> list[str]:
-    """Writes the unit into `scratch` and gives the command that makes its PTX there.
+    """Write the unit into `scratch` and return the command that makes its PTX there.
 
-    `fuller` takes the headers that g++ compiles in place of bare declarations: slower, with fewer gaps.
+    `fuller` uses the headers that g++ compiles instead of bare declarations: slower, with fewer gaps.
     """
     (scratch / _SOURCE).write_text(unit.text(request, named=True), encoding="utf-8", errors="surrogatepass")
     declared = [] if fuller else ["-isystem", str(INCLUDE)]
-    # Behind all other directories: the emulator's own cub and cooperative_groups must not hide NVIDIA's.
+    # Searched last: the emulator's own cub and cooperative_groups must not hide NVIDIA's.
     behind = [str(toolchain.headers), str(INCLUDE)]
     return [
         str(nvcc.path), "-ptx", *_options(toolchain, request), *declared,
@@ -70,7 +70,7 @@ def command(
 
 
 def assembly(nvcc: Nvcc, toolchain: Toolchain, request: BuildRequest) -> list[str]:
-    """The command that has ptxas take the PTX; it tells what each kernel uses."""
+    """Return the command that assembles the PTX with ptxas, which reports what each kernel uses."""
     return [str(nvcc.path), "-cubin", *_options(toolchain, request), "-Xptxas", "-v", PTX, "-o", _CUBIN]
 
 
@@ -82,7 +82,7 @@ def _options(toolchain: Toolchain, request: BuildRequest) -> list[str]:
 
 
 def read(outcome: Outcome, request: BuildRequest, scratch: Path) -> Verdict:
-    """The verdict of a finished command."""
+    """Return the verdict of a finished command."""
     if outcome.failure == "timeout":
         return Verdict(gap="it did not end in time")
     said = messages.parse(outcome.messages)
@@ -104,7 +104,7 @@ def read(outcome: Outcome, request: BuildRequest, scratch: Path) -> Verdict:
 
 
 def _one_a_line(found: list[Finding]) -> list[Finding]:
-    """One mistake makes several errors in its line: the first is the finding, the others are evidence."""
+    """Merge the errors of a line, often one mistake: the first is the finding, the others are evidence."""
     kept: dict[object, Finding] = {}
     for finding in found:
         place = (finding.location.line, finding.kind) if finding.location else finding.message
@@ -126,7 +126,7 @@ def _is_foreign(text: str) -> bool:
 
 
 def _is_device_code(message: Message, device: frozenset[int]) -> bool:
-    """Inside a function of the candidate that runs on the GPU, and about no name of a library."""
+    """Return True if the error is inside the candidate's GPU code and concerns no name of a library."""
     if any(_is_foreign(words) for words in (message.text, *(text for _, text in message.notes))):
         return False
     if _device_line(message, device) is None:
@@ -196,7 +196,7 @@ def _first_call(request: BuildRequest, name: str) -> int | None:
 
 
 def _line_of_ptx(number: int | None, scratch: Path) -> int | None:
-    """The candidate's line that a line of the kept PTX came from, by its last `.loc`."""
+    """Return the candidate's line for a line of the kept PTX, from its last `.loc`."""
     ptx = scratch / PTX
     if number is None or not ptx.is_file():
         return None

@@ -1,4 +1,4 @@
-"""Reads what nvcc says: errors of its front end, and what ptxas reports of each kernel."""
+"""Parse nvcc's output: errors of its front end, and ptxas's report on each kernel."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ _HEAD = re.compile(
     r"^(?P<file>[^\s()][^()]*)\((?P<line>\d+)\): (?P<kind>(?:catastrophic )?[eE]rror|warning)(?: #[\w-]+)?: "
     r"(?P<text>.*)$"
 )
-# `at line 3` since nvcc 12; before it a line of its own, `(3): here`.
+# `at line 3` since nvcc 12; earlier versions print `(3): here` on a line of its own.
 _AT_LINE = re.compile(r"(?:\bat line |^\s*\()(\d+)(?:\): here| of \"?([^\s\"]+?)\"?)?$")
 _CARET = re.compile(r"^\s*\^\s*$")
 
@@ -26,7 +26,7 @@ _FAULT = re.compile(r"^ptxas (?:(?P<file>\S+), line (?P<line>\d+); )?(?P<kind>er
 
 
 def parse(log: str) -> list[Message]:
-    """Errors and warnings of the front end, in its order; `context` is where a template was asked for."""
+    """Return the front end's errors and warnings in order; `context` lists where a template was requested."""
     found: list[Message] = []
     rows = log.splitlines()
     for index, row in enumerate(rows):
@@ -51,7 +51,7 @@ def parse(log: str) -> list[Message]:
 
 
 def _block(rows: list[str], start: int) -> Iterator[str]:
-    """What belongs to a message, without the source line that it shows over a caret."""
+    """Yield the lines of a message, without the source line that it shows above a caret."""
     kept: list[str] = []
     for row in rows[start:]:
         if not row.strip():
@@ -64,9 +64,9 @@ def _block(rows: list[str], start: int) -> Iterator[str]:
 
 
 def kernels(log: str) -> tuple[KernelResources, ...]:
-    """What `ptxas -v` reports of each kernel, in its order, those of libraries aside.
+    """Return the report of `ptxas -v` on each kernel, in order, without kernels of libraries.
 
-    Spilled bytes are those stored, not those loaded again.
+    Spilled bytes count stores, not loads.
     """
     found: dict[str, dict[str, int]] = {}
     current: dict[str, int] | None = None
@@ -88,7 +88,7 @@ def kernels(log: str) -> tuple[KernelResources, ...]:
 
 
 def demangled(names: list[str], *, parameters: bool = False) -> list[str]:
-    """`softmax<float, 4>` for each mangled name; as they are where there is no c++filt."""
+    """Return `softmax<float, 4>` for each mangled name; unchanged names if c++filt is not installed."""
     tool = shutil.which("c++filt")
     if tool is None or not names:
         return names
@@ -100,14 +100,14 @@ def demangled(names: list[str], *, parameters: bool = False) -> list[str]:
 
 @dataclass(frozen=True)
 class Fault:
-    """What ptxas refuses. `line` is one of the PTX file, where it names one."""
+    """An error of ptxas. `line` is a line of the PTX file, if the message names one."""
 
     text: str
     line: int | None
 
 
 def faults(log: str) -> list[Fault]:
-    """ptxas's errors, each once; its last words say only that there were some."""
+    """Return ptxas's errors, each once, without its final summary."""
     found = [
         Fault(match["text"].strip(), int(match["line"]) if match["line"] else None)
         for match in map(_FAULT.match, log.splitlines())
@@ -117,7 +117,7 @@ def faults(log: str) -> list[Fault]:
 
 
 def over_shared_limit(text: str) -> tuple[str, str] | None:
-    """Kernel and message, where a fault is static shared memory beyond what a block may have."""
+    """Return (kernel, message) if the fault is static shared memory beyond a block's limit, else None."""
     found = _STATIC_LIMIT.search(text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Which lines of cuda_sources are device code, and where each kernel stands."""
+"""Find the lines of cuda_sources that are device code, and the line of each kernel."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _KERNEL = re.compile(r"\b__global__\b")
 
 
 def device_lines(request: BuildRequest) -> frozenset[int]:
-    """Lines, as the compiler numbers them, of every `__global__` and `__device__` function and lambda."""
+    """Return the compiler's line numbers of every `__global__` or `__device__` function or lambda."""
     code = code_only(request.cuda)
     places = locate(request.cuda, request.candidate_source)
     found: set[int] = set()
@@ -38,7 +38,7 @@ def _functions(code: str) -> Iterator[tuple[int, int]]:
 
 
 def _body(code: str, position: int) -> int | None:
-    """Where the body of the declaration that goes on at `position` opens; None where it has none."""
+    """Return where the body of the declaration that continues at `position` opens; None without a body."""
     depth = 0
     for index in range(position, len(code)):
         character = code[index]
@@ -54,7 +54,7 @@ def _body(code: str, position: int) -> int | None:
 
 
 def kernel_line(request: BuildRequest, name: str) -> int | None:
-    """The candidate's line on which the kernel `name` is defined, template arguments aside."""
+    """Return the candidate's line that defines the kernel `name`, ignoring template arguments."""
     base = name.split("<")[0].split("(")[0].split("::")[-1].strip()
     code = code_only(request.cuda)
     places = locate(request.cuda, request.candidate_source)

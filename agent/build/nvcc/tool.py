@@ -1,4 +1,4 @@
-"""Finds nvcc: on PATH, in CUDA_HOME, in /usr/local/cuda, or in NVIDIA's wheels (the extra `nvcc`)."""
+"""Find nvcc: on PATH, in CUDA_HOME, in /usr/local/cuda, or in NVIDIA's wheels (the extra `nvcc`)."""
 
 import importlib.util
 import re
@@ -17,14 +17,14 @@ _SECONDS = 20
 
 
 class Nvcc(Record):
-    """An nvcc that says its version."""
+    """An nvcc that reports its version."""
 
     path: Path
     version: str
 
 
 def find() -> Nvcc | None:
-    """The first nvcc that runs, or None."""
+    """Return the first nvcc that runs, or None."""
     environment = config.child_environment()
     return _first_in(environment.get("PATH", ""), environment.get("CUDA_HOME"))
 
@@ -49,7 +49,7 @@ def _places(path: str, cuda_home: str | None) -> Iterator[Path]:
 
 
 def wheel_homes() -> Iterator[Path]:
-    """The roots of NVIDIA's wheels, newest first: each laid out as a toolkit."""
+    """Yield the roots of NVIDIA's wheels, newest first; each has the layout of a toolkit."""
     spec = importlib.util.find_spec("nvidia")
     for root in (spec.submodule_search_locations or []) if spec else []:
         yield from sorted(Path(root).glob("cu[0-9]*"), reverse=True)

@@ -1,4 +1,4 @@
-"""What nvcc is given: cuda_sources as the candidate wrote them, with the candidate's line numbers."""
+"""The unit for nvcc: cuda_sources as the candidate wrote them, with the candidate's line numbers."""
 
 import re
 
@@ -7,8 +7,8 @@ from agent.build.cuda_text import with_named_namespaces
 from agent.build.flags import effective
 from agent.build.source_map import locate, with_directives
 
-# The standard headers that take NVIDIA's front end long, and the names of std that ask for them. Torch's own
-# headers bring all of them along.
+# Standard headers that are slow in NVIDIA's front end, with the names of std that need them. Torch's own
+# headers include all of them.
 _STANDARD = {
     "string": "string|string_view|to_string|sto[a-z]+|getline",
     "sstream": r"\w*stringstream",
@@ -32,12 +32,12 @@ _STANDARD = {
 _NAME = re.compile(r"\bstd\s*::\s*(\w+)")
 _SIXTEEN_BIT = re.compile(r"half|bf(?:loat)?16|float16|REDUCED", re.IGNORECASE)
 _FOR_90A = re.compile(r"\b(?:sm|compute)_90a\b|\b9\.0a\b")
-# Flags that change what nvcc accepts or what a kernel takes; the language standard is torch's.
+# Flags that change what nvcc accepts or a kernel's resources; the language standard is torch's.
 _ACCEPTED = re.compile(
     r"--?use_fast_math|--?(?:expt-)?extended-lambda|--?restrict|--?maxrregcount=\d+"
     r"|--?(?:fmad|ftz|prec-div|prec-sqrt)=(?:true|false)|-Xptxas=-O[0-3]|-Xptxas=-dlcm=c[a-z]"
 )
-# torch.utils.cpp_extension gives these to every extension.
+# torch.utils.cpp_extension passes these to every extension.
 OF_TORCH = (
     "-D__CUDA_NO_HALF_OPERATORS__",
     "-D__CUDA_NO_HALF_CONVERSIONS__",
@@ -48,11 +48,11 @@ OF_TORCH = (
 
 
 def text(request: BuildRequest, *, named: bool = False) -> str:
-    """Text of device.cu; `named`: with the names that unnamed namespaces have in the unit for g++."""
+    """Return the text of device.cu; with `named`, unnamed namespaces get the names of the unit for g++."""
     source = with_named_namespaces(request.cuda) if named else request.cuda
     headers = ["#define KW_SIXTEEN_BIT_USED 1"] if _SIXTEEN_BIT.search(source) else []
     headers += [f"#include <{header}>" for header in _standard_headers(source)]
-    # The torch that g++ compiles is in sight of every unit too, whatever the source includes.
+    # The emulator's torch is visible to every unit, whatever the source includes.
     headers += ["#include <cuda.h>", '#include "kw/host.h"']
     return (
         "\n".join(
@@ -73,15 +73,15 @@ def _standard_headers(source: str) -> list[str]:
 
 
 def architecture(request: BuildRequest) -> str:
-    """`sm_90`, of the GPU that the project judges on, or `sm_90a` where the candidate asks for it."""
+    """Return `sm_90`, the GPU that the project judges on, or `sm_90a` if the candidate asks for it."""
     words = " ".join((*request.extra_cuda_cflags, request.candidate_source))
     return "sm_90a" if _FOR_90A.search(words) else "sm_90"
 
 
 def flags(request: BuildRequest) -> list[str]:
-    """What of extra_cuda_cflags matters to nvcc, behind what torch gives itself."""
+    """Return the flags of extra_cuda_cflags that matter to nvcc, after the flags torch passes itself."""
     words = [word for flag in request.extra_cuda_cflags for word in flag.split()]
-    # A flag and its value in two words reads like one.
+    # Also match a flag and its value given as two words.
     joined = [f"{first}={second}" for first, second in zip(words, words[1:], strict=False)]
     chosen = [word for word in (*words, *joined) if _ACCEPTED.fullmatch(word)]
     return [*OF_TORCH, *dict.fromkeys(chosen), *effective(request.extra_cuda_cflags)[0]]

@@ -1,6 +1,6 @@
-"""Judges on the machines of a Ray cluster, for a service or a bench on this one.
+"""Judges on the machines of a Ray cluster, for a service or a bench on this machine.
 
-Contract: jobs go out and answers come back as texts, named by their content; nothing else of this machine
-does, no secret among it. A job whose judge is lost is judged by another one. What a judge says of a candidate
-is final; what keeps it from judging counts against the judge. No more jobs are out than there are judges.
+Only texts travel: jobs go out and answers come back, named by their content. Nothing else leaves this
+machine, in particular no secret. If a judge is lost, another one takes its job. A judge's verdict on a
+candidate is final; a failure to judge counts against the judge. There are never more jobs out than judges.
 """

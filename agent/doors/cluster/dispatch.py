@@ -1,4 +1,4 @@
-"""Which judge of a cluster gets which job, and what follows when one is lost or cannot judge."""
+"""Assign jobs to the judges of a cluster, and react if a judge is lost or cannot judge."""
 
 import threading
 import time
@@ -17,17 +17,17 @@ from agent.harness.judge import verifier
 from agent.records import Prompt
 
 TRIES = 3
-"""Judges that a job is given to before it ends as a fault of ours: it may be what they fail on."""
+"""Judges that may fail on a job before it ends as our fault: the job may be what they fail on."""
 FAULTS_IN_A_ROW = 3
-"""So many on one place, with no verdict between them, and it is set aside."""
+"""Consecutive faults, without a verdict between them, after which a place is set aside."""
 LOOK_S = 2.0
-"""How often the cluster is asked for its machines."""
+"""Seconds between two queries for the cluster's machines."""
 PATIENCE_S = 300.0
-"""How long jobs wait for a judge while there is none."""
+"""Seconds that jobs wait for a judge while there is none."""
 
 
 class _Judge:
-    """One place, and what is known of it."""
+    """A place for judging and its state."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -35,14 +35,14 @@ class _Judge:
         self.free = 0
         self.ready = False
         self.aside = ""
-        """Why it gets no jobs any more."""
+        """Reason why it gets no more jobs; empty while it does."""
 
 
 class Dispatch:
-    """Judges jobs on a cluster; any number of threads may ask at once, and each waits for its place.
+    """Judges jobs on a cluster; any number of threads may ask at once, and each waits for a place.
 
-    `about` is that of the first judge that was ready; one with another GPU or version is set aside, since its
-    verdicts would not be comparable.
+    `about` comes from the first judge that was ready. A judge with another GPU or version is set aside,
+    because its verdicts would not be comparable.
     """
 
     def __init__(self, cluster: Machines, plan: Plan, told: Listener) -> None:
@@ -52,12 +52,12 @@ class Dispatch:
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._watched, daemon=True)
         self._faults: Counter[Key] = Counter()
-        """Since the last verdict of each place."""
+        """Faults of each place since its last verdict."""
         self._said: list[str] = []
         self.about: About | None = None
 
     def open(self) -> About:
-        """Waits for the first judge. Raises EnvironmentFault where there is none."""
+        """Wait for the first judge and return its description. Raises EnvironmentFault if none gets ready."""
         self._look()
         self._watch.start()
         with self._changed:
@@ -69,12 +69,12 @@ class Dispatch:
 
     @property
     def slots(self) -> int:
-        """Candidates that could be judged at the same time, those included whose judge is not ready yet."""
+        """Maximum number of candidates judged at the same time, counting judges that are still starting."""
         with self._changed:
             return sum(one.place.slots for one in self._judges.values() if not one.aside)
 
     def close(self) -> None:
-        """Whatever is being judged ends with Interrupted."""
+        """End all jobs in progress with Interrupted."""
         self._closing.set()
         with self._changed:
             self._changed.notify_all()
@@ -83,7 +83,7 @@ class Dispatch:
         self._cluster.close()
 
     def judge(self, name: str, asked: Asked, told: Listener) -> Answer:
-        """The answer of one judge. Raises Interrupted, and EnvironmentFault where no judge can give one."""
+        """Return a judge's answer. Raises Interrupted, and EnvironmentFault if no judge can give one."""
         order = Order(name=name, asked=asked).model_dump_json()
         tried: list[Key] = []
         why = ""
@@ -100,7 +100,7 @@ class Dispatch:
         raise EnvironmentFault(f"{TRIES} judges could not judge it; the last: {why}")
 
     def _asked(self, one: _Judge, order: str, cancelled: Callable[[], bool]) -> tuple[Answer | None, str]:
-        """An answer that counts, or why there is none."""
+        """Return (answer, ""), or (None, reason) if the answer does not count."""
         assert one.keeper is not None
         try:
             reply = Reply.model_validate_json(one.keeper.ask("judge", self._either(cancelled), order))
@@ -123,7 +123,7 @@ class Dispatch:
         return lambda: self._closing.is_set() or cancelled()
 
     def _taken(self, tried: list[Key], cancelled: Callable[[], bool]) -> _Judge:
-        """A free place, one that has not tried where there is one; waited for."""
+        """Wait for a free place and take it, preferring judges that have not tried the job."""
         with self._changed:
             until = time.monotonic() + PATIENCE_S
             while True:
@@ -143,7 +143,7 @@ class Dispatch:
                 self._changed.wait(LOOK_S)
 
     def _require_hope(self, until: float) -> None:
-        """Raises EnvironmentFault where nobody can judge, or nobody could for too long."""
+        """Raise EnvironmentFault if all judges are set aside, or if none was available for too long."""
         known = self._judges.values()
         if known and all(one.aside for one in known):
             raise EnvironmentFault(f"no judge of the cluster can judge: {'; '.join(self._said[-3:])}")
@@ -165,18 +165,18 @@ class Dispatch:
         self._retire(one)
 
     def _retire(self, one: _Judge) -> None:
-        """Ends the keeper of a place that is set aside, once nothing is judged there any more."""
+        """End the keeper of a place that is set aside, once nothing is judged there any more."""
         if one.aside and one.keeper is not None and one.free == (one.place.slots if one.ready else 0):
             one.keeper.end()
 
     def _say(self, said: str) -> None:
-        """With the lock held."""
+        """Report a change and wake all waiting threads; requires the lock."""
         self._said.append(said)
         self._told.say(said)
         self._changed.notify_all()
 
     def _lose(self, one: _Judge, why: str) -> None:
-        """The place is looked at anew: its machine may be gone, or have room for another judge."""
+        """Drop the place and look again: its machine may be gone, or have room for another judge."""
         with self._changed:
             if self._judges.get(one.place.key) is not one:
                 return
@@ -190,11 +190,11 @@ class Dispatch:
             self._look()
 
     def _look(self) -> None:
-        """Has judges started in places that are new; forgets those whose machine is gone."""
+        """Start judges in new places, and forget those whose machine is gone."""
         try:
             found = {place.key: place for place in places(self._plan.executor, self._cluster.machines())}
         except Lost:
-            # Nobody says which machines there are at the moment.
+            # The list of machines is unavailable at the moment; the next look tries again.
             return
         with self._changed:
             if self._closing.is_set():
@@ -207,7 +207,7 @@ class Dispatch:
             self._changed.notify_all()
 
     def _begin(self, one: _Judge) -> None:
-        """One judge from its start until it is ready, lost or set aside."""
+        """Start one judge and wait until it is ready, lost or set aside."""
         if self._faults[one.place.key] >= FAULTS_IN_A_ROW:
             self._set_aside(one, f"its judges were lost, or failed, {FAULTS_IN_A_ROW} times in a row")
             return
@@ -229,7 +229,7 @@ class Dispatch:
             self._set_aside(one, why)
 
     def _unlike(self, hello: Hello) -> str:
-        """Why this judge does not judge with the others."""
+        """Return the reason why this judge cannot judge along with the others; empty if it can."""
         if hello.about is None:
             return hello.unfit or "it says nothing of itself"
         if hello.verifier != verifier.version() or hello.about.version != __version__:
@@ -240,7 +240,7 @@ class Dispatch:
 
 
 class Cluster:
-    """A Dispatch as a service has its judges: jobs get their names here, and nobody else writes prompts."""
+    """A Dispatch as the judging of a service: job names and prompts are made on this machine."""
 
     def __init__(self, here: Judging, dispatch: Dispatch) -> None:
         self._here, self._dispatch = here, dispatch

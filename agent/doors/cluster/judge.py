@@ -1,6 +1,6 @@
 """One judge's process: `python -m agent.doors.cluster.judge`, one candidate at a time.
 
-In comes a `Plan`, then any number of `Order`s; out go a `Hello`, then an `Answer` to each.
+It reads a `Plan`, then any number of `Order`s. It writes a `Hello`, then an `Answer` to each order.
 """
 
 import sys
@@ -19,16 +19,16 @@ from agent.executors import choose, gpu_name, warm
 from agent.harness.judge import verifier
 
 FOLDER = "cluster"
-"""In the cache folder: the references that came with orders."""
+"""Name of the folder, inside the cache folder, for references that came with orders."""
 
 
 class _Quiet(Listener):
     def warn(self, text: str) -> None:
-        """The verdict's scope says it as well."""
+        """Ignore the warning: the verdict's scope says it too."""
 
 
 def prepared(plan: Plan) -> tuple[Here, Hello]:
-    """Raises AgentError where nothing can be judged: no isolation, no GPU, or one that computes nothing."""
+    """Prepare to judge. Raises AgentError if the isolation or the GPU is missing, or the GPU is unfit."""
     flags = plan.flags | {"executor": plan.executor, "sandbox": "require"}
     settings = config.load(flags, offline=True).settings
     require_isolation(settings, Listener())

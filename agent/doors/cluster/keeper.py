@@ -1,8 +1,8 @@
-"""The Ray actor: keeps the judges of one GPU, or of one machine's processors, in processes of their own.
+"""Ray actor that keeps the judges of one GPU, or of one machine's processors, in separate processes.
 
-Contract: a judge's process has what `config.child_environment` lets through, whatever the machine's Ray was
-started with. It ends with this one: its input does. After a fault that is not the candidate's the next order
-gets a new process, which says first whether it can judge.
+A judge's process gets only what `config.child_environment` lets through, however the machine's Ray was
+started. It ends with this actor, because its input closes. After a fault that is not the candidate's, the
+next order gets a new process, which first reports if it can judge.
 """
 
 import subprocess
@@ -20,13 +20,13 @@ from agent.errors import AgentError, EnvironmentFault
 
 COMMAND = (sys.executable, "-m", "agent.doors.cluster.judge")
 GRACE_S = 20.0
-"""How long a process may take to end once its input has."""
+"""Seconds for a process to end after its input has closed."""
 STARTS = 3
-"""Of a process that is killed before it says anything, which tells nothing of the machine."""
+"""Attempts to start a process that is killed before its first message, which says nothing of the machine."""
 
 
 class Keeper:
-    """`slots` processes; as many threads of Ray may call it."""
+    """Keeper of `slots` judge processes; as many threads of Ray may call it."""
 
     def __init__(self, plan: str, slots: int, command: Sequence[str] = COMMAND) -> None:
         sandbox.hide()
@@ -37,14 +37,14 @@ class Keeper:
             self._places.put(None)
 
     def hello(self) -> str:
-        """What the first process says, as a Hello; it is kept for the first order."""
+        """Return the Hello of the first process, which is kept for the first order."""
         process, hello = self._started()
         self._places.get()
         self._places.put(process)
         return hello.model_dump_json()
 
     def judge(self, order: str) -> str:
-        """A Reply to an Order."""
+        """Return the Reply to an Order."""
         process = self._places.get()
         try:
             process, reply = self._replied(process, order)
@@ -54,7 +54,7 @@ class Keeper:
         return reply.model_dump_json()
 
     def close(self) -> None:
-        """Ends the processes, each once it has answered; Ray ends this one without it."""
+        """End the processes, each after its current answer. Ray ends this actor without calling it."""
         for _ in range(self._slots):
             if (process := self._places.get()) is not None:
                 _ended(process)
@@ -79,7 +79,7 @@ class Keeper:
         return process, Reply(answer=answer)
 
     def _started(self) -> "tuple[subprocess.Popen[str] | None, Hello]":
-        """A new process and what it says; no process where it cannot judge."""
+        """Start a process and return it with its Hello; no process if it cannot judge."""
         for _ in range(STARTS):
             try:
                 process = self._opened()
@@ -101,7 +101,7 @@ class Keeper:
 
     def _opened(self) -> "subprocess.Popen[str]":
         environment = config.child_environment()
-        # The machine's own cache, wherever its settings put it; other settings come with the plan.
+        # Use the machine's own cache, wherever its settings put it; other settings come with the plan.
         cache = config.load({}, offline=True).settings.cache_dir
         environment |= {"AGENT_CACHE_DIR": str(cache), "PYTHONPATH": config.with_package(environment)}
         return subprocess.Popen(
@@ -111,7 +111,7 @@ class Keeper:
 
 
 def _asked(process: "subprocess.Popen[str]", text: str) -> str:
-    """The line that a process answers; an empty one where it has ended."""
+    """Send a line and return the answer; an empty string if the process has ended."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(text + "\n")
@@ -120,7 +120,7 @@ def _asked(process: "subprocess.Popen[str]", text: str) -> str:
 
 
 def _ended(process: "subprocess.Popen[str]") -> int:
-    """Its exit status, once it has ended: by the end of its input, or else by force."""
+    """Close the input, kill the process if it does not end in time, and return its exit status."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What the head and the judges of a cluster say to each other, in texts: Ray interprets nothing."""
+"""Messages between the head and the judges of a cluster, sent as texts that Ray does not interpret."""
 
 from typing import Literal
 
@@ -7,20 +7,20 @@ from agent.records import Record
 
 
 class Plan(Record):
-    """How every judge of a cluster judges."""
+    """Judging configuration shared by every judge of a cluster."""
 
     executor: Literal["cuda", "emulator"]
     flags: dict[str, object] = {}
-    """Settings by name. Never a secret."""
+    """Settings by name, never a secret."""
 
 
 class Hello(Record):
-    """What a judge's process says first."""
+    """First message of a judge's process."""
 
     about: About | None = None
     verifier: str = ""
     unfit: str = ""
-    """Why it cannot judge; then it says nothing more."""
+    """Reason why it cannot judge; then no other message follows."""
 
 
 class Order(Record):
@@ -31,10 +31,10 @@ class Order(Record):
 
 
 class Reply(Record):
-    """What has come of an order."""
+    """Result of an order."""
 
     answer: Answer | None = None
     unfit: str = ""
-    """Why no process can judge there."""
+    """Reason why no process can judge there."""
     died: str = ""
-    """How the process ended that should have answered."""
+    """Reason why the process ended without an answer."""

@@ -1,20 +1,20 @@
-"""Where judges can be on a cluster: a place for each GPU, or for each machine's processors."""
+"""Places for judges on a cluster: one for each GPU, or for each machine's processors."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, Protocol
 
 PROCESSORS_EACH = 4
-"""Of one candidate at a time: it is built, judged and waits by turns."""
+"""Processors per candidate, which by turns is built, is judged and waits."""
 SLOTS_OF_A_GPU = 4
-"""Candidates at a time: they take turns on the GPU, and are built beside."""
+"""Maximum candidates per GPU at a time: they take turns on the GPU while others are built."""
 
 
 Key = tuple[str, int]
-"""Of a place: its machine and the number of its GPU."""
+"""Key of a place: its machine and the number of its GPU."""
 
 
 class Lost(Exception):
-    """Nothing is heard of a judge any more."""
+    """A judge that is no longer reachable."""
 
 
 class Machine(NamedTuple):
@@ -25,15 +25,15 @@ class Machine(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What one keeper takes of its machine."""
+    """Share of a machine that one keeper takes."""
 
     machine: Machine
     number: int
-    """Of the GPU."""
+    """Number of the GPU."""
     processors: int
     gpus: int
     slots: int
-    """Candidates that are judged there at the same time."""
+    """Candidates judged there at the same time."""
 
     @property
     def name(self) -> str:
@@ -45,20 +45,20 @@ class Place(NamedTuple):
 
 
 class Keeping(Protocol):
-    """A keeper, wherever it is."""
+    """A keeper, local or remote."""
 
     def ask(self, method: Literal["hello", "judge"], cancelled: Callable[[], bool], *given: str) -> str:
-        """Raises Lost, and Interrupted once cancelled."""
+        """Call a method of the keeper. Raises Lost, and Interrupted once cancelled."""
         ...
 
     def end(self) -> None: ...
 
 
 class Machines(Protocol):
-    """A cluster."""
+    """The machines of a cluster."""
 
     def machines(self) -> tuple[Machine, ...]:
-        """Raises Lost where nobody says so at the moment."""
+        """Return the machines. Raises Lost if the list is unavailable at the moment."""
         ...
 
     def keeper(self, place: Place, plan: str) -> Keeping: ...
@@ -68,14 +68,14 @@ class Machines(Protocol):
 def executor(
     wanted: Literal["auto", "cuda", "emulator"], machines: Iterable[Machine]
 ) -> Literal["cuda", "emulator"]:
-    """What `auto` means on these machines."""
+    """Resolve `auto` to the executor for these machines."""
     if wanted != "auto":
         return wanted
     return "cuda" if any(machine.gpus for machine in machines) else "emulator"
 
 
 def places(name: Literal["cuda", "emulator"], machines: Iterable[Machine]) -> Iterator[Place]:
-    """Every place for judges of this kind."""
+    """Yield every place for judges with this executor."""
     for machine in machines:
         if name == "cuda":
             each = machine.processors // machine.gpus if machine.gpus else 0

@@ -1,6 +1,6 @@
-"""Ray itself: the machines of a cluster, and actors on them. Nothing else imports it.
+"""Interface to Ray: the machines of a cluster, and actors on them. No other module imports Ray.
 
-Ray gets texts and gives texts; a job's text goes to the one judge that it is for.
+Ray only passes texts on; the text of a job goes to the one judge that it is meant for.
 """
 
 import math
@@ -19,10 +19,10 @@ CONNECT_S = 10.0
 
 
 class Rays:
-    """One cluster, as its driver."""
+    """Driver of one cluster."""
 
     def __init__(self, address: str, command: Sequence[str] = COMMAND) -> None:
-        """`address`: HOST:PORT of its head, or `auto`. Raises UsageError, EnvironmentFault."""
+        """Connect to `address`, HOST:PORT of the head or `auto`. Raises UsageError, EnvironmentFault."""
         _require_reachable(address)
         import ray
 
@@ -37,7 +37,7 @@ class Rays:
             raise EnvironmentFault(f"--cluster {address}: {said or type(error).__name__}") from error
 
     def machines(self) -> tuple[Machine, ...]:
-        """Those that answer. Raises Lost."""
+        """Return the machines that are alive. Raises Lost."""
         found = []
         try:
             nodes = self._ray.nodes()
@@ -52,7 +52,7 @@ class Rays:
         return tuple(found)
 
     def keeper(self, place: Place, plan: str) -> "Actor":
-        """Asks for an actor there, which begins once what it needs is free."""
+        """Request an actor at this place, which starts once its resources are free."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         made = self._ray.remote(Keeper).options(
@@ -63,18 +63,18 @@ class Rays:
         return Actor(self._ray, made.remote(plan, place.slots, self._command))
 
     def close(self) -> None:
-        """Every actor of this driver ends with it."""
+        """Disconnect, which ends every actor of this driver."""
         self._ray.shutdown()
 
 
 class Actor:
-    """A Keeper elsewhere."""
+    """A remote Keeper."""
 
     def __init__(self, ray: Any, handle: Any) -> None:
         self._ray, self._handle = ray, handle
 
     def ask(self, method: Literal["hello", "judge"], cancelled: Callable[[], bool], *given: str) -> str:
-        """Raises Lost where it has ended or cannot be reached, Interrupted once cancelled."""
+        """Call the keeper. Raises Lost if it has ended or is unreachable, Interrupted once cancelled."""
         exceptions = self._ray.exceptions
         try:
             asked = getattr(self._handle, method).remote(*given)
@@ -92,7 +92,7 @@ class Actor:
 
 
 def _require_reachable(address: str) -> None:
-    """Ray itself waits a minute for an address where nobody answers. Raises UsageError, EnvironmentFault."""
+    """Check the address, as Ray itself waits a minute for it. Raises UsageError, EnvironmentFault."""
     if address == AUTO:
         return
     host, _, port = address.rpartition(":")
@@ -106,6 +106,6 @@ def _require_reachable(address: str) -> None:
 
 
 def _own_address(address: str) -> str | None:
-    """This machine's, where the cluster keeps to the loopback; Ray finds any other by itself."""
+    """Return this machine's address if the cluster uses the loopback; Ray finds any other by itself."""
     host = address.rpartition(":")[0]
     return host if host.startswith("127.") else None

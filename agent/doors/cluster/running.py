@@ -1,4 +1,4 @@
-"""A cluster from its address to a service's judges, or to a service beside a bench."""
+"""Turn a cluster's address into judges of a service, or into a service beside a bench."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,20 +16,20 @@ from agent.doors.service.work import Here, Judging
 from agent.errors import UsageError
 
 SENT = ("candidate_timeout", "library_ops", "baselines", "gpu", "unchecked")
-"""Settings that judges heed; no other leaves this machine."""
+"""Settings that judges use; no other setting leaves this machine."""
 
 
 class Judges(NamedTuple):
-    """What a cluster has."""
+    """The judges of a cluster."""
 
     judging: Judging
     about: About
     slots: int
-    """Candidates at the same time, as far as is known."""
+    """Known number of candidates at the same time."""
 
 
 class Beside(NamedTuple):
-    """The same as a service for the processes of this machine."""
+    """A service on such judges for the processes of this machine."""
 
     url: str
     token: str
@@ -40,11 +40,11 @@ class Beside(NamedTuple):
 def judges(
     cluster: Machines, settings: Settings, folder: Path, trusts: bool, told: Listener
 ) -> Iterator[Judges]:
-    """Judges on a cluster, from the first that is ready on.
+    """Yield the judges of a cluster as soon as the first one is ready.
 
-    `folder`: for the texts of references; `trusts`: whether those are taken from clients.
+    `folder` keeps the texts of references; `trusts` accepts such texts from clients.
 
-    Raises EnvironmentFault where no judge gets ready, UsageError for settings that name another one.
+    Raises EnvironmentFault if no judge gets ready, UsageError if the settings name a service.
     """
     if settings.service is not None:
         raise UsageError("--cluster judges on a cluster; leave out the service that --executor names")
@@ -62,9 +62,9 @@ def judges(
 
 @contextmanager
 def service(cluster: Machines, settings: Settings, folder: Path, told: Listener) -> Iterator[Beside]:
-    """A service on the loopback, for as long as the bench goes on whose folder it is.
+    """Yield a service on the loopback, for the duration of the bench that owns the folder.
 
-    What was judged is known to the next one in the same folder.
+    A later service in the same folder knows the earlier verdicts.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (

@@ -1,7 +1,7 @@
-"""What a client may name: references, candidates and runs, and no file outside the allowed folders.
+"""Access control for clients: references, candidates and runs, and no file outside the allowed folders.
 
-A reference is code that the judge trusts, since it says what is right; a candidate is not trusted. So there
-are two lists of folders, and neither has an entry unless the user gives one.
+A reference is trusted code, because it defines the right answer; a candidate is not trusted. There are thus
+two lists of folders, and both are empty unless the user fills them.
 """
 
 import os
@@ -21,7 +21,7 @@ _ATTEMPT = re.compile(r"(?P<run>[^:]+):[0-9]{1,9}")
 
 @dataclass(frozen=True)
 class Access:
-    """Where a client may read."""
+    """Folders that a client may read."""
 
     runs_dir: Path
     references: tuple[Path, ...] = ()
@@ -31,19 +31,19 @@ class Access:
     kernelbench_root: Path | None = None
 
     def reference(self, address: str) -> str:
-        """The address of a reference, in a form that leads nowhere else. Raises UsageError."""
+        """Return the address of a reference in a form that leads nowhere else. Raises UsageError."""
         if address.startswith("kernelbench:"):
             problems.path(address, self.kernelbench_root)
             return address
         shipped = [name for name in problems.names() if name == address or name.endswith(f"/{address}")]
         if address in shipped or len(shipped) == 1:
             name = address if address in shipped else shipped[0]
-            # A file of that name in this folder would be taken before it.
+            # A file with that name in the current folder would take precedence.
             return str(resources.folder("references") / f"{name}.py") if Path(name).exists() else name
         return str(_inside(address, self.references, "reference", "--references DIR"))
 
     def candidate(self, given: str) -> str:
-        """The text of a candidate: the text itself, that of a file, or attempt K of a run as `RUN:K`.
+        """Return the text of a candidate, given as text, as a file, or as attempt K of a run (`RUN:K`).
 
         Raises UsageError.
         """
@@ -57,7 +57,7 @@ class Access:
         return bounded(text)
 
     def run(self, address: str) -> Run:
-        """A run of the folder of runs, or a recorded one. Raises UsageError."""
+        """Open a run in the folder of runs, or a recorded one. Raises UsageError."""
         if not _RUN.fullmatch(address):
             raise UsageError(f"{address[:80]!r} is no id of a run; name one that the tool list_runs lists")
         found = Run.open(address, runs_dir=self.runs_dir)
@@ -68,7 +68,7 @@ class Access:
 
 
 def bounded(text: str) -> str:
-    """The text of a candidate or an answer. Raises UsageError for one that is none or is too long."""
+    """Return the text of a candidate or an answer. Raises UsageError if it is invalid or too long."""
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError:
@@ -79,14 +79,14 @@ def bounded(text: str) -> str:
 
 
 def _inside(given: str, folders: tuple[Path, ...], what: str, option: str) -> Path:
-    """The path, links followed. Raises UsageError where that is in none of the folders, there or not."""
+    """Resolve the path, following links. Raises UsageError if it is no file in any of the folders."""
     if "\0" in given or len(given) > 4096:
         raise UsageError(f"this is no path of a {what}")
     if not folders:
         raise UsageError(
             f"no folder of {what}s is allowed, so {given[:80]!r} is not read; start the server with {option}"
         )
-    # Relative to the first folder that has it, so that a client need not know where the server was started.
+    # Relative to the first folder that has it, so a client need not know the server's working directory.
     for folder in folders:
         path = Path(os.path.realpath(folder / given))
         if path.is_file() and _is_within(path, folders):
@@ -100,7 +100,7 @@ def _is_within(path: Path, folders: tuple[Path, ...]) -> bool:
 
 
 def _read(path: Path, folders: tuple[Path, ...]) -> str:
-    """The text of a small regular file, which is where the path said also once it is open."""
+    """Read a small regular file, checking again after opening it that it lies in an allowed folder."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path

@@ -1,4 +1,4 @@
-"""What the tools answer, each with a bound on its size: an agent pays for every word it reads."""
+"""Answers of the tools, each bounded in size because an agent pays for every word it reads."""
 
 from agent import feedback, problems, store
 from agent.api import Run
@@ -36,11 +36,11 @@ class Operator(Record):
 
 
 class Description(Record):
-    """A problem: what is to be computed, how large it is, how fast it could be."""
+    """A problem: the computation, its size, and the fastest possible time."""
 
     name: str
     source: str
-    """The reference."""
+    """Source of the reference."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -48,90 +48,90 @@ class Description(Record):
     operators_left_out: int
     flops: int
     least_bytes: int
-    """Inputs and parameters read once, outputs written once."""
+    """Bytes if inputs and parameters are read once and outputs written once."""
     gpu: str
-    """The GPU that kernels are written for."""
+    """GPU that kernels are written for."""
     floor_ms: float | None
-    """No kernel is faster there (roofline); null for a GPU that is not known."""
+    """Least possible time in milliseconds (roofline); null for an unknown GPU."""
     card: Card | None
     """Units, memories and limits of that GPU."""
 
 
 class Verdict(Record):
-    """The verdict on one candidate. `accepted` exactly when the status is `verified`."""
+    """The verdict on one candidate; `accepted` is true exactly if the status is `verified`."""
 
     accepted: bool
     status: Status
     stage: str
-    """Where it ended: screen, build, run, verify, integrity or measure."""
+    """Stage where it ended: screen, build, run, verify, integrity or measure."""
     scope: str
-    """What the verdict covers: executor, sizes, isolation, protocol."""
+    """Coverage of the verdict: executor, sizes, isolation, protocol."""
     skipped: tuple[str, ...]
     findings: tuple[Finding, ...]
-    """The headline first; each names a cause and a place, and says the mend where there is one."""
+    """Findings, headline first; each names a cause and a place, and a remedy if there is one."""
     findings_left_out: int
     advice: str
-    """The same in the words that a model in the loop is told."""
+    """The findings in the words given to a model in the loop."""
     correctness: Correctness | None
     measurement: Measurement | None
     attempt: int | None = None
-    """Its number, where it is an attempt of a run."""
+    """Number of the attempt, if it belongs to a run."""
 
 
 class Mended(Record):
-    """A candidate and its mends, each judged; the last is the one to go on from."""
+    """A candidate and its mends, each judged; continue from the last one."""
 
     verdicts: tuple[Verdict, ...]
     changes: tuple[str, ...]
-    """What was mended, as a unified diff for each mend."""
+    """Each mend as a unified diff."""
     source: str
-    """The last mend's text."""
+    """Text of the last mend."""
 
 
 class Profiled(Record):
-    """What was measured and counted; on the emulator what the compiler says and no time."""
+    """Measurements and counters; on the emulator the compiler's report and no times."""
 
     verdict: Verdict
     build: Build | None
     kernels: Profile | None
-    """What one call launches, longest first."""
+    """Kernels launched by one call, longest first."""
     note: str
 
 
 class Standing(Record):
-    """The best verified candidate of a run, and a new one beside it."""
+    """The best verified candidate of a run, and a new candidate for comparison."""
 
     run: str
     best: int | None
-    """Number of the attempt; null until something is verified."""
+    """Number of the best attempt; null until one is verified."""
     best_scope: str | None
     best_source: str | None
     best_measurement: Measurement | None
     candidate: Verdict | None
-    """Null where none was given."""
+    """Verdict on the new candidate; null if none was given."""
     better: bool | None
-    """Whether it would replace the best."""
+    """True if the new candidate would replace the best."""
     change: str
-    """A unified diff from the best to it."""
+    """Unified diff from the best to the new candidate."""
 
 
 class RunState(Record):
-    """A run, and what came of what was handed in."""
+    """A run, with the verdicts on submitted candidates."""
 
     run: str
     problem: str
     state: str
     outcome: str | None
-    """`verified`, `no_kernel`, `budget` or `failed` once it has ended."""
+    """`verified`, `no_kernel`, `budget` or `failed` once the run has ended."""
     reason: str | None
     rounds: int
     rounds_planned: int | None
     best: int | None
     best_file: str | None
     new: tuple[Verdict, ...] = ()
-    """Verdicts on what was handed in, mends included."""
+    """Verdicts on the submitted candidates, including mends."""
     told: str = ""
-    """What is to be read before the next answer."""
+    """Text to read before the next answer."""
 
 
 class RunLine(Record):
@@ -148,7 +148,7 @@ class RunLine(Record):
 
 
 def cut(text: str, most: int = TEXT_CHARACTERS) -> str:
-    """The text, its middle left out where it is too long."""
+    """Shorten a text that is too long by leaving out its middle."""
     half = most // 2
     left = len(text) - most
     return text if left <= 0 else f"{text[:half]}\n[{left} characters left out]\n{text[-half:]}"
@@ -183,7 +183,7 @@ def _specification(value: object) -> str:
 
 
 def verdict(found: Evaluation, attempt: Attempt) -> Verdict:
-    """`attempt` pairs the candidate with the verdict, as the words for a model need it."""
+    """Return the verdict on a candidate; `attempt` pairs both, as the words for a model need it."""
     kept = tuple(_bounded(finding) for finding in found.findings[:FINDINGS])
     return Verdict(
         accepted=found.status is Status.VERIFIED, status=found.status, stage=found.stage,
@@ -202,7 +202,7 @@ def _bounded(finding: Finding) -> Finding:
 
 
 def run_state(run: Run, before: int = 0) -> RunState:
-    """`before`: so many attempts are known to whoever asks."""
+    """Return the state of a run; the caller knows the first `before` attempts already."""
     info, log = run.folder.info.settings, run.log
     open_question = question(run)
     new = tuple(verdict(one.evaluation, one) for one in run.attempts[before:])

@@ -1,4 +1,4 @@
-"""A tool's call: done in a thread, its steps told as progress, given up when the client cancels it."""
+"""A tool's call: it runs in a thread, reports progress, and stops when the client cancels it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,12 +15,12 @@ from agent.api import Listener
 from agent.errors import AgentError, EnvironmentFault, Interrupted
 
 TELL_S = 0.25
-"""How often a client is told what is being done, where that has changed."""
+"""Seconds between two progress reports to a client, if the step has changed."""
 Told = TypeVar("Told")
 
 
 class Call(Listener):
-    """What the API tells of one call; the latest step is kept and no other."""
+    """Listener of one call, which keeps only the latest step."""
 
     def __init__(self) -> None:
         self._cancelled = Event()
@@ -48,8 +48,9 @@ class Call(Listener):
 
 
 async def carried(context: Context[Any, Any], limiter: CapacityLimiter, work: Callable[[Call], Told]) -> Told:
-    """What `work` gives. An error of ours becomes one line for the client, and so does that of a candidate's
-    address; a cancelled call ends what it has begun, and keeps its place in `limiter` until that has ended.
+    """Run `work` in a thread and return its result; an error of ours becomes one line for the client.
+
+    A cancelled call ends what it has begun, and keeps its place in `limiter` until that has ended.
     """
     call = Call()
     async with anyio.create_task_group() as group:
@@ -69,7 +70,7 @@ async def carried(context: Context[Any, Any], limiter: CapacityLimiter, work: Ca
 
 
 def _caught(work: Callable[[Call], Told], call: Call) -> Told | BaseException:
-    """Outside the task group, which would wrap an exception in a group of them."""
+    """Return an exception as a value, because the task group would wrap it in an exception group."""
     try:
         return work(call)
     except Exception as error:  # noqa: BLE001 - raised by `carried`
@@ -84,5 +85,5 @@ async def _tell(context: Context[Any, Any], call: Call) -> None:
             if call.step != told:
                 told = call.step
                 await context.report_progress(told, None, call.text)
-    finally:  # the work's thread cannot be cancelled: it learns here that it should end
+    finally:  # the worker thread cannot be cancelled, so it learns here that it should end
         call.cancel()

@@ -1,4 +1,4 @@
-"""The tools. Each is one question to the API; what a client says is checked by `access` first."""
+"""The tools. Each asks the API one question; `access` checks the client's input first."""
 
 from difflib import unified_diff
 from itertools import count, pairwise
@@ -44,10 +44,10 @@ RunId = Annotated[str, Field(description="The id of a run, a unique beginning of
 
 
 class Tools:
-    """The tools over what one server may reach."""
+    """The tools of one server, within its access rights."""
 
     def __init__(self, settings: Settings, access: Access, at_a_time: int) -> None:
-        """`at_a_time`: so many calls that judge go on beside each other; further ones wait."""
+        """Create the tools; at most `at_a_time` judging calls run at once, and further ones wait."""
         self._settings, self._access = settings, access
         self._judging = CapacityLimiter(at_a_time)
         self._reading = CapacityLimiter(8)
@@ -69,7 +69,7 @@ class Tools:
     ) -> answers.Verdict:  # fmt: skip
         """Judge a candidate against a reference: build it, verify it on secret inputs, time it on a GPU.
 
-        What it does wrong is in the findings, by cause and place.
+        The findings name what is wrong, by cause and place.
         """
 
         def work(call: Call) -> answers.Verdict:
@@ -104,7 +104,7 @@ class Tools:
     ) -> answers.Profiled:
         """Judge a candidate and tell where its time goes: time by kernel, registers, spills, counters.
 
-        Only a GPU has times; the emulator tells what the compiler says of each kernel.
+        Only a GPU has times; the emulator reports the compiler's resources of each kernel.
         """
 
         def work(call: Call) -> answers.Profiled:
@@ -124,7 +124,7 @@ class Tools:
     async def compare(
         self, context: Told, run: RunId, candidate: Source = "", quick: Quick = False
     ) -> answers.Standing:
-        """The best verified kernel of a run so far; with a candidate, whether that would replace it."""
+        """Return the best verified kernel of a run; with a candidate, tell if that would replace it."""
 
         def work(call: Call) -> answers.Standing:
             found = self._access.run(run)
@@ -147,13 +147,13 @@ class Tools:
         rounds: Rounds = None,
         executor: Where = None,
     ) -> answers.RunState:
-        """Hand a candidate in to a run, which judges it, mends it, writes it down and keeps the best kernel.
+        """Submit a candidate to a run, which judges, mends and records it and keeps the best kernel.
 
-        Without a candidate a new run is begun, or the state of one is told.
+        Without a candidate, begin a new run or return the state of an existing one.
         """
 
         def work(call: Call) -> answers.RunState:
-            # Before a run is begun for it.
+            # Resolve the candidate first, so that an invalid one begins no run.
             text = self._access.candidate(candidate) if candidate else ""
             found = self._access.run(run) if run else self._begun(call, problem, rounds, executor)
             before = len(found.attempts)
@@ -166,7 +166,7 @@ class Tools:
     async def list_runs(
         self, context: Told, most: Annotated[int, Field(ge=1, le=answers.RUNS)] = 20
     ) -> tuple[answers.RunLine, ...]:
-        """The newest runs, and those that are shipped."""
+        """List the newest runs, and those that are shipped."""
 
         def work(call: Call) -> tuple[answers.RunLine, ...]:
             own = store.newest_first(store.list_runs(self._access.runs_dir))
@@ -186,7 +186,7 @@ class Tools:
         run: RunId,
         attempt: Annotated[int | None, Field(ge=1, description="One attempt: its text as well.")] = None,
     ) -> dict[str, object]:
-        """A run with the verdict on each attempt, or one attempt with its text."""
+        """Return a run with the verdict on each attempt, or one attempt with its text."""
 
         def work(call: Call) -> dict[str, object]:
             found = self._access.run(run)
@@ -224,7 +224,7 @@ def checks(quick: bool, also: tuple[Request, ...]) -> Checks:
 
 
 def standing(run: Run, judged: Attempt | None) -> answers.Standing:
-    """The best of a run, and a newer attempt beside it."""
+    """Compare the best of a run with a newer attempt."""
     best, change = run.best, ""
     if best is not None and judged is not None:
         old, new = (one.candidate.source.splitlines() for one in (best, judged))

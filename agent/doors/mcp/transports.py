@@ -1,4 +1,4 @@
-"""How clients come in: over the pipes of a process that they start, or by HTTP from this machine."""
+"""Transports for clients: the pipes of a process that they start, or HTTP from this machine."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,16 +15,16 @@ SESSIONS = 64
 
 
 def serve_stdio(server: MCPServer) -> None:
-    """Returns when the client closes the pipe."""
+    """Serve over stdio; returns when the client closes the pipe."""
     with suppress(KeyboardInterrupt):
         server.run("stdio")
 
 
 def serve_http(server: MCPServer, port: int, ready: Callable[[str], None]) -> None:
-    """Calls `ready` with the address once it can be reached; returns when interrupted. Loopback alone, and
-    only for its own name: a page in a browser whose name leads here gets nothing.
+    """Serve over HTTP and call `ready` with the address once it can be reached; returns when interrupted.
 
-    Raises UsageError for a port that is taken.
+    The server listens on the loopback only and accepts only its own host name. A web page whose name resolves
+    to this machine therefore gets nothing. Raises UsageError for a port that is taken.
     """
     with listening(LOOPBACK, port) as listener:
         port = listener.getsockname()[1]

@@ -1,9 +1,8 @@
-"""A verified kernel as a package of its own, which needs torch and not us.
+"""Export of a verified kernel as a separate package, which needs torch and not this project.
 
-Contract: nothing is exported that no judge has verified; the file that was judged goes out as it is, with
-verdict and scope beside it. `folder` holds ModelNew, `torch-library` also an operator with its fake, and with
-autograd where the gradients were judged; `hf-kernels` the same in the layout that Hugging Face's kernel
-builder takes.
+Only verified kernels are exported. The judged file is exported unchanged, with verdict and scope beside it.
+`folder` holds ModelNew. `torch-library` adds an operator with its fake, and with autograd if the gradients
+were judged. `hf-kernels` is the same in the layout of Hugging Face's kernel builder.
 """
 
 import json
@@ -22,13 +21,13 @@ FORMATS: tuple[Format, ...] = ("folder", "torch-library", "hf-kernels")
 _TEMPLATES = Path(__file__).parent / "templates"
 _HUB_NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
 _ARCHITECTURE = re.compile(r"code=sm_(\d+)(\d[af]?)\b")
-"""As a candidate tells nvcc which GPU it is for."""
+"""Pattern of the flag with which a candidate tells nvcc its target GPU."""
 
 
 def export(origin: Origin, folder: Path, form: Format, name: str | None = None) -> list[Path]:
-    """Writes a kernel to `folder`, which is new; the files that were written.
+    """Write a kernel to the new `folder` and return the written files.
 
-    Raises UsageError for a name that is none and for a folder that holds something.
+    Raises UsageError for an invalid name or a folder that is not empty.
     """
     name = name or named(origin.name)
     if not name.isidentifier() or keyword.iskeyword(name):
@@ -46,13 +45,13 @@ def export(origin: Origin, folder: Path, form: Format, name: str | None = None) 
 
 
 def named(problem: str) -> str:
-    """The package of a problem: `level1/group_norm` is `group_norm_kernel`."""
+    """Return the package name of a problem: `level1/group_norm` becomes `group_norm_kernel`."""
     words = re.sub(r"\W+", "_", problem.rpartition("/")[2], flags=re.ASCII).strip("_").lower()
     return f"{words if words[:1].isalpha() else f'k{words}'}_kernel"
 
 
 def _package(origin: Origin, name: str, form: Format) -> dict[str, str]:
-    """A project of setuptools."""
+    """Return the files of a setuptools project."""
     package = f"src/{name}"
     texts = _texts(origin, name) | {"package": package}
     files = {
@@ -68,7 +67,7 @@ def _package(origin: Origin, name: str, form: Format) -> dict[str, str]:
 
 
 def _hub(origin: Origin, name: str) -> dict[str, str]:
-    """A project of Hugging Face's kernel builder, which adds `_ops.py` with the operator's namespace."""
+    """Return files for Hugging Face's kernel builder, which adds `_ops.py` with the operator's namespace."""
     hub_name = name.replace("_", "-")
     if not _HUB_NAME.fullmatch(hub_name):
         raise UsageError(
@@ -119,7 +118,7 @@ def _texts(origin: Origin, name: str) -> dict[str, str]:
 
 
 def _of_operator(origin: Origin) -> dict[str, str]:
-    """What the operator's file has beside: the inputs that are no tensors, the names of parameters."""
+    """Return the operator file's extra texts: non-tensor inputs, and the names of parameters."""
     trace = origin.problem.trace
     given = [None if isinstance(one, TensorSpec) else {"value": one} for one in trace.inputs]
     return {

@@ -1,4 +1,4 @@
-"""What is exported: the best kernel of a run, or a shipped one, each with the verdict on that very file."""
+"""Sources of an export: the best kernel of a run, or a shipped one, with the verdict on that very file."""
 
 import json
 from difflib import get_close_matches
@@ -15,26 +15,26 @@ class Origin(Record):
     """A verified kernel."""
 
     name: str
-    """After which the package is named."""
+    """Name from which the package name is derived."""
     problem: Problem
     source: str
-    """The file that was judged; it is exported as it is."""
+    """The judged file, which is exported unchanged."""
     found: str
-    """Where it comes from, in words."""
+    """Description of where the kernel comes from."""
     verdict: str
-    """As JSON, with a `status`."""
+    """Verdict as JSON, with a `status`."""
     scope: tuple[str, ...]
-    """What it was verified on, and what was not checked; a line each."""
+    """Scope of the verification and skipped checks, one line each."""
     envelope: str = ""
-    """What else it takes, in a sentence; empty where nobody has looked."""
+    """Sentence on other inputs it accepts; empty if not examined."""
     differentiable: bool = False
-    """Whether its gradients were verified."""
+    """True if its gradients were verified."""
     license: str
-    """An identifier of Hugging Face's."""
+    """License identifier of Hugging Face."""
 
 
 def of_run(run: Run) -> Origin:
-    """Raises UsageError for a run with nothing verified."""
+    """Return the best kernel of a run. Raises UsageError if nothing was verified."""
     best, source = run.best, run.best_source
     if best is None or source is None:
         raise UsageError(f"run {run.address} has no verified kernel; only what is verified is exported")
@@ -50,20 +50,20 @@ def of_run(run: Run) -> Origin:
 
 
 def is_kernel(name: str) -> bool:
-    """Whether a shipped or a promoted kernel has the name."""
+    """Return True if a shipped or promoted kernel has the name."""
     return name in sources.NAMES or name in sources.promoted()
 
 
 def near(name: str) -> str:
-    """Which kernel may have been meant, or how to see their names."""
+    """Suggest kernels with a similar name, or the command that lists all names."""
     alike = get_close_matches(name, [*sources.NAMES, *sources.promoted()], n=3, cutoff=0.5)
     return f"did you mean {' or '.join(alike)}?" if alike else "see agent kernels list"
 
 
 def of_kernel(name: str, arch: str | None = None) -> Origin:
-    """A shipped kernel as its ModelNew file; with `arch` (`90a`) the file that holds the path for it.
+    """Return a shipped kernel as its ModelNew file; with `arch` (`90a`), the file with that path.
 
-    Raises UsageError where no verdict speaks for that file, or there is none for the architecture.
+    Raises UsageError if no verdict covers that file, or if there is no path for the architecture.
     """
     own = sources.OWN_PATHS.get(name)
     if arch is not None and arch != own:
@@ -86,7 +86,7 @@ def of_kernel(name: str, arch: str | None = None) -> Origin:
 
 
 def _speaks_for(verdict: Verified, known: Manifest, name: str, arch: str | None) -> bool:
-    """Whether it was reached on the file: a GPU judges the one with a path of its own, the emulator not."""
+    """Return True if the verdict covers this file: a GPU judges the architecture's path, the emulator not."""
     file_of = {"cuda": sources.OWN_PATHS.get(name), "emulator": None}
     return (
         verdict.status == Status.VERIFIED

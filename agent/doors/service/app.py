@@ -1,4 +1,4 @@
-"""The routes. Every refusal is one status and one line; what a client sends is bounded before it is read."""
+"""The routes. A refusal is one status and one line; a request's size is checked before it is read."""
 
 import asyncio
 import html
@@ -24,13 +24,13 @@ MOST_IN_A_BATCH = 256
 
 
 class Batch(Record):
-    """Several jobs at once."""
+    """Several jobs in one request."""
 
     items: Annotated[tuple[Asked, ...], Field(max_length=MOST_IN_A_BATCH, min_length=1)]
 
 
 class Accepted(Record):
-    """The jobs of a batch, in its order."""
+    """Jobs of a batch, in its order."""
 
     jobs: tuple[Answer, ...]
 
@@ -42,7 +42,7 @@ class Health(Record):
 
 
 def build(desk: Desk, about: About, metrics: Metrics) -> ASGIApp:
-    """The application; its workers run while it does."""
+    """Build the application; its workers run as long as it does."""
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -66,31 +66,31 @@ def _add_jobs(app: FastAPI, desk: Desk) -> None:
 
     @app.post("/v1/evaluations", status_code=202)
     def evaluate(asked: Asked, token: Token) -> Answer:
-        """Judge a candidate, or prepare a problem; asking again for the same gives the same job."""
+        """Judge a candidate, or prepare a problem; the same request again gives the same job."""
         return desk.accept(asked, token)
 
     @app.post("/v1/batches", status_code=202)
     def batch(asked: Batch, token: Token) -> Accepted:
-        """Several at once; where one is refused, those before it are accepted."""
+        """Submit several jobs at once; if one is refused, those before it are accepted."""
         return Accepted(jobs=tuple(desk.accept(one, token) for one in asked.items))
 
     @app.get("/v1/evaluations/{name}")
     async def answer(
         name: str, token: Token, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0
     ) -> Answer:
-        """What has come of a job, waited for so many seconds."""
+        """Return the result of a job, waiting up to `wait` seconds for it."""
         return await desk.awaited(name, wait)
 
     @app.get("/v1/evaluations/{name}/events")
     async def events(name: str, token: Token) -> StreamingResponse:
-        """Server-sent events: each step, then `done` or `failed`."""
+        """Stream server-sent events: each step, then `done` or `failed`."""
         if desk.ledger.state(name) is None:
             raise HTTPException(404, "there is no such job")
         return StreamingResponse(desk.events(name), media_type="text/event-stream")
 
     @app.get("/v1/jobs")
     def jobs(token: Token, most: Annotated[int, Query(ge=1, le=1000)] = 100) -> Accepted:
-        """The newest jobs first, without their verdicts."""
+        """List the newest jobs first, without their verdicts."""
         return Accepted(jobs=tuple(Answer(id=name, state=state) for name, state in desk.ledger.listed(most)))
 
 
@@ -99,18 +99,18 @@ def _add_state(app: FastAPI, desk: Desk, about: About, metrics: Metrics) -> None
 
     @app.get("/v1/about")
     def told(token: Token) -> About:
-        """What candidates are judged on."""
+        """Describe the machine and GPU that candidates are judged on."""
         return about
 
     @app.get("/health")
     def health() -> Health:
-        """Whether the service answers, and how much waits; needs no token."""
+        """Report that the service is up, and how many jobs wait and run; needs no token."""
         counts = desk.ledger.counts()
         return Health(state="ok", queued=counts["queued"], running=counts["running"])
 
     @app.get("/metrics", response_class=PlainTextResponse)
     def measured(token: Token) -> Response:
-        """For Prometheus."""
+        """Return metrics for Prometheus."""
         return Response(metrics.text(desk.ledger.counts()), media_type="text/plain; version=0.0.4")
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -119,7 +119,7 @@ def _add_state(app: FastAPI, desk: Desk, about: About, metrics: Metrics) -> None
 
 
 def _page(schema: dict[str, Any]) -> str:
-    """The routes in a table, without anything from elsewhere."""
+    """Return an HTML table of the routes, without external resources."""
     rows = "".join(
         f"<tr><td>{method.upper()}<td><code>{html.escape(path)}</code><td>{html.escape(one['description'])}"
         for path, methods in schema["paths"].items()
@@ -132,7 +132,7 @@ def _page(schema: dict[str, Any]) -> str:
 
 
 async def _unfit(request: Request, error: Exception) -> JSONResponse:
-    """Where and what does not fit, without the value: it is the client's, and may be no text."""
+    """Report the first invalid field without its value, which is the client's and may not be text."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))[:200].encode("utf-8", "replace").decode()
@@ -140,7 +140,7 @@ async def _unfit(request: Request, error: Exception) -> JSONResponse:
 
 
 class _Bounded:
-    """Refuses a body without a length, or too long, before any of it is read."""
+    """Middleware that refuses a body that is too long or has no length, before reading it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

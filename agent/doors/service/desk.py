@@ -1,4 +1,4 @@
-"""What the routes share: whom the service answers, how often, and how they wait for a job."""
+"""Shared state of the routes: tokens, rate limits, and waiting for a job."""
 
 import asyncio
 import secrets
@@ -14,30 +14,30 @@ from agent.errors import AgentError
 from agent.records import Record
 
 LARGEST_CANDIDATE = 2**20
-"""In characters."""
+"""Maximum length of a candidate, in characters."""
 LONGEST_WAIT_S = 60.0
 _LOOK_S = 0.05
 
 
 class Limits(Record):
-    """Whom the service answers, and how often."""
+    """Accepted tokens and their rate limit."""
 
     tokens: frozenset[str]
     a_minute: int
-    """New jobs and prompts that one token may ask for."""
+    """New jobs and prompts per minute and token."""
 
 
 class Desk:
-    """What the routes share."""
+    """Shared state of the routes."""
 
     def __init__(self, ledger: Ledger, workers: Workers, judging: Judging, limits: Limits) -> None:
         self.ledger, self.workers, self.judging, self._limits = ledger, workers, judging, limits
         self.closing = False
         self._left: dict[str, tuple[float, float]] = {}
-        """For each token how many jobs it may ask for, and as of when."""
+        """Token -> (jobs it may still request, time of that count)."""
 
     def token(self, request: Request) -> str:
-        """The client's token. Raises HTTPException."""
+        """Return the client's token. Raises HTTPException."""
         kind, _, given = request.headers.get("authorization", "").partition(" ")
         found = [one for one in self._limits.tokens if secrets.compare_digest(one.encode(), given.encode())]
         if kind.lower() != "bearer" or not found:
@@ -45,7 +45,7 @@ class Desk:
         return found[0]
 
     def accept(self, asked: Asked, token: str) -> Answer:
-        """The job, as it stands. Raises HTTPException."""
+        """Accept a job and return its current state. Raises HTTPException."""
         if len(asked.candidate or "") > LARGEST_CANDIDATE:
             raise HTTPException(413, f"a candidate has at most {LARGEST_CANDIDATE} characters")
         try:
@@ -63,7 +63,7 @@ class Desk:
         return self.ledger.answer(job.id) or Answer(id=job.id, state="queued")
 
     def count(self, token: str) -> None:
-        """Counts one question that costs something. Raises HTTPException for too many a minute."""
+        """Count one request that costs something. Raises HTTPException for too many a minute."""
         most, now = float(self._limits.a_minute), time.monotonic()
         left, then = self._left.get(token, (most, now))
         left = min(most, left + (now - then) * most / 60)
@@ -72,7 +72,7 @@ class Desk:
         self._left[token] = (left - 1, now)
 
     async def awaited(self, name: str, seconds: float) -> Answer:
-        """What has come of a job, waited for so long. Raises HTTPException for one that there is not."""
+        """Return the result of a job, waiting up to `seconds`. Raises HTTPException if it does not exist."""
         until = time.monotonic() + min(seconds, LONGEST_WAIT_S)
         while not self.closing:
             state = self.ledger.state(name)
@@ -85,7 +85,7 @@ class Desk:
         return answer
 
     async def events(self, name: str) -> AsyncIterator[str]:
-        """Each step of a job as it is begun, and its end."""
+        """Yield each step of a job when it begins, and then its end."""
         told = ""
         while not self.closing:
             state = self.ledger.state(name)

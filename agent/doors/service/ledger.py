@@ -1,4 +1,4 @@
-"""The jobs on disk: accepted before the client hears so, finished before anybody is told."""
+"""Jobs on disk: stored before the client hears of acceptance, finished before anyone hears the result."""
 
 import sqlite3
 import threading
@@ -10,14 +10,14 @@ from agent.api.service import Answer, Asked, Fault, State, answer_of
 from agent.errors import EnvironmentFault
 
 OURS = EnvironmentFault.exit_code
-"""A fault of this machine, after which the same job may be asked for again."""
+"""Exit code of a fault of this machine, after which the same job may be requested again."""
 _TABLE = """CREATE TABLE IF NOT EXISTS jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, asked TEXT NOT NULL,
     state TEXT NOT NULL, answer TEXT)"""
 
 
 class Full(Exception):
-    """The queue takes no more."""
+    """A queue that takes no more jobs."""
 
 
 class Job(NamedTuple):
@@ -26,10 +26,10 @@ class Job(NamedTuple):
 
 
 class Ledger:
-    """One file of SQLite; threads take turns."""
+    """Jobs in one SQLite file; threads take turns."""
 
     def __init__(self, file: Path, most_queued: int) -> None:
-        """Jobs that were being judged when the last process ended are queued again.
+        """Open the file and queue jobs again that were being judged when the last process ended.
 
         Raises EnvironmentFault for a file that cannot be used.
         """
@@ -45,7 +45,7 @@ class Ledger:
             raise EnvironmentFault(f"{file} cannot be used: {error}; is another service using it?") from error
 
     def accept(self, job: Job) -> State:
-        """The state of a job; a new one is queued. Raises Full."""
+        """Return the state of a job, queueing a new one. Raises Full."""
         with self._lock:
             found = self._base.execute("SELECT state, answer FROM jobs WHERE id = ?", (job.id,)).fetchone()
             if found and not self._is_to_be_repeated(*found):
@@ -62,7 +62,7 @@ class Ledger:
             return "queued"
 
     def take(self, stopped: Callable[[], bool]) -> Job | None:
-        """The oldest job that is queued, waited for; None once stopped."""
+        """Wait for the oldest queued job and take it; None once stopped."""
         with self._lock:
             while not stopped():
                 found = self._base.execute(
@@ -83,12 +83,12 @@ class Ledger:
             )
 
     def give_back(self, job: Job) -> None:
-        """Queues a job again that was not finished."""
+        """Queue an unfinished job again."""
         with self._lock:
             self._base.execute("UPDATE jobs SET state = 'queued' WHERE id = ?", (job.id,))
 
     def answer(self, name: str) -> Answer | None:
-        """What has come of a job; None for one that there is not."""
+        """Return the result of a job; None if it does not exist."""
         with self._lock:
             found = self._base.execute("SELECT state, answer FROM jobs WHERE id = ?", (name,)).fetchone()
         if found is None:
@@ -104,7 +104,7 @@ class Ledger:
         return found[0] if found else None
 
     def listed(self, most: int) -> list[tuple[str, State]]:
-        """The newest jobs first."""
+        """Return the newest jobs first."""
         with self._lock:
             return self._base.execute(
                 "SELECT id, state FROM jobs ORDER BY number DESC LIMIT ?", (most,)
@@ -116,7 +116,7 @@ class Ledger:
         return {state: found.get(state, 0) for state in ("queued", "running", "done", "failed")}
 
     def wake(self) -> None:
-        """Those who wait for a job look whether they are stopped."""
+        """Wake the threads that wait for a job, so that they check if they are stopped."""
         with self._lock:
             self._lock.notify_all()
 

@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus."""
+"""Metrics of the service for Prometheus."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from agent.api.service import Answer, State
 
 
 class Metrics:
-    """Counts of one process; the queue's are those on disk."""
+    """Counters of one process; those of the queue come from disk."""
 
     def __init__(self) -> None:
         self._all = CollectorRegistry()
@@ -22,7 +22,7 @@ class Metrics:
         )  # fmt: skip
 
     def done(self, answer: Answer, seconds: float) -> None:
-        """A job has ended."""
+        """Count a finished job."""
         judged = answer.evaluation.status.value if answer.evaluation else "prepared"
         self._verdicts.labels("fault" if answer.fault else judged).inc()
         self._seconds.observe(seconds)

@@ -1,4 +1,4 @@
-"""A service from its settings to the end of its process."""
+"""Run a service from its settings to the end of its process."""
 
 import os
 import secrets
@@ -26,17 +26,17 @@ from agent.executors import choose, gpu_name
 from agent.records import Record
 
 TOKENS = "tokens"
-"""In the service's folder: one token a line, for the user alone to read."""
+"""File in the service's folder with one token a line, readable only by the user."""
 SHORTEST_TOKEN = 16
 MOST_BESIDE = 1_000_000
-"""Jobs that wait, and new ones a minute, where the clients are this machine's own: no limit."""
+"""Limit on queued jobs and on new ones per minute for this machine's own clients: in effect none."""
 
 
 class Plan(Record):
-    """How a service is run."""
+    """Parameters of a service."""
 
     folder: Path
-    """Its queue, its references and its tokens."""
+    """Folder for its queue, references and tokens."""
     host: str
     port: int
     jobs: int
@@ -44,13 +44,13 @@ class Plan(Record):
     a_minute: int
     trusts_references: bool = False
     cluster: str = ""
-    """Address of the Ray cluster that judges; this machine does where there is none."""
+    """Address of the Ray cluster that judges; if empty, this machine judges."""
 
 
 def serve(settings: Settings, plan: Plan, ready: Callable[[str], None], told: Listener | None = None) -> None:
-    """Calls `ready` with the address once it can be reached; returns when it is told to end.
+    """Serve and call `ready` with the address once it can be reached; returns when told to end.
 
-    Raises EnvironmentFault where candidates cannot be isolated, UsageError for an address that is taken.
+    Raises EnvironmentFault if candidates cannot be isolated, UsageError for an address that is taken.
     """
     if settings.service is not None:
         raise UsageError("a service judges on this machine; set the executor to auto, cuda or emulator")
@@ -69,7 +69,7 @@ def serve(settings: Settings, plan: Plan, ready: Callable[[str], None], told: Li
 
 @contextmanager
 def _judges(settings: Settings, plan: Plan, told: Listener) -> Iterator[tuple[Judging, About]]:
-    """Of this machine, or of a cluster."""
+    """Yield the judges of this machine or of a cluster."""
     if plan.cluster:
         from agent.doors.cluster import rays
         from agent.doors.cluster.running import judges
@@ -89,9 +89,9 @@ def _judges(settings: Settings, plan: Plan, told: Listener) -> Iterator[tuple[Ju
 
 @contextmanager
 def beside(judging: Judging, about: About, folder: Path, jobs: int) -> Iterator[tuple[str, str]]:
-    """A service in a thread of this process, for its children: its address and its token.
+    """Run a service in a thread of this process for its children; yields its address and its token.
 
-    Raises EnvironmentFault where another process uses the folder.
+    Raises EnvironmentFault if another process uses the folder.
     """
     token, metrics = secrets.token_urlsafe(32), Metrics()
     ledger = Ledger(folder / "jobs.sqlite", MOST_BESIDE)
@@ -109,7 +109,7 @@ def beside(judging: Judging, about: About, folder: Path, jobs: int) -> Iterator[
 
 
 def server(app: ASGIApp, desk: Desk) -> "Server":
-    """Ends those who wait for an answer when it is told to end."""
+    """Return a server that releases clients waiting for an answer when it is told to end."""
     return Server(
         desk,
         uvicorn.Config(
@@ -130,7 +130,7 @@ class Server(uvicorn.Server):
 
 
 def tokens(folder: Path) -> frozenset[str]:
-    """Those in the service's folder; one is made where there is none. Raises UsageError for a short one."""
+    """Return the tokens in the folder, creating one if there is none. Raises UsageError for a short one."""
     file = folder / TOKENS
     try:
         if not file.exists():

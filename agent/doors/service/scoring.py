@@ -1,7 +1,7 @@
-"""What a trainer asks for: the prompt for a problem, and what a completion earns.
+"""Routes for a trainer: the prompt for a problem, and the score of a completion.
 
-Contract: a completion's candidate is a job like any other, so the same one is judged once, and a score is a
-function of its verdict. What could not be judged for a fault of the machine has no total.
+A completion's candidate is an ordinary job, so the same one is judged once, and its score is a function of
+its verdict. If a fault of the machine prevents judging, the score has no total.
 """
 
 from typing import Annotated
@@ -18,23 +18,23 @@ from agent.records import Prompt, Record
 
 
 class Wanted(Record):
-    """A problem, and what is judged of it."""
+    """A problem, and the checks to apply."""
 
     problem: str | ProblemText
     checks: Checks = Checks()
 
 
 class Completed(Wanted):
-    """A model's answer, as it came."""
+    """A model's answer, unchanged."""
 
     completion: Annotated[str, Field(max_length=reward.LARGEST_BYTES)]
 
 
 class Scored(Record):
-    """What has come of a completion."""
+    """Result of a completion."""
 
     id: str = ""
-    """Of its candidate's job; empty where it holds none."""
+    """Id of its candidate's job; empty if it holds no candidate."""
     state: State
     score: reward.Score | None = None
 
@@ -48,12 +48,12 @@ def add_scores(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/v1/problems")
     def names(token: Token) -> Names:
-        """The references that come with the service; a reference may be any other that it takes."""
+        """List the shipped references; the service may accept others too."""
         return Names(problems=problems.names())
 
     @app.post("/v1/prompts")
     def prompt(wanted: Wanted, token: Token) -> Prompt:
-        """What a model is told that is to write a kernel for a problem, on this service's GPU."""
+        """Return the prompt for a model that writes a kernel for a problem, on this service's GPU."""
         desk.count(token)
         try:
             return desk.judging.prompt(wanted.problem, wanted.checks)
@@ -62,7 +62,7 @@ def add_scores(app: FastAPI, desk: Desk) -> None:
 
     @app.post("/v1/scores", status_code=202)
     def score(asked: Completed, token: Token) -> Scored:
-        """Score a completion; asking again for one with the same candidate gives the same job."""
+        """Score a completion; a later one with the same candidate gives the same job."""
         name = asked.problem if isinstance(asked.problem, str) else asked.problem.name
         taken = reward.taken(name, asked.completion)
         if isinstance(taken, reward.Score):
@@ -74,12 +74,12 @@ def add_scores(app: FastAPI, desk: Desk) -> None:
     async def awaited(
         name: str, token: Token, wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0
     ) -> Scored:
-        """What the candidate of a job earns, waited for so many seconds."""
+        """Return the score of a job's candidate, waiting up to `wait` seconds for it."""
         return _scored(await desk.awaited(name, wait))
 
 
 def _scored(answer: Answer) -> Scored:
-    """Raises HTTPException for a job that judges no candidate."""
+    """Return the score of an answer. Raises HTTPException for a job that judges no candidate."""
     if answer.state in ("queued", "running"):
         return Scored(id=answer.id, state=answer.state)
     if answer.fault is not None:

@@ -1,4 +1,4 @@
-"""The threads that judge, one job each at a time."""
+"""Worker threads that judge, each one job at a time."""
 
 import threading
 import time
@@ -18,28 +18,28 @@ from agent.records import Candidate, Problem, Prompt, digest
 from agent.store.disk import write_durably
 
 Done = Callable[[Answer, float], None]
-"""Told of each finished job and the seconds that it took."""
+"""Callback for each finished job, with the seconds that it took."""
 
 
 class Judging(Protocol):
-    """What judges a job; raises AgentError where there is no verdict."""
+    """Interface for judging jobs; raises AgentError if there is no verdict."""
 
     def name(self, asked: Asked) -> str:
-        """The name of a job: by its content, and by what may change a verdict on it. Raises UsageError."""
+        """Return a job's name, from its content and all that may change its verdict. Raises UsageError."""
         ...
 
     def judge(self, name: str, asked: Asked, told: Listener) -> Answer: ...
 
     def prompt(self, problem: str | ProblemText, checks: Checks) -> Prompt:
-        """What a model is told first. Raises AgentError."""
+        """Return the first prompt for a model. Raises AgentError."""
         ...
 
 
 class Here:
-    """Judges on this machine."""
+    """Judging on this machine."""
 
     def __init__(self, settings: Settings, folder: Path, where: str, trusts: bool) -> None:
-        """`where`: executor and GPU. `trusts`: whether the text of a reference is taken from clients."""
+        """Prepare to judge. `where` names executor and GPU; `trusts` accepts clients' reference texts."""
         self._settings, self._where, self._trusts = settings, where, trusts
         self._folder = folder / "references"
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -84,9 +84,9 @@ class Here:
         return found
 
     def _address(self, problem: str | ProblemText) -> str:
-        """Where the reference lies. A text is taken where it is that of a shipped one, or all are trusted.
+        """Return the address of a reference. A text must equal a shipped one, unless all are trusted.
 
-        Raises UsageError.
+        Raises UsageError, or ProblemError for a text that is not accepted.
         """
         if isinstance(problem, str):
             if problem.startswith("kernelbench:"):
@@ -105,19 +105,19 @@ class Here:
             )
         file = self._folder / f"{digest(problem.source)[:32]}.py"
         if not file.exists():
-            # Whole or not at all: others look at the same time.
+            # Written atomically, because other threads may read it at the same time.
             write_durably(file, problem.source.encode())
         return str(file)
 
 
 class Workers:
-    """So many threads over one ledger."""
+    """Worker threads over one ledger."""
 
     def __init__(self, ledger: Ledger, judging: Judging, threads: int, done: Done) -> None:
         self._ledger, self._judging, self._done = ledger, judging, done
         self._stopping = threading.Event()
         self.steps: dict[str, str] = {}
-        """What is being done for each job that is being judged."""
+        """Job id -> step in progress."""
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
 
     @property
@@ -129,7 +129,7 @@ class Workers:
             thread.start()
 
     def stop(self) -> None:
-        """Ends what is being judged; it is queued again."""
+        """End the jobs in progress; they are queued again."""
         self._stopping.set()
         self._ledger.wake()
         for thread in self._threads:
@@ -146,7 +146,7 @@ class Workers:
             finally:
                 self.steps.pop(job.id, None)
             if self.ending and answer.fault is not None and answer.fault.exit_code == OURS:
-                # What a judge says that is ended is no answer.
+                # A fault reported while stopping may come from the stop itself.
                 self._ledger.give_back(job)
                 return
             self._ledger.finish(answer)
@@ -157,7 +157,7 @@ class Workers:
 
 
 def answered(judging: Judging, job: Job, told: Listener) -> Answer:
-    """What has come of a job, a fault of ours as well. Raises Interrupted alone."""
+    """Return the answer to a job, with a fault of ours as an answer too. Raises only Interrupted."""
     try:
         return judging.judge(job.id, job.asked, told)
     except Interrupted:
@@ -180,7 +180,7 @@ class _Step(Listener):
         self._steps[self._name] = text[:300]
 
     def warn(self, text: str) -> None:
-        """The verdict's scope says it as well."""
+        """Ignore the warning: the verdict's scope says it too."""
 
     def cancelled(self) -> bool:
         return self._stopped()

@@ -1,4 +1,4 @@
-"""Takes from this process what the command is not to have, and becomes the command."""
+"""Drop this process's privileges and replace it with the command."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def confine(plan: Plan) -> None:
-    """Takes from this process what the command is not to have; the last step before it runs."""
+    """Set resource limits, drop privileges and install the filter: the last step before the command runs."""
     for name, value in plan["limits"].items():
         which = getattr(resource, name)
         hard = resource.getrlimit(which)[1]
@@ -39,7 +39,7 @@ def drop_privileges(plan: Plan) -> None:
         os.setresgid(plan["uid"], plan["uid"], plan["uid"])
         os.setresuid(plan["uid"], plan["uid"], plan["uid"])
     must(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
-    # A new program would find none; a process that goes on still has those that root had.
+    # exec would clear root's capabilities, but a forked process that continues without exec keeps them.
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     must(LIBC.capset(header, (ctypes.c_uint32 * 6)()), "giving up capabilities")
 

@@ -1,8 +1,8 @@
-"""The process that stays outside: it waits for the command, watches its limits and ends what it started.
+"""The process outside the sandbox: it waits for the command, watches its limits and ends what it started.
 
-Orphans come back to it, and SIGTERM makes it end every process below it before it exits. Its exit code is
-the command's (128 + n for signal n), or a reserved one that says which limit was exceeded; a command that
-exits with a reserved code is reported as 255.
+The keeper adopts orphans, and on SIGTERM it ends every process below it before it exits. Its exit code is
+the command's (128 + n for signal n), or a reserved code that names the exceeded limit. A command that exits
+with a reserved code is reported as 255.
 """
 
 import os
@@ -32,7 +32,7 @@ MAX_FILES = 20_000
 
 
 def keep(plan: Plan, command: list[str], become: Callable[[list[str]], None] = run) -> int:
-    """Runs the command to its end, or to a limit, and leaves no process behind.
+    """Run the command until it ends or exceeds a limit, and leave no process behind.
 
     `become` is the last step in the command's own process and does not return.
     """
@@ -66,7 +66,7 @@ def keep(plan: Plan, command: list[str], become: Callable[[list[str]], None] = r
 
 
 def enter(plan: Plan, command: list[str], failing: int, become: Callable[[list[str]], None] = run) -> None:
-    """Becomes the command, in its place; what fails is written to `failing`, which exec closes."""
+    """Replace this process with the command; an error is written to `failing`, which exec closes."""
     try:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if plan["group"] and plan["keeper"]:
@@ -87,7 +87,7 @@ def enter(plan: Plan, command: list[str], failing: int, become: Callable[[list[s
 
 
 def _release() -> None:
-    """Only the command holds the descriptors it was given, so that their end is seen from outside."""
+    """Close inherited descriptors, so that only the command holds them and their end is seen from outside."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
@@ -96,11 +96,11 @@ def _release() -> None:
             if int(name) > 2 and os.get_inheritable(int(name)):
                 os.close(int(name))
         except OSError:
-            continue  # the listing's own, closed by now
+            continue  # the descriptor of the listing, already closed
 
 
 def _watched(plan: Plan, child: int) -> int:
-    """The exit code of `child`, or of the limit that was exceeded."""
+    """Return the exit code of `child`, or the code of the limit that was exceeded."""
     while True:
         caught = signal.sigtimedwait((signal.SIGCHLD, signal.SIGTERM), WATCH_S)
         if caught is not None and caught.si_signo == signal.SIGTERM:
@@ -114,7 +114,7 @@ def _watched(plan: Plan, child: int) -> int:
 
 
 def _reaped(child: int) -> int | None:
-    """Collects the dead; the exit code of `child` once it is among them."""
+    """Reap dead processes; return the exit code of `child` once it is among them, else None."""
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == child:
@@ -125,10 +125,10 @@ def _reaped(child: int) -> int | None:
 
 
 def _init(plan: Plan, worker: int) -> None:
-    """Process 1 of the namespace: the kernel ends all others with it."""
+    """Run as process 1 of the namespace: the kernel ends all others with it."""
     _release()
     drop_privileges(plan)
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user had cleared it
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the change of user has cleared it
     LIBC.prctl(PR_SET_DUMPABLE, 0)
     while True:
         pid, status = os.waitpid(-1, 0)
@@ -153,7 +153,7 @@ def _end_all() -> None:
 
 
 def _exceeded(plan: Plan) -> int:
-    """The code of the first limit that is exceeded, or 0."""
+    """Return the code of the first limit that is exceeded, or 0."""
     alive = descendants(os.getpid())
     if plan["processes"] and len(alive) > plan["processes"]:
         return int(PROCESSES_EXCEEDED)
@@ -165,7 +165,7 @@ def _exceeded(plan: Plan) -> int:
 
 
 def _own_memory(pid: int) -> int:
-    """Bytes of anonymous and shared memory; files that are only mapped do not count."""
+    """Return the bytes of anonymous and shared memory; mapped files do not count."""
     kilobytes = 0
     try:
         with open(f"/proc/{pid}/status") as file:
@@ -173,7 +173,7 @@ def _own_memory(pid: int) -> int:
                 if line.startswith(("RssAnon:", "RssShmem:")):
                     kilobytes += int(line.split()[1])
     except OSError:
-        pass  # it has ended meanwhile
+        pass  # the process has ended meanwhile
     return kilobytes << 10
 
 

@@ -1,4 +1,4 @@
-"""Builds the root directory that the command sees, in namespaces of its own, out of the plan's steps."""
+"""Build the root directory that the command sees, in new namespaces, from the plan's steps."""
 
 import ctypes
 import os
@@ -29,7 +29,7 @@ PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 
 
 def new_user_and_pids(plan: Plan) -> None:
-    """The next fork is process 1 of a new pid namespace; in a new user namespace where `user_map` says so."""
+    """Make the next fork process 1 of a new pid namespace, in a new user namespace if `user_map` is set."""
     if plan["user_map"] is not None:
         must(LIBC.unshare(NEWUSER), "a new user namespace")
         for name, text in plan["user_map"].items():
@@ -41,7 +41,7 @@ def new_user_and_pids(plan: Plan) -> None:
 def enter(plan: Plan) -> None:
     must(LIBC.unshare(NEWNS | NEWNET | NEWIPC | NEWUTS | NEWCGROUP), "new namespaces")
     LIBC.sethostname(b"sandbox", 7)
-    # A mount below /tmp would hide what lies there, so it becomes the root first, the old root inside.
+    # A mount below /tmp would hide its contents, so it first becomes the root with the old root inside.
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     _mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
     os.mkdir("/tmp/old")
@@ -59,7 +59,7 @@ def enter(plan: Plan) -> None:
 
 
 def _place(kind: str, target: str, source: str) -> None:
-    """One step of the new root; `source` is a path, a size in bytes, what a link says, or how proc is."""
+    """Place one step of the new root; `source` is a path, a size in bytes, a link target or proc's mode."""
     place = "/new" + target
     if kind == "link":
         os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -82,7 +82,7 @@ def _place(kind: str, target: str, source: str) -> None:
 
 
 def _seal(targets: list[str]) -> None:
-    """Read-only, with every mount below, and the root itself; flags that a mount has stay."""
+    """Remount the targets, every mount below them and the root read-only, keeping each mount's flags."""
     with open("/new/proc/self/mountinfo") as file:
         mounted = [_unescaped(line.split()[4]) for line in file]
     for place in ["/new", *(m for m in mounted if any(_is_below(m, "/new" + t) for t in targets))]:

@@ -1,17 +1,17 @@
-"""A server of processes, forked where the imports are done instead of started and imported again.
+"""A server that imports modules once and forks processes, which then need no imports of their own.
 
-`python -I serve.py DESCRIPTOR MODULE...` imports the modules, runs nothing of theirs, and answers requests on
-the socket DESCRIPTOR, one message each (JSON, with descriptors beside it):
+`python -I serve.py DESCRIPTOR MODULE...` imports the modules without running their `main`. It then answers
+requests on the socket DESCRIPTOR, one message each (JSON, with descriptors attached):
 
-- `{"connect": true}` and a socket: another client, who may ask for processes on that.
-- `{"wait": true}`: is answered once the imports are done.
-- `{"fork": {...}}` and descriptors: a process like `argv` would start, in the plan's isolation where there is
-  one. The answer has its number, and a handle for it (pidfd). The first descriptor is the client's: there the
-  exit code is written in the end, and where the client closes it the process is ended.
+- `{"connect": true}` and a socket: add a client, who may send requests on that socket.
+- `{"wait": true}`: answer once the imports are done.
+- `{"fork": {...}}` and descriptors: start a process as `argv` would, in the plan's isolation if there is one.
+  The answer holds its number and a handle for it (pidfd). The first descriptor belongs to the client: the
+  exit code is written there in the end, and the process is ended if the client closes its side.
 
-Its end is that of the first socket. Standalone and trusted: of this project it imports what stands beside it,
-which the processes get to see. `{"unfit": ...}` answers every request where a fork would not be safe: threads
-would be missing in the child, and memory that can be written would be shared between all children.
+The server ends with the first socket. It is standalone and trusted: from this project it imports only the
+files beside it, which the processes can see. `{"unfit": ...}` answers every request if a fork would not be
+safe: the child would lack threads, or all children would share writable memory.
 """
 
 import fcntl
@@ -38,13 +38,13 @@ LONGEST = 1 << 20
 
 
 class Server:
-    """Its clients and the processes that it has handed out."""
+    """The clients of the server and the processes it has forked."""
 
     def __init__(self, owner: socket.socket) -> None:
         self._owner = owner.fileno()
         self._clients = {self._owner: owner}
         self._handed: dict[int, tuple[int, int]] = {}
-        """By number of a process: the descriptor for its exit code, and the signal that ends it."""
+        """Process id -> (descriptor for its exit code, signal that ends it)."""
         self._poll = select.poll()
         self._unfit = unfit()
 
@@ -99,13 +99,13 @@ class Server:
         try:
             socket.send_fds(client, [json.dumps({"pid": pid}).encode()], [handle])
         except OSError:
-            os.kill(pid, request["ending"])  # nobody waits for it any more
+            os.kill(pid, request["ending"])  # no client waits for it any more
         os.close(handle)
         self._handed[pid] = status, request["ending"]
-        self._poll.register(status, 0)  # a hang-up is reported all the same
+        self._poll.register(status, 0)  # poll reports a hang-up without being asked
 
     def _end_process_of(self, status: int) -> None:
-        """Its client is gone."""
+        """End the process whose client closed its side of `status`."""
         self._poll.unregister(status)
         for pid, (known, ending) in self._handed.items():
             if known == status:
@@ -126,7 +126,7 @@ class Server:
 
 
 def unfit() -> str:
-    """Why a fork of this process would not be safe; empty where it is."""
+    """Return the reason why forking this process would not be safe; empty if it is safe."""
     threads = [number for number in os.listdir("/proc/self/task") if int(number) != os.getpid()]
     if threads:
         return f"the imports have started {len(threads)} threads, one named {name_of(threads[0])}"
@@ -141,7 +141,7 @@ def name_of(thread: str) -> str:
 
 
 def become(request: dict[str, Any], given: list[int]) -> None:
-    """What the request asks for, in this process; does not return."""
+    """Turn this process into the requested one; does not return."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -167,7 +167,7 @@ def become(request: dict[str, Any], given: list[int]) -> None:
 
 
 def place(given: list[int], numbers: list[int]) -> None:
-    """Gives the descriptors the numbers that are asked for, and closes all others."""
+    """Move the descriptors to the requested numbers and close all others."""
     beyond = max(numbers) + 1
     aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, beyond) for descriptor in given]
     close_all_but(aside)
@@ -182,15 +182,15 @@ def close_all_but(kept: list[int]) -> None:
             try:
                 os.close(int(name))
             except OSError:
-                continue  # the listing's own
+                continue  # the descriptor of the listing
 
 
 def boxed(argv: list[str], numbers: list[int]) -> None:
-    """The last step of `keeper.enter`: the command itself, with nothing left of what led here."""
-    # As a new program: who changes the user may no longer read its own files in /proc.
+    """Run the command as the last step of `keeper.enter`, after clearing this server's state."""
+    # Like a new program: after a change of user, a process may no longer read its own files in /proc.
     LIBC.prctl(PR_SET_DUMPABLE, 1)
     close_all_but(numbers)
-    # Directories look otherwise from here than they did where the imports were done.
+    # The root directory differs from the one in which the imports were done.
     sys.path_importer_cache.clear()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -208,7 +208,7 @@ def boxed(argv: list[str], numbers: list[int]) -> None:
 
 
 def run(argv: list[str]) -> None:
-    """What this command of Python's would run: `-m MODULE`, `-c CODE` or `SCRIPT`, options before it."""
+    """Run what this Python command line would: `-m MODULE`, `-c CODE` or `SCRIPT`, after any options."""
     sys.executable, *words = argv
     while words[0].startswith("-") and words[0] not in ("-m", "-c"):
         words.pop(0)
@@ -247,7 +247,7 @@ def main(argv: list[str]) -> None:
     for name in argv[2:]:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # a child's collection would touch, and so copy, all of it
+    gc.freeze()  # a collection in a child would touch, and therefore copy, every page
     Server(owner).serve()
 
 

@@ -1,8 +1,8 @@
-"""Starts one command in isolation, watches it, and ends all that it started. Standalone, trusted.
+"""Start one command in isolation, watch it, and end everything it started. Standalone and trusted.
 
-`python -I -S start.py PLAN COMMAND...` with a plan as `sandbox.enclosed` writes it. It imports nothing of
-`agent` and as little else as it can (no json, no typing): a build starts it several times, and under
-bubblewrap it runs inside as well.
+Called as `python -I -S start.py PLAN COMMAND...` with a plan written by `sandbox.enclosed`. It imports
+nothing of `agent` and as little else as possible (no json, no typing). A build starts it several times, and
+under bubblewrap it also runs inside the sandbox.
 """
 
 import marshal

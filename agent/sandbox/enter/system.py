@@ -1,4 +1,4 @@
-"""The kernel's calls that Python lacks, their numbers, and the exit codes of the keeper."""
+"""System calls that Python lacks, their constants, and the keeper's exit codes."""
 
 import ctypes
 import os
@@ -22,13 +22,13 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def must(result: int, doing: str) -> None:
-    """Raises OSError with what was being done when a call of LIBC failed."""
+    """Raise OSError, naming the operation `doing`, if a call of LIBC failed."""
     if result != 0:
         raise OSError(ctypes.get_errno(), f"{doing}: {os.strerror(ctypes.get_errno())}")
 
 
 def descendants(root: int) -> list[int]:
-    """Every living process below `root`, those in namespaces too."""
+    """Return every living process below `root`, including those in namespaces."""
     found, todo = [], [root]
     while todo:
         pid = todo.pop()
@@ -45,5 +45,5 @@ def _children(pid: int) -> list[int]:
             with open(f"/proc/{pid}/task/{thread}/children") as file:
                 listed += map(int, file.read().split())
     except OSError:
-        pass  # it has ended meanwhile
+        pass  # the process has ended meanwhile
     return listed

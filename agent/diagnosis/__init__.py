@@ -1,1 +1,1 @@
-"""Why a candidate is wrong, found where the evidence is."""
+"""Diagnosis of wrong, slow or failing candidates from the recorded evidence."""

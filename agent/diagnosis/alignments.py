@@ -1,4 +1,4 @@
-"""Connectionist temporal classification by plain operators: torch runs it in one piece."""
+"""Connectionist temporal classification (CTC) loss from plain operators; torch runs it as one operator."""
 
 import math
 from typing import Any
@@ -12,7 +12,10 @@ def loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     zero_infinity: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Minus the logarithm of the sum over all alignments, of scores (time, batch, classes)."""
+    """Return the negative logarithm of the summed probability of all alignments, and an empty tensor.
+
+    `log_probs` has shape (time, batch, classes).
+    """
     frames, lengths = (_lengths(given, log_probs.device) for given in (input_lengths, target_lengths))
     labels = _padded(targets, lengths)
     states = torch.full((labels.shape[0], 2 * labels.shape[1] + 1), blank, device=labels.device)
@@ -38,7 +41,7 @@ def _lengths(given: Any, device: torch.device) -> Tensor:
 
 
 def _padded(targets: Tensor, lengths: Tensor) -> Tensor:
-    """The labels as rows; those of all samples one after the other have rows of as many as each has."""
+    """Return the labels as padded rows; concatenated labels are split by `lengths` first."""
     if targets.dim() > 1:
         return targets
     return torch.nn.utils.rnn.pad_sequence(list(torch.split(targets, lengths.tolist())), batch_first=True)

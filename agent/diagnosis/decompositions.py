@@ -1,8 +1,8 @@
-"""Operators that torch runs in one piece, as the plain ones that they consist of.
+"""Decompositions of operators that torch runs as one into plain operators.
 
-A fault inside such an operator is one of its parts, for which there are rules. Each function takes what the
-operator takes and gives what it gives, to rounding; what no reference reads (seeds, counts for gradients) is
-an empty tensor.
+A fault inside such an operator is a fault in one of its parts, for which there are rules. Each function takes
+the operator's arguments and returns its results, equal up to rounding. Results that no reference reads
+(seeds, counts for gradients) are empty tensors.
 """
 
 import math
@@ -18,7 +18,7 @@ Plain = Callable[..., Any]
 
 
 def of(func: Any) -> Plain | None:
-    """How an operator is done by plain ones; None for those that are recorded as they are."""
+    """Return the decomposition of an operator, or None for operators that are recorded whole."""
     name = str(func._schema.name).split("::")[-1]
     return _PLAIN.get(name) if not func._schema.is_mutable else None
 
@@ -39,14 +39,14 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **more: An
 
 
 def _for_each_head(t: Tensor, heads: int) -> Tensor:
-    """Keys or values that several heads share, once for each of them."""
+    """Repeat keys or values that several query heads share, once for each head."""
     return t if t.shape[1] == heads else t.repeat_interleave(heads // t.shape[1], 1)
 
 
 def _multi_head(
     query: Tensor, key: Tensor, value: Tensor, embed_dim: int, num_head: int, *rest: Any, **more: Any
 ) -> tuple[Tensor, Tensor]:
-    """Projections, attention by heads, output projection."""
+    """Compute the input projections, the attention of each head and the output projection."""
     names = ("qkv_weight", "qkv_bias", "proj_weight", "proj_bias", "mask", "need_weights",
              "average_attn_weights", "mask_type")  # fmt: skip
     given = dict(zip(names, rest, strict=False)) | more
@@ -56,7 +56,7 @@ def _multi_head(
     q, k, v = (t.reshape(*t.shape[:2], num_head, embed_dim // num_head).transpose(1, 2) for t in (q, k, v))
     scores = torch.matmul(q, k.transpose(-1, -2)) * (embed_dim // num_head) ** -0.5
     if (mask := given.get("mask")) is not None:
-        # A mask of type 1 says which keys of each sample are padding.
+        # A mask of type 1 marks the padded keys of each sample.
         spread = mask[:, None, None, :] if given.get("mask_type") == 1 else mask
         scores = scores.masked_fill(spread, -math.inf)
     shares = scores.softmax(-1)
@@ -70,7 +70,7 @@ def _multi_head(
 def _embedding_bag(
     weight: Tensor, indices: Tensor, offsets: Tensor, *rest: Any, **more: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Rows of the table, weighted, then summed, averaged or compared within each bag."""
+    """Look up rows of the table, weight them and reduce each bag by sum, mean or maximum."""
     names = (
         "scale_grad_by_freq",
         "mode",
@@ -104,7 +104,7 @@ def _embedding_bag(
 
 
 def _bags(begins: list[int], ends: list[int], indices: Tensor) -> tuple[Tensor, Tensor]:
-    """For each bag the places of its rows, as many for each, and which of them it has."""
+    """Return the row positions of each bag, padded to the longest bag, and a mask of the valid ones."""
     longest = max((end - begin for begin, end in zip(begins, ends, strict=True)), default=0)
     step = torch.arange(max(longest, 1), device=indices.device)
     begin, end = (torch.tensor(bounds, device=indices.device).unsqueeze(1) for bounds in (begins, ends))
@@ -153,7 +153,7 @@ def _variance_and_mean(self: Tensor, *rest: Any, **more: Any) -> tuple[Tensor, T
 
 
 def _mean_beside(self: Tensor, rest: tuple[Any, ...], more: dict[str, Any]) -> Tensor:
-    """The mean over what the variance is taken over."""
+    """Return the mean over the same dimensions as the variance or standard deviation."""
     dim = more.get("dim", rest[0] if rest and not isinstance(rest[0], bool) else None)
     kept = more.get("keepdim", rest[2] if len(rest) > 2 else False)
     return self.mean(dim, keepdim=kept) if dim is not None else self.mean()
@@ -170,7 +170,7 @@ def _plus_vector(self: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alp
 
 
 def _pairs_of_rows(self: Tensor, p: float = 2) -> Tensor:
-    """Distances of each row from every later one, row by row of the upper triangle."""
+    """Return the distance of each row to every later row, in row order of the upper triangle."""
     rows = self.shape[0]
     one, other = torch.triu_indices(rows, rows, 1, device=self.device).unbind()
     return torch.as_tensor(torch.linalg.vector_norm(self[one] - self[other], p, -1))
@@ -184,7 +184,7 @@ def _margins(
     self: Tensor, target: Tensor, p: float = 1, margin: float = 1, weight: Tensor | None = None,
     reduction: int = 1,
 ) -> Tensor:  # fmt: skip
-    """max(0, margin - right + other) over the other classes, divided by their number."""
+    """Return the loss max(0, margin - right + other) over the other classes, divided by the class count."""
     rows, classes = (self, target) if self.dim() == 2 else (self.unsqueeze(0), target.reshape(1))
     lacking = (margin - rows.gather(1, classes.unsqueeze(1)) + rows).clamp_min(0)
     lacking = lacking if p == 1 else lacking.pow(p)

@@ -1,7 +1,7 @@
-"""A recorded run as a graph: played again from the changed calls on, without the reference's Python.
+"""A recorded run as a graph that is replayed from the changed calls on, without the reference's Python.
 
-What the reference reads as Python numbers (`item`, `tolist`) has to be as it was recorded: Changed is raised
-where it is not, and the reference has to be run.
+Values that the reference reads as Python numbers (`item`, `tolist`) must stay as recorded. If one differs,
+Changed is raised and the reference itself has to be run.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,18 +14,18 @@ import torch
 
 Arguments = dict[str, Any]
 Rewrite = Callable[[Arguments], Any]
-"""What stands for the operator: from its arguments to its result."""
+"""Replacement of an operator: a function from its arguments to its result."""
 READS = frozenset({"_local_scalar_dense", "item", "equal", "is_nonzero", "nonzero", "unique", "_unique2"})
-"""Operators whose results Python reads, or whose results' shapes are values."""
+"""Operators whose results Python reads, or whose result shapes depend on values."""
 
 
 class Changed(RuntimeError):
-    """The reference's Python would go another way."""
+    """Raised when a value differs that the reference's Python reads, so that it might branch differently."""
 
 
 @dataclass(frozen=True)
 class Needing:
-    """A rewrite that takes other values of the run besides the operator's arguments, as they are by then."""
+    """A rewrite that also needs other values of the run, as they are at that point of the replay."""
 
     needs: tuple[torch.Tensor, ...]
     run: Callable[[Arguments, Sequence[torch.Tensor]], Any]
@@ -35,20 +35,20 @@ class Needing:
 
 
 def invoke(func: Any, given: Arguments) -> Any:
-    """Calls the operator with arguments by name."""
+    """Call the operator with its arguments by name."""
     positional, named = _signature(func)
     return func(*[given[name] for name in positional], **{name: given[name] for name in named})
 
 
 @cache
 def _signature(func: Any) -> tuple[list[str], list[str]]:
-    """The arguments by place, and those by name alone."""
+    """Return the names of positional arguments and those of keyword-only arguments."""
     schema = func._schema.arguments
     return [a.name for a in schema if not a.kwarg_only], [a.name for a in schema if a.kwarg_only]
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
-    """The tensors of a value in order."""
+    """Return the tensors nested in a value, in order."""
     if isinstance(value, torch.Tensor):
         return [value]
     items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
@@ -56,16 +56,19 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 class Graph:
-    """Calls in order, and which tensors each takes."""
+    """The calls of a run in order, and the tensors that each one takes."""
 
     def __init__(self, calls: Sequence[Any], result: Any, before: Mapping[int, torch.Tensor]) -> None:
-        """`before`: inputs and parameters that calls write to, as they were, by `id`."""
+        """Build the graph of `calls`.
+
+        `before` holds the original values of inputs and parameters that calls write to, by `id`.
+        """
         self._calls, self._result, self._before = list(calls), result, before
         self._dtype = torch.get_default_dtype()
         taken = [{id(t) for t in tensors(call.given)} for call in self._calls]
         self._followed = _followed(self._calls, taken)
         self._taking: dict[int, int] = {}
-        """Who takes a tensor, and what is made of that: the bits of the calls' numbers, by `id`."""
+        """Bit set of the calls that depend directly or indirectly on a tensor, by the tensor's `id`."""
         for number, keys in enumerate(taken):
             for key in keys:
                 self._taking[key] = self._taking.get(key, 0) | self._followed[number]
@@ -76,11 +79,12 @@ class Graph:
             and any(_memory(t) in written for t in (*tensors(call.given), *tensors(call.result)))
             for call in self._calls
         ]
-        """Calls that are played each time, since something is written to what they take or make."""
+        """True for calls that are replayed each time, because memory that they read or return is written to.
+        """
         self._always = reduce(or_, (self._followed[n] for n, again in enumerate(self._again) if again), 0)
 
     def play(self, rewrites: Mapping[int, Rewrite], replaced: Mapping[int, torch.Tensor]) -> Any:
-        """The run's result, with calls rewritten and leaves replaced by `id`. Raises Changed."""
+        """Return the run's result with calls rewritten and leaves replaced by `id`. Raises Changed."""
         new: dict[int, Any] = {key: value.clone() for key, value in self._before.items()}
         new |= {key: value.clone() if key in self._before else value for key, value in replaced.items()}
         played = reduce(or_, (self._followed[number] for number in rewrites), self._always)
@@ -109,7 +113,7 @@ class Graph:
 
 
 def _followed(calls: Sequence[Any], taken: Sequence[set[int]]) -> list[int]:
-    """For each call itself and those that are made of what it gives: the bits of their numbers."""
+    """Return the bit set of each call's own number and those of all calls that depend on it."""
     takers: dict[int, int] = {}
     found = [0] * len(calls)
     for number in reversed(range(len(calls))):
@@ -122,7 +126,7 @@ def _followed(calls: Sequence[Any], taken: Sequence[set[int]]) -> list[int]:
 
 
 def _numbers(bits: int) -> Iterator[int]:
-    """Those of the bits that are set, ascending."""
+    """Yield the positions of the set bits, ascending."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1
@@ -130,7 +134,7 @@ def _numbers(bits: int) -> Iterator[int]:
 
 
 def written(rewrite: Rewrite, given: Arguments) -> Any:
-    """What stands for an operator that writes to its first argument, written there."""
+    """Apply a rewrite of an in-place operator: write its result to the first argument and return that."""
     target = next(iter(given.values()))
     copies = {name: v.clone() if isinstance(v, torch.Tensor) else v for name, v in given.items()}
     target.copy_(rewrite(copies))
@@ -138,12 +142,12 @@ def written(rewrite: Rewrite, given: Arguments) -> Any:
 
 
 def _read(made: Any) -> Any:
-    """What Python sees of a result."""
+    """Return the part of a result that Python code can see: the tensor shapes, or the value itself."""
     return [t.shape for t in tensors(made)] or made
 
 
 def _own(made: Any) -> Any:
-    """In memory of its own, since it is written to later."""
+    """Clone a result that is written to later, so that it has memory of its own."""
     return tuple(map(_own, made)) if isinstance(made, tuple) else made.clone()
 
 

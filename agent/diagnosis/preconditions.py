@@ -1,11 +1,11 @@
-"""Conditions on values that an operator checks on a CPU, and that a GPU asserts in a kernel or not at all.
+"""Preconditions on operand values that torch checks on a CPU but a GPU asserts in a kernel or ignores.
 
 A failed assertion in a kernel ends the CUDA context of the whole process. A wrong reference may compute any
-value, so everything that is run in search of a cause runs under `checked`. It tests the operands of such
-operators first and raises Unmet, as a CPU would. The table is keyed by operator, for whoever calls it: a
-rule, a mutation, the reference's own code or a function of torch that consists of such operators.
+value, so every run in search of a cause takes place under `checked`. It tests the operands of such operators
+first and raises Unmet, as a CPU would. The table is keyed by operator, so it covers every caller: a rule, a
+mutation, the reference's own code or a composite function of torch.
 
-Only values are tested here. Shapes and types are checked by torch on the host on every device.
+Only values are tested here. Torch checks shapes and types on the host for every device.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ Check = Callable[[Arguments], None]
 
 
 class Unmet(RuntimeError):
-    """An operand holds a value that the operator does not accept."""
+    """Raised when an operand holds a value that the operator does not accept."""
 
 
 def _within(values: Any, low: float, high: float, name: str) -> None:
-    """Raise Unmet unless `low` <= each value <= `high`; NaN is no such value."""
+    """Raise Unmet unless `low` <= each value <= `high`; NaN fails the test."""
     if not isinstance(values, Tensor) or not values.numel() or values.is_meta:
         return
     if values.dtype is torch.bool:
@@ -68,7 +68,7 @@ def _flat(given: Arguments) -> None:
 
 
 def _by_dims(given: Arguments) -> None:
-    """Test each of `indices` against its dimension; a mask takes the place of as many as it has."""
+    """Test each of `indices` against its dimension; a mask covers as many dimensions as it has."""
     shape, at = given["self"].shape, 0
     for index in given["indices"]:
         if index is None:
@@ -90,7 +90,7 @@ def _rows_backward(given: Arguments) -> None:
 
 
 def _ascending(offsets: Any, size: int, name: str) -> None:
-    """Test that offsets begin within 0 and `size` and never go back."""
+    """Test that offsets lie within 0 and `size` and never decrease."""
     if isinstance(offsets, Tensor) and offsets.numel():
         _within(offsets, 0, size, name)
         _true(offsets.diff() >= 0, f"{name} go back")
@@ -115,12 +115,12 @@ def _margin_classes(given: Arguments) -> None:
 
 
 def _label_lists(given: Arguments) -> None:
-    """Test lists of labels, which -1 ends."""
+    """Test lists of labels that end with -1."""
     _within(given["target"], -1, _extent(given["self"], -1) - 1, "target")
 
 
 def _labels_of_sequences(given: Arguments) -> None:
-    """Test the labels of connectionist temporal classification; what pads a target may be any number."""
+    """Test the labels of connectionist temporal classification; padding of a target may be any number."""
     scores, targets = given["log_probs"], given["targets"]
     lengths = torch.as_tensor(given["target_lengths"], device=targets.device)
     steps = torch.as_tensor(given["input_lengths"])
@@ -181,7 +181,7 @@ def _asserted(given: Arguments) -> None:
 
 
 def _whole_divisor(given: Arguments) -> None:
-    """Test that no whole number is divided by zero, for which a GPU gives any number."""
+    """Test that no integer is divided by zero, for which a GPU gives an arbitrary number."""
     x, divisor = given["self"], given["other"]
     is_whole = [
         not (t.is_floating_point() or t.is_complex()) if isinstance(t, Tensor) else isinstance(t, int)
@@ -192,7 +192,7 @@ def _whole_divisor(given: Arguments) -> None:
 
 
 def _rounded_quotient(given: Arguments) -> None:
-    """Test a division that rounds; any other one makes fractions of whole numbers first."""
+    """Test a division that rounds; every other division converts integers to floating point first."""
     if given.get("rounding_mode") is not None:
         _whole_divisor(given)
 
@@ -207,7 +207,7 @@ def _segments(given: Arguments) -> None:
 
 def _groups(given: Arguments) -> None:
     x = given["self"]
-    # Offsets divide the rows of the first matrix, or what is summed over where both have two dimensions.
+    # Offsets split the rows of the first matrix, or the summed dimension if both have two dimensions.
     _ascending(given["offs"], max(x.shape[-2:]), "offs")
 
 
@@ -279,17 +279,17 @@ CHECKS: Mapping[str, Check] = {
     "_sparse_coo_tensor_with_dims_and_tensors": _coordinates,
     "sparse_compressed_tensor": _compressed,
 }  # fmt: skip
-"""What is tested before an operator of torch runs, by its name without overload and underscore."""
+"""Checks that run before an operator, by its name without overload and trailing underscore."""
 
 
 @cache
 def _check(func: Any) -> Check | None:
-    """Return what is tested before an operator; None for other libraries' operators and harmless ones."""
+    """Return the check of an operator; None for harmless operators and those of other libraries."""
     return CHECKS.get(operator_name(func)) if func.namespace == "aten" else None
 
 
 class _Checked(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Tests operands before each operator that has a precondition."""
+    """A dispatch mode that tests the operands of each operator with a precondition."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -306,14 +306,14 @@ class _Checked(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 CHECKS_ITSELF = frozenset({"cpu", "meta"})
-"""Types of devices on which operators raise by themselves."""
+"""Device types on which operators check their operands themselves."""
 
 
 def checked(tensors: Iterable[Tensor]) -> contextlib.AbstractContextManager[Any]:
-    """Return a context that raises Unmet instead of running an operator on values that it does not accept.
+    """Return a context that raises Unmet instead of running an operator on unacceptable values.
 
-    Nothing is tested where the tensors are all on devices that test by themselves: a dispatch mode takes as
-    long as a small operator on a CPU, and the search for a cause has little time.
+    Nothing is tested if every tensor is on a device that checks by itself. A dispatch mode takes as long as a
+    small operator on a CPU, and the search for a cause has little time.
     """
     if all(tensor.device.type in CHECKS_ITSELF for tensor in tensors):
         return contextlib.nullcontext()

@@ -1,8 +1,8 @@
-"""What a value is for in the reference: the role decides what a change of it is called.
+"""The role of a value in the reference, which decides what a change of it is called.
 
-A change that gives the wrong output is true in its words, whatever it is called; its kind has to be the one
-that a reader expects. What is subtracted from its own running sum is no residual but the element itself, and
-a factor that comes from a condition is no scale but a mask.
+A change that reproduces the wrong output is described truthfully under any name, but its kind must be the one
+that a reader expects. An element subtracted from its own running sum is no residual but the element itself. A
+factor that comes from a condition is no scale but a mask.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ Tensor = torch.Tensor
 STILL = MOVES | {
     "expand", "permute", "transpose", "t", "squeeze", "unsqueeze", "reshape", "flip", "slice", "select",
 }  # fmt: skip
-"""Operators that compute nothing; a flip around a scan is its direction."""
+"""Operators that compute nothing new; a flip around a scan only sets the scan's direction."""
 COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
 CONDITIONS = COMPARISONS | {
     "logical_and",
@@ -28,19 +28,22 @@ CONDITIONS = COMPARISONS | {
 }
 SCANS = frozenset({"cumsum", "cumprod", "logcumsumexp"})
 READS = frozenset({"index", "gather", "index_select", "embedding", "take"})
-"""Operators that read the elements that an index says."""
+"""Operators that read the elements selected by an index."""
 WRITES = frozenset(
     {"scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_put", "index_fill"}
 )
-"""Operators that write to them."""
+"""Operators that write the elements selected by an index."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
 _ALONE = frozenset({"mul", "relu", "abs", "sign", "clamp", "clamp_min", "sqrt", "pow"})
 STEPS = 40
-"""Calls that are followed back, at most."""
+"""Maximum number of calls followed back."""
 
 
 def source(tape: Tape, tensor: Any) -> tuple[Call | None, Any]:
-    """What computed the value, through what only moves it; no call, and the leaf, where nothing did."""
+    """Return the call that computed a value, skipping views and moves, and the tensor it returned.
+
+    The call is None if the value is a leaf, which is returned in place of the result.
+    """
     for _ in range(STEPS):
         call = tape.maker(tensor)
         if call is None or not (call.is_view or call.name in STILL):
@@ -54,7 +57,7 @@ def source(tape: Tape, tensor: Any) -> tuple[Call | None, Any]:
 
 
 def made_by(tape: Tape, tensor: Any, names: frozenset[str], far: int = 4) -> bool:
-    """Whether one of these operators made it, but for a few operators of one element each after it."""
+    """Return True if one of these operators computed it, allowing a few elementwise operators in between."""
     now = [tensor]
     for _ in range(far):
         calls = [call for call in (source(tape, t)[0] for t in now) if call is not None]
@@ -65,7 +68,7 @@ def made_by(tape: Tape, tensor: Any, names: frozenset[str], far: int = 4) -> boo
 
 
 def scan_with(tape: Tape, scanned: Any, mine: Any) -> str | None:
-    """The running operation whose result the first value is, where it runs over the second one itself."""
+    """Return the scan operator that computed `scanned` from `mine` itself, or None."""
     call = source(tape, scanned)[0]
     if call is None or call.name not in SCANS:
         return None
@@ -73,14 +76,14 @@ def scan_with(tape: Tape, scanned: Any, mine: Any) -> str | None:
 
 
 def is_mask(factor: Any) -> bool:
-    """Whether it is of zeros and ones alone, and of both."""
+    """Return True if the factor holds only zeros and ones, and both of them."""
     if not isinstance(factor, Tensor) or factor.numel() < 2:
         return False
     return bool(((factor == 0) | (factor == 1)).all() and (factor != factor.reshape(-1)[0]).any())
 
 
 def from_condition(tape: Tape, tensor: Any) -> bool:
-    """Whether the value is a condition, or that as a number."""
+    """Return True if the value is a condition or a condition converted to a number."""
     call, leaf = source(tape, tensor)
     return (leaf.dtype is torch.bool if isinstance(leaf, Tensor) else False) or (
         call is not None and (call.name in CONDITIONS or is_mask(leaf))
@@ -88,7 +91,7 @@ def from_condition(tape: Tape, tensor: Any) -> bool:
 
 
 def is_place(tape: Tape, tensor: Any) -> bool:
-    """Whether it counts places: made of `arange` by whole numbers."""
+    """Return True if the tensor holds integer positions computed from `arange`."""
     if not isinstance(tensor, Tensor) or tensor.is_floating_point() or tensor.dtype is torch.bool:
         return False
     left, seen = [tensor], 0
@@ -103,7 +106,7 @@ def is_place(tape: Tape, tensor: Any) -> bool:
 
 
 def is_fraction(tape: Tape, tensor: Any) -> bool:
-    """Whether it is what is left of a place beside the whole number below it."""
+    """Return True if the tensor is the fractional part of a position."""
     call = source(tape, tensor)[0]
     if call is None or call.name not in ("sub", "frac"):
         return False
@@ -114,7 +117,7 @@ def is_fraction(tape: Tape, tensor: Any) -> bool:
 
 
 def are_segments(tape: Tape, scan: Call) -> bool:
-    """Whether a running sum of whole numbers numbers segments: it is compared, or an index, and no number."""
+    """Return True if an integer running sum numbers segments: it is only compared or used as an index."""
     if scan.name != "cumsum" or not isinstance(scan.result, Tensor) or scan.result.is_floating_point():
         return False
     left, seen = list(tape.users(scan)), set()
@@ -131,7 +134,7 @@ def are_segments(tape: Tape, scan: Call) -> bool:
 
 
 def has_complement(tape: Tape, share: Call) -> bool:
-    """Whether one less the value is taken as well: both are the weights of a mix."""
+    """Return True if one minus the value is used as well, so that both are the weights of a mix."""
     users, seen = list(tape.users(share)), 0
     while users and seen < STEPS:
         seen += 1
@@ -144,18 +147,18 @@ def has_complement(tape: Tape, share: Call) -> bool:
 
 
 def becomes_whole(tape: Tape, call: Call) -> bool:
-    """Whether the result is cut to a whole number right after."""
+    """Return True if the result is converted to an integer right after."""
     return any(map(cuts, tape.users(call)))
 
 
 def cuts(call: Call) -> bool:
-    """Whether it makes whole numbers of others."""
+    """Return True if the call converts fractions to integers."""
     counted = call.value is not None and not call.value.is_floating_point()
     return call.name in ("floor", "trunc", "ceil", "round") or call.name == "_to_copy" and counted
 
 
 def is_before(tape: Tape, old: Any, new: Any, far: int = 8) -> bool:
-    """Whether the second value is made of the first one, a few steps later."""
+    """Return True if `new` is computed from `old` within a few steps."""
     now = [new]
     for _ in range(far):
         calls = [call for call in map(tape.maker, now) if call is not None]
@@ -166,16 +169,16 @@ def is_before(tape: Tape, old: Any, new: Any, far: int = 8) -> bool:
 
 
 def is_returned(tape: Tape, tensor: Any) -> bool:
-    """Whether the value is one of several results: a state that the next step is given."""
+    """Return True if the value is one of several results, such as a state passed to the next step."""
     results = tensors(tape.result)
     leaf = source(tape, tensor)[1]
     return len(results) > 1 and any(source(tape, result)[1] is leaf for result in results)
 
 
 def is_update(tape: Tape, old: Any, new: Any) -> bool:
-    """Whether the second value is the first one, which is given, after an update: made of it by a sum.
+    """Return True if `new` is the given value `old` after an update, computed from it by a sum.
 
-    Both may be multiplied with the same number.
+    Both may be multiplied by the same number.
     """
     one, other = source(tape, old)[0], source(tape, new)[0]
     if one is not None and other is not None and one.name == other.name == "mul":
@@ -199,7 +202,7 @@ def _factors(tape: Tape, product: Any) -> list[Any]:
 
 
 def between(tape: Tape, earlier: Any, later: Any, far: int = 6) -> list[Call]:
-    """What computes the second value from the first, one call after the other, the last one first."""
+    """Return the chain of calls that computes `later` from `earlier`, the last call first."""
     made: list[Call] = []
     now, wanted = later, source(tape, earlier)[1]
     for _ in range(far):
@@ -215,7 +218,7 @@ def between(tape: Tape, earlier: Any, later: Any, far: int = 6) -> list[Call]:
 
 
 def _is_of(tape: Tape, value: Any, wanted: Any, far: int) -> bool:
-    """Whether the value is the wanted one or made of it, a few steps later."""
+    """Return True if the value is the wanted one or computed from it within a few steps."""
     now = [value]
     for _ in range(far):
         found = [source(tape, t) for t in now]
@@ -226,19 +229,19 @@ def _is_of(tape: Tape, value: Any, wanted: Any, far: int) -> bool:
 
 
 def masks(tape: Tape, call: Call) -> bool:
-    """Whether the call only takes some elements out by a condition."""
+    """Return True if the call only masks elements by a condition."""
     if call.name in ("masked_fill", "where"):
         return True
     return call.name == "mul" and any(from_condition(tape, t) for t in tensors(call.given))
 
 
 def chooses(call: Call, argument: str) -> bool:
-    """Whether the argument says which elements are read or written."""
+    """Return True if the argument selects the elements that are read or written."""
     return argument in ("index", "indices") and call.name in READS | WRITES
 
 
 def bounds_masks(tape: Tape, takers: list[Call]) -> bool:
-    """Whether these calls compare, or what is made of them later is compared and nothing else."""
+    """Return True if these calls compare, or if their results are later only compared."""
     left, seen, compared = list(takers), set[int](), False
     while left and len(seen) < STEPS:
         call = left.pop()
@@ -255,7 +258,10 @@ def bounds_masks(tape: Tape, takers: list[Call]) -> bool:
 
 
 def counts_places(tape: Tape, tensor: Any) -> bool:
-    """Whether it counts places, whole or not: made of `arange` by sums and products with numbers."""
+    """Return True if the tensor counts positions, possibly scaled.
+
+    Positions come from `arange`, with sums and products of numbers.
+    """
     for _ in range(STEPS):
         call, leaf = source(tape, tensor)
         if call is None or call.name == "arange":
@@ -274,4 +280,4 @@ LEFT_OUT = {
     "sigmoid": "activation-missing", "elu": "activation-missing", "leaky_relu": "activation-missing",
     "softplus": "activation-missing", "hardtanh": "activation-missing", "mish": "activation-missing",
 }  # fmt: skip
-"""What it is called that an operator is left out, where it has a name of its own."""
+"""Kind of fault when an operator is left out, for operators with a kind of their own."""

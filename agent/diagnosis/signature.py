@@ -1,7 +1,8 @@
-"""A short name for a mistake that stays the same when it is made again.
+"""A short identifier of a mistake that stays the same when the mistake is repeated.
 
-It holds the kind and the words of a finding without what changes from attempt to attempt: numbers, lines,
-places in memory, the family of inputs it was found on. Two findings with one signature are one mistake.
+The identifier covers the kind and the words of a finding. It leaves out what changes between attempts:
+numbers, lines, memory addresses and the input family. Two findings with the same signature are the same
+mistake.
 """
 
 import re
@@ -13,6 +14,6 @@ _FAMILY = re.compile(r"^With [^:]{1,80}: ")
 
 
 def of(finding: Finding) -> str:
-    """Twelve hexadecimal digits."""
+    """Return the signature of a finding as twelve hexadecimal digits."""
     words = _CHANGING.sub("#", _FAMILY.sub("", finding.message))
     return digest(finding.kind, " ".join(words.lower().split()))[:12]

@@ -1,29 +1,29 @@
-"""Which line of a candidate does a thing, by the words that such a line holds; None where that is unclear."""
+"""Search for the source line of a candidate that contains given tokens; None if the line is ambiguous."""
 
 import re
 
 from agent.records import Location
 
 LINES = 1
-"""Where more lines fit equally well, none is named."""
+"""Maximum number of equally good lines; with more, no line is named."""
 STATEMENT = 8
-"""Lines that a launch with its arguments takes, at most."""
+"""Maximum number of lines of a launch statement with its arguments."""
 LAUNCH = "<<<"
 INTEGER = r"\bint \w+ = \w+\[|\(int\)|__float2int|floor|trunc|rint|round"
-"""A line that makes an integer of a number."""
+"""Regular expression of a line that converts a number to an integer."""
 _CODE = re.compile(r"[;{]\s*(?://.*)?$")
 _NOTHING = re.compile(r"^\s*(?://|#|\*|/\*|import |from )|__global__|cpp_sources|torch::Tensor \w+\(")
 
 
 def statement(source: str, number: int) -> list[str]:
-    """The lines from `number` on, counted from 1, up to the end of the statement that begins there."""
+    """Return the lines from `number` (counted from 1) to the end of the statement that begins there."""
     lines = source.split("\n")[number - 1 : number - 1 + STATEMENT]
     end = next((place for place, line in enumerate(lines) if line.rstrip().endswith((";", "{", "}"))), -1)
     return lines[: end + 1] if end >= 0 else lines[:1]
 
 
 def find(source: str, tokens: str) -> Location | None:
-    """The line that the regular expression meets most specifically: fewest lines in all, else none."""
+    """Return the line with the most distinct matches of the regular expression; None if several lines tie."""
     if not tokens:
         return None
     pattern = re.compile(tokens)

@@ -1,9 +1,9 @@
-"""The operators that a reference runs, recorded once and run again with some of them changed.
+"""A recording of the operators that a reference runs, replayable with some of them changed.
 
-Contract: `record(run)` calls `run` under a dispatch mode; `Tape.again` calls it once more, with the result of
-chosen operator calls replaced. What does not depend on a changed call is not computed again. The reference
-has to run the same operators each time. Nothing is known of its source. What torch runs in one piece is
-recorded as the operators that it consists of (`agent.diagnosis.decompositions`).
+Contract: `record(run)` calls `run` under a dispatch mode. `Tape.again` repeats the run with the results of
+chosen operator calls replaced; calls that do not depend on them are not computed again. The reference has to
+run the same operators each time. Nothing is known of its source. Operators that torch runs as one are
+recorded as their parts (`agent.diagnosis.decompositions`).
 """
 
 import contextlib
@@ -25,50 +25,50 @@ from agent.diagnosis.graph import Arguments, Graph, Rewrite, tensors, written
 MOVES = frozenset(
     {"clone", "_to_copy", "copy", "contiguous", "alias", "detach", "lift_fresh", "view", "_unsafe_view"}
 )
-"""Operators that change no value and no place."""
+"""Operators that change neither values nor their positions."""
 _FOREIGN = (str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parents[1]) + os.sep, "<frozen")
-"""Where no line of a reference is."""
+"""Path prefixes of code that does not belong to a reference."""
 
 
 Found = TypeVar("Found")
 
 
 class TooLarge(MemoryError):
-    """The results of a run take more memory than they may."""
+    """Raised when the results of a run exceed the memory limit."""
 
 
 class Place(NamedTuple):
-    """An instruction of the reference: steps of a loop have the same."""
+    """An instruction of the reference; all iterations of a loop share it."""
 
     file: str
     line: int
     instruction: int
     part: int
-    """Of an operator that consists of several, which one it is."""
+    """Index of the call within a decomposed operator."""
 
     @property
     def text(self) -> str:
-        """The line, without what is around it."""
+        """Return the source line without surrounding whitespace."""
         return linecache.getline(self.file, self.line).strip()
 
 
 class Call(NamedTuple):
-    """One operator call with what it was given and what it gave."""
+    """One operator call with its arguments and its result."""
 
     number: int
     func: Any
     given: Arguments
     result: Any
     value: torch.Tensor | None
-    """The first floating-point result, or else the first, as it was before anything wrote to it."""
+    """First floating-point result, else the first result, as it was before any later in-place write."""
     place: "Place | None" = None
-    """Which instruction of the reference calls it."""
+    """Instruction of the reference that makes the call."""
     written: tuple[torch.Tensor, ...] = ()
-    """What it writes to."""
+    """Tensors that the call writes to."""
 
     @property
     def name(self) -> str:
-        """Without namespace, overload and the underscore of an in-place operator."""
+        """Return the name without namespace, overload and the underscore of an in-place operator."""
         return operator_name(self.func)
 
     @property
@@ -109,27 +109,27 @@ class Tape:
                     self._used.setdefault(maker.number, []).append(call)
 
     def maker(self, tensor: Any) -> Call | None:
-        """The call whose result the tensor is; None for an input or a parameter."""
+        """Return the call whose result the tensor is; None for an input or a parameter."""
         number = self._made.get(id(tensor))
         return None if number is None else self.calls[number]
 
     def once(self, find: "Callable[[Tape], Found]") -> "Found":
-        """What is found out about the whole tape, found out once."""
+        """Return `find(self)`, computed once per tape."""
         if find not in self._known:
             self._known[find] = find(self)
         found: Found = self._known[find]
         return found
 
     def users(self, call: Call) -> list[Call]:
-        """The calls that take the result."""
+        """Return the calls that take the result of `call`."""
         return self._used.get(call.number, [])
 
     def name(self, tensor: Any) -> str | None:
-        """The input or parameter that the tensor is, or is a view of; None for what was computed."""
+        """Return the name of the input or parameter that the tensor is or views; None if it was computed."""
         before = len(self.calls)
         while id(tensor) not in self._names:
             call = self.maker(tensor)
-            # What is written in place, or given back as it came, has no earlier maker.
+            # A tensor that is written in place or returned unchanged has no earlier maker.
             if call is None or call.number >= before or not (call.is_view or call.name in MOVES):
                 return None
             before, tensor = call.number, tensors(call.given)[0]
@@ -138,8 +138,8 @@ class Tape:
     def again(
         self, rewrites: Mapping[int, Rewrite], replaced: Mapping[int, torch.Tensor] | None = None
     ) -> Any:
-        """The result with calls rewritten by number, and inputs or parameters replaced by `id`."""
-        # What a wrong shape makes of the reference's Python, only that Python knows.
+        """Return the result with calls rewritten by number, and inputs or parameters replaced by `id`."""
+        # Only the reference's own Python knows how it handles a changed shape, so errors lead to a full run.
         with torch.no_grad(), contextlib.suppress(RuntimeError, IndexError, ValueError, TypeError):
             return self._graph.play(rewrites, replaced or {})
         with torch.no_grad(), _Player(self, rewrites, replaced or {}):
@@ -147,15 +147,19 @@ class Tape:
 
 
 def record(run: Callable[[], Any], names: Mapping[int, str], most_bytes: float = inf) -> Tape:
-    """Record a run. `names` are the inputs and parameters by `id`. Raises what `run` raises.
+    """Record a run; `names` maps the `id` of inputs and parameters to their names.
 
-    Every result is kept, so that TooLarge is raised once they take more than `most_bytes`.
+    Raises what `run` raises. Every result is kept, so TooLarge is raised once they take more than
+    `most_bytes`.
     """
     return Tape(run, names, most_bytes)
 
 
 def _written(func: Any, given: Arguments) -> tuple[torch.Tensor, ...]:
-    """What a call writes to; batch norm writes to its running statistics, which its schema does not say."""
+    """Return the tensors that a call writes to.
+
+    Batch norm also writes to its running statistics, which its schema does not say.
+    """
     if func._schema.is_mutable:
         named = (a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
         return tuple(t for name in named for t in tensors(given[name]))
@@ -165,7 +169,7 @@ def _written(func: Any, given: Arguments) -> tuple[torch.Tensor, ...]:
 
 
 def bound(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
-    """Every schema argument by name with the value it takes in this call."""
+    """Return every schema argument by name with its value in this call."""
     return {
         argument.name: args[place] if place < len(args) else kwargs.get(argument.name, argument.default_value)
         for place, argument in enumerate(func._schema.arguments)
@@ -174,9 +178,9 @@ def bound(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Argument
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     _within = 0
-    """How many operators that consist of others are being run."""
+    """Nesting depth of decomposed operators being run."""
     _part = 0
-    """How many calls the outermost of them has made so far."""
+    """Number of calls that the outermost decomposed operator has made so far."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -193,7 +197,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._part = self._part if self._within else 0
                 self._within += 1
                 try:
-                    # Below autograd torch leaves even matmul and softmax whole, unless it is asked.
+                    # Below autograd torch leaves even matmul and softmax whole unless asked to decompose
+                    # them.
                     made = plain(*args, **kwargs) if plain is not None else func.decompose(*args, **kwargs)
                 finally:
                     self._within -= 1
@@ -212,7 +217,7 @@ class _Recorder(_Mode):  # type: ignore[no-untyped-call]
         self._leaves: dict[int, torch.Tensor] = {}
         self._made: set[int] = set()
         self.before: dict[int, torch.Tensor] = {}
-        """Inputs and parameters that are written to, as they were, by `id`."""
+        """Original values of inputs and parameters that are written to, by `id`."""
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = bound(func, args, kwargs)
@@ -236,7 +241,7 @@ class _Recorder(_Mode):  # type: ignore[no-untyped-call]
         return result
 
     def _keep(self, target: tuple[torch.Tensor, ...]) -> None:
-        """Values that share memory with what is about to be written are copied first."""
+        """Copy the recorded values and leaves that share memory with tensors about to be written."""
         storages = {tensor.untyped_storage().data_ptr() for tensor in target}
         for place, call in enumerate(self._calls):
             if call.value is not None and call.value.untyped_storage().data_ptr() in storages:
@@ -247,11 +252,11 @@ class _Recorder(_Mode):  # type: ignore[no-untyped-call]
 
 
 def _place(part: int) -> Place | None:
-    """The innermost instruction that is neither torch's nor ours."""
+    """Return the innermost instruction that belongs neither to torch nor to this package."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_FOREIGN):
         if frame.f_code.co_filename == alignments.__file__:
-            # Loops are loops where an operator is taken apart, too.
+            # The loop of a decomposed operator counts as a loop, too.
             part = frame.f_lasti
         frame = frame.f_back  # type: ignore[assignment]
     return frame and Place(frame.f_code.co_filename, frame.f_lineno, frame.f_lasti, part)
@@ -277,12 +282,16 @@ class _Player(_Mode):  # type: ignore[no-untyped-call]
             given = bound(func, args, kwargs)
             if all(self._same(given[name], value) for name, value in old.given.items()):
                 return self._view(old, func(*args, **kwargs)) if old.is_view else old.result
-        # torch detaches a new tensor that something holds, as the recording did: so that calls stay the same.
+        # torch detaches a new tensor that something holds. Holding it here, as the recording did, keeps the
+        # calls the same.
         self._held.append(func(*args, **kwargs))
         return self._held[-1]
 
     def _view(self, old: Call, made: Any) -> Any:
-        """torch takes no second view for its own result, so that a new one stands for the recorded one."""
+        """Remember that a new view stands for the recorded one.
+
+        Torch rejects a second view as an operator's own result.
+        """
         for new, recorded in zip(tensors(made), tensors(old.result), strict=True):
             self._views[id(new)] = new, recorded
         return made
@@ -300,7 +309,7 @@ class _Player(_Mode):  # type: ignore[no-untyped-call]
         return value
 
     def _same(self, one: Any, other: Any) -> bool:
-        """Whether a call is given what it was given when it was recorded: the same tensors, equal numbers."""
+        """Return True if an argument equals the recorded one: the same tensor or an equal number."""
         if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
             return one is other or self._views.get(id(one), (None, None))[1] is other
         if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

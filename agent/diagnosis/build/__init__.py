@@ -1,1 +1,1 @@
-"""Why a build failed: what compilers, linkers and pybind11 say, as named causes."""
+"""Diagnosis of failed builds: named causes from the messages of compilers, linkers and pybind11."""

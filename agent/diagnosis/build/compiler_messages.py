@@ -1,8 +1,7 @@
-"""What one error of g++ or nvcc means: a stable kind, the cause in plain words, the mend.
+"""Translation of one error of g++ or nvcc into a stable kind, a cause in plain words and a fix.
 
-Reads the text of a message and the line it stands at; knows nothing of the rest of the build. The wordings
-are those of g++ 9 to 14 and of nvcc 11 to 13 (EDG's front end); what is not known here keeps the compiler's
-words.
+Only the text of a message and its source line are read, nothing else of the build. The wordings are those of
+g++ 9 to 14 and of nvcc 11 to 13 (EDG's front end). Unknown messages keep the compiler's words.
 """
 
 import re
@@ -42,9 +41,9 @@ _DATA_PTR = re.compile(r"(?:data_ptr|data)<([^<>]+(?:<[^<>]*>)?)>\s*\(\)")
 
 
 def meaning(text: str, line: str, statement: str = "") -> Meaning | None:
-    """What the message `text` about the source line `line` says; None where it says only itself.
+    """Return the meaning of the message `text` about the source line `line`; None if the message is unknown.
 
-    `statement`: the line with those that end what begins there, for a launch that spans several.
+    `statement` is the line with the rest of its statement, for a launch that spans several lines.
     """
     shared = re.search(r"extern\s+__shared__", line)
     if shared and re.search(r"incompatible with previous|conflicting declaration|redeclaration", text):
@@ -73,7 +72,7 @@ def _of_name(text: str, line: str) -> Meaning | None:
 
 
 def _unqualified_namespace(text: str, line: str) -> Meaning | None:
-    """nvcc says only that something before `::` is no namespace: the line has the name."""
+    """Find the name before `::` in the line, since nvcc only says that it is no namespace."""
     if "must be a class or namespace name" not in text:
         return None
     for name in re.findall(r"\b(\w+)\s*::", line):
@@ -108,7 +107,7 @@ def _converts(match: re.Match[str], line: str) -> str:
 
 
 def _pointer_to(given: str, line: str) -> str | None:
-    """The T of the `data_ptr<T>` that gives a `given`; of several none but the one of that type."""
+    """Return the T of the `data_ptr<T>` behind a pointer of type `given`; None if several are possible."""
     found = _DATA_PTR.findall(line) if "*" in given else []
     alike = [kind for kind in found if kind in given]
     return next(iter(alike), found[0] if len(set(found)) == 1 else None)

@@ -1,7 +1,7 @@
-"""The functions that C++ and CUDA text declares and defines, read without a compiler.
+"""Functions that C++ and CUDA text declares and defines, read without a compiler.
 
-Reads what stands at namespace scope: names, parameters, linkage, the namespace. It knows neither types nor
-macros, and leaves out what it cannot read; a compiler has the last word on all of it.
+Only namespace scope is read: names, parameters, linkage and the namespace. The parser knows neither types nor
+macros and omits what it cannot read. A compiler has the last word on all of this.
 """
 
 import re
@@ -21,36 +21,36 @@ _SPECIFIERS = re.compile(
 
 
 class Function(NamedTuple):
-    """One declaration or definition; offsets are into the text."""
+    """One declaration or definition, with offsets into the text."""
 
     name: str
     returns: str
     parameters: tuple[str, ...]
-    """As written, default values left off."""
+    """Parameters as written, without default values."""
     specifiers: frozenset[str]
-    """Of `static`, `inline`, `extern "C"`, `template`, `__global__`, `__device__`, `__host__`."""
+    """Subset of `static`, `inline`, `extern "C"`, `template`, `__global__`, `__device__`, `__host__`."""
     namespace: str
-    """`a::b`, empty at global scope."""
+    """Namespace such as `a::b`; empty at global scope."""
     start: int
     end: int
-    """Behind the parameters."""
+    """Offset just after the parameters."""
     body: tuple[int, int] | None
-    """From `{` to behind `}`; None for a declaration."""
+    """Offsets from `{` to just after `}`; None for a declaration."""
 
     @property
     def declaration(self) -> str:
-        """`torch::Tensor f(torch::Tensor x);`, without specifiers."""
+        """Return the declaration without specifiers, such as `torch::Tensor f(torch::Tensor x);`."""
         return f"{self.returns} {self.name}({', '.join(self.parameters)});"
 
     @property
     def on_host(self) -> bool:
-        """Whether it is a plain function of the host, as `functions` may bind it."""
+        """Return True for a plain host function, which `functions` can bind."""
         device = "__device__" in self.specifiers and "__host__" not in self.specifiers
         return not device and not self.specifiers & {"__global__", "template"}
 
 
 def functions(text: str) -> tuple[Function, ...]:
-    """All functions of a text at namespace scope, in order; what does not read as C++ ends the list."""
+    """Return all functions at namespace scope, in order; empty if the text does not read as C++."""
     code = without_attributes(_without_directives(code_only(text)))
     try:
         return tuple(_functions(text, code, 0, len(code), ""))
@@ -59,7 +59,7 @@ def functions(text: str) -> tuple[Function, ...]:
 
 
 def host_definitions(text: str) -> dict[str, Function]:
-    """The host functions with a body, by name; of an overloaded name none, since no one is meant."""
+    """Return the host functions with a body, by name; overloaded names are ambiguous and left out."""
     found: dict[str, list[Function]] = {}
     for function in functions(text):
         if function.body is not None and function.on_host:
@@ -68,12 +68,12 @@ def host_definitions(text: str) -> dict[str, Function]:
 
 
 def kernels(text: str) -> dict[str, Function]:
-    """The `__global__` functions, by name."""
+    """Return the `__global__` functions, by name."""
     return {f.name: f for f in functions(text) if "__global__" in f.specifiers}
 
 
 def has_device_code(text: str) -> bool:
-    """Whether only nvcc can compile it."""
+    """Return True if only nvcc can compile the text."""
     return re.search(r"\b__(?:global|device|shared)__\b|<<<", code_only(text)) is not None
 
 
@@ -111,7 +111,7 @@ def _functions(text: str, code: str, start: int, stop: int, namespace: str) -> I
 def _read(
     text: str, code: str, start: int, stop: int, namespace: str, body: tuple[int, int] | None
 ) -> Iterator[Function]:
-    """The function whose head lies between, if one does."""
+    """Yield the function whose head lies between `start` and `stop`, if there is one."""
     template = _TEMPLATE.match(code, start, stop)
     begin = _after_template(code, template.end() - 1) if template else start
     named = _NAME.search(code, begin, stop)

@@ -1,8 +1,8 @@
-"""Why a build failed: each error under its own kind, the root first, what follows from it folded away.
+"""Explanation of a failed build: each error under its own kind, root cause first, consequences folded.
 
-Takes the findings that reading the compilers' messages gave (`emulator.build_findings`, `load_inline_log`)
-and the request they belong to. It adds names, causes and mends; the compiler's own words stay in the
-evidence. What says that the emulator is to blame is left as it is.
+The input is the findings read from the compilers' messages (`emulator.build_findings`, `load_inline_log`) and
+their request. Names, causes and fixes are added; the compiler's own words stay in the evidence. Findings that
+blame the emulator stay unchanged.
 """
 
 import difflib
@@ -22,12 +22,12 @@ _DEVICE_WORDS = re.compile(
 )
 _INTERNAL = re.compile(r"\b(?:kw|KW)_\w+|\bkw::")
 _MOST_CAUSES = 3
-# One such mistake brings about many errors, and mending it ends them all.
+# A single mistake of these kinds causes many errors, and fixing it ends them all.
 _ONCE = ("device-code-in-cpp-sources", "double-binding", "syntax-error")
 
 
 def explained(findings: Sequence[Finding], request: BuildRequest) -> tuple[Finding, ...]:
-    """The findings of one failed build, headline first; at least one where there was one."""
+    """Return the findings of one failed build, headline first; at least one if there was one."""
     if any(finding.kind == "header-gap" for finding in findings[:1]):
         return tuple(findings)
     named = [_named(finding, request) for finding in findings]
@@ -56,7 +56,7 @@ def _named(finding: Finding, request: BuildRequest) -> Finding:
     meant = compiler_messages.meaning(finding.message, line, statement)
     if meant is None:
         return finding
-    # The compiler's words, where they are not in the evidence already.
+    # Keep the compiler's words if the evidence lacks them.
     evidence = finding.evidence if finding.message in (finding.evidence or "") else _joined(finding)
     message = meant.message
     if meant.kind == "undeclared-name":
@@ -65,7 +65,7 @@ def _named(finding: Finding, request: BuildRequest) -> Finding:
 
 
 def _declared_below(finding: Finding, request: BuildRequest) -> str | None:
-    """A function that is there, and further down than its use."""
+    """Report a function that is defined further down than its use."""
     used = finding.location.line if finding.location else None
     for text in (request.cuda, request.cpp):
         places = locate(text, request.candidate_source)
@@ -84,7 +84,7 @@ def _joined(finding: Finding) -> str:
 
 
 def _is_device_code_for_gxx(finding: Finding, request: BuildRequest) -> bool:
-    """An error in cpp_sources that is there because g++ does not know CUDA."""
+    """Return True if the error is in cpp_sources and arises because g++ does not know CUDA."""
     place = finding.location.line if finding.location else None
     if place is None or not cpp_functions.has_device_code(request.cpp):
         return False
@@ -117,7 +117,7 @@ def _kernel_bound(name: str, request: BuildRequest) -> dict[str, str]:
 
 
 def _launchers(kernel: str, request: BuildRequest) -> list[str]:
-    """Host functions that launch it."""
+    """Return the host functions that launch the kernel."""
     found = cpp_functions.host_definitions(request.cuda).values()
     pattern = re.compile(rf"\b{re.escape(kernel)}\s*(?:<(?!<)[^;]*?>\s*)?<<<")
     return [f.name for f in found if f.body and pattern.search(request.cuda[slice(*f.body)])]
@@ -136,7 +136,7 @@ def _of_missing_declaration(finding: Finding, request: BuildRequest) -> Finding:
 
 
 def _of_undefined(finding: Finding, request: BuildRequest) -> Finding:
-    """A symbol that was declared, against the nearest definition there is."""
+    """Compare a declared but undefined symbol with the nearest definition."""
     if "data_ptr<" in finding.message:
         return finding.model_copy(update={"kind": "data-ptr-type"})
     symbol = re.search(r"undefined symbol: (.+)", finding.evidence or "")
@@ -157,7 +157,7 @@ def _of_undefined(finding: Finding, request: BuildRequest) -> Finding:
 
 
 def _difference(defined: Function) -> str:
-    """How the nearest definition is another function than the declared one."""
+    """Describe how the nearest definition differs from the declaration."""
     if "static" in defined.specifiers:
         return "its definition is `static`, which no other file sees: remove `static`."
     if 'extern "C"' in defined.specifiers:
@@ -172,7 +172,7 @@ def _difference(defined: Function) -> str:
 
 
 def _folded(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Named causes before bare words, each once; errors that follow from one are its evidence."""
+    """Keep each named cause once, before unnamed errors; errors that follow from a cause become evidence."""
     known = [f for f in findings if f.kind != "compile-error"]
     rest = [f for f in findings if f.kind == "compile-error"]
     if known and rest:
@@ -200,7 +200,7 @@ def _follows(finding: Finding, cause: Finding) -> bool:
         return True
     if cause.kind in _ONCE and cause.kind == finding.kind:
         return True
-    # A name whose own declaration failed is no second mistake.
+    # A name whose own declaration failed is not a second mistake.
     name = re.match(r"`([\w:]+)`", finding.message)
     return (
         finding.kind == "undeclared-name"

@@ -1,6 +1,6 @@
-"""Which header declares a C++ or CUDA name, and which import binds a Python name.
+"""Tables of the headers that declare C++ or CUDA names, and of the imports that bind Python names.
 
-Only names that candidates use and whose header is certain; a name that is not here has no answer.
+Only names that candidates use and whose header is certain are listed; other names have no answer.
 """
 
 import re
@@ -62,7 +62,7 @@ _ASKED = re.compile(r"add `#include <([^>`]+)>`")
 
 
 def include_for(name: str) -> str | None:
-    """The header of a C++ name, `math_constants.h`; the name is bare or qualified, `at::cuda`."""
+    """Return the header of a C++ name, as `math_constants.h`; the name may be qualified, as `at::cuda`."""
     for pattern, header in _INCLUDES:
         if pattern.fullmatch(name) or pattern.fullmatch(name.split("::")[-1]):
             return header
@@ -70,16 +70,16 @@ def include_for(name: str) -> str | None:
 
 
 def import_for(name: str) -> str | None:
-    """The statement that binds a Python name, `import torch.nn as nn`."""
+    """Return the statement that binds a Python name, such as `import torch.nn as nn`."""
     return _PYTHON.get(name)
 
 
 def to_add(header: str) -> str:
-    """The mend in a message, in the words that `asked` reads."""
+    """Return the fix for a message, in the words that `asked` parses."""
     return f"add `#include <{header}>`"
 
 
 def asked(message: str) -> str | None:
-    """The header that a message asks for."""
+    """Return the header that a message asks to include, or None."""
     found = _ASKED.search(message)
     return found[1] if found else None

@@ -1,8 +1,9 @@
-"""Reads what stock `load_inline` said when a build failed, with the lines of the candidate's own file.
+"""Findings from the log of a failed stock `load_inline` build, mapped to lines of the candidate's file.
 
-The text is that of the exception: what ninja, g++, nvcc, ptxas and ld printed, or what the loader said. torch
-puts one `#include` before cpp_sources in main.cpp, three before cuda_sources in cuda.cu, and the bindings of
-`functions` behind cpp_sources (torch/utils/cpp_extension.py, `load_inline`). Nothing of the build is opened.
+The text is that of the exception: the output of ninja, g++, nvcc, ptxas and ld, or the loader's message.
+Torch puts one `#include` before cpp_sources in main.cpp and three before cuda_sources in cuda.cu. It puts the
+bindings of `functions` after cpp_sources (torch/utils/cpp_extension.py, `load_inline`). No file of the build
+is opened.
 """
 
 import re
@@ -25,7 +26,10 @@ _ENVIRONMENT = re.compile(
 
 
 def findings(log: str, request: BuildRequest) -> tuple[Finding, ...]:
-    """At least one finding; where nothing is understood it holds the first words that look like an error."""
+    """Return at least one finding.
+
+    If nothing is understood, the finding holds the first words that look like an error.
+    """
     missing = _UNDEFINED.findall(log)
     if missing:
         text = "\n".join(
@@ -42,7 +46,7 @@ def findings(log: str, request: BuildRequest) -> tuple[Finding, ...]:
 
 
 def _mapped(message: Message, request: BuildRequest) -> Message:
-    """The message with its places in the candidate's file, or in the generated bindings."""
+    """Map the message's places to the candidate's file or the generated bindings."""
     file, line = _place(message.file, message.line, request)
     context = tuple(_place(*place, request) for place in message.context)
     notes = [(_file(file), text) for file, text in message.notes]
@@ -50,7 +54,7 @@ def _mapped(message: Message, request: BuildRequest) -> Message:
 
 
 def _file(name: str) -> str:
-    """Notes carry no line; a file of the build is the candidate's own."""
+    """Return the candidate for a file of the build, else the name itself; notes carry no line."""
     return source_map.CANDIDATE if name.rpartition("/")[2] in ("main.cpp", "cuda.cu") else name
 
 
@@ -65,13 +69,13 @@ def _place(path: str, line: int, request: BuildRequest) -> tuple[str, int]:
         own = lines[inside - 1]
         return (source_map.CANDIDATE, own) if own else (name, line)
     if name == "main.cpp" and inside > len(lines):
-        # One line opens the module, then each function has its own.
+        # One line opens the module; each function then has its own.
         return BINDINGS, inside - len(lines) - 1
     return name, line
 
 
 def _of_ptxas(log: str) -> Finding | None:
-    """What the assembler of GPU code refused; the lines it names are those of a file that is gone."""
+    """Report an error of ptxas; the lines that it names refer to a file that no longer exists."""
     faults = nvcc_messages.faults(log)
     if not faults:
         return None
@@ -103,7 +107,7 @@ def _of_loader(log: str) -> Finding | None:
 
 
 def _unknown(log: str) -> Finding:
-    """What is no fault of the sources is said to be one of the machine."""
+    """Report a log that is not understood as a load error of the machine or as a compile error."""
     machine = _ENVIRONMENT.search(log)
     words = _first_line(log)
     kind = "load-error" if machine or "ImportError" in log else "compile-error"

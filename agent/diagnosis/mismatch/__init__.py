@@ -1,1 +1,1 @@
-"""Why an output is wrong: where, and which wrong reference it equals."""
+"""Diagnosis of a wrong output: the wrong elements, and the wrong reference that it equals."""

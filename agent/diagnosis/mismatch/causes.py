@@ -1,4 +1,4 @@
-"""Why an output is wrong: the classic fault whose wrong reference it equals, to rounding.
+"""Search for the classic fault whose wrong reference equals the output, up to rounding.
 
 Contract: `explain(case, finding)` adds a cause, or what is known instead, and never changes a verdict.
 """
@@ -31,49 +31,52 @@ from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
 BUDGET_S = 1.65
-"""Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
+"""CPU seconds for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
-"""Outputs with more are not compared with variants: each would need several copies in float64."""
+"""Maximum number of output elements compared with variants; each needs several copies in float64."""
 TOO_LARGE = "Too large to be compared with wrong references; judge smaller sizes for the cause."
 ROUNDING = 1e-5
-"""Share of the error that a fault may leave which itself makes rounding larger."""
+"""Maximum share of the error left by a fault that itself makes rounding errors larger."""
 ALIKE = 1e-3
-"""Relative difference of what two faults leave, below which they are one."""
+"""Relative difference of the errors left by two faults, below which they count as one."""
 FURTHER_AWAY = 10.0
-"""So many times more than that is left by every fault of another kind."""
+"""Multiple of ROUNDING that faults of every other kind have to leave unexplained."""
 COMMON = mutations.RANK + 2
-"""Rank up to which what no rule knows is tried before pairs of faults."""
+"""Rank up to which mutations, which no rule knows, are tried before pairs of faults."""
 RULES_SHARE = 0.25
-"""Of the time that is left after what rules know, for pairs of that."""
+"""Share of the time left after the rules for pairs of their faults."""
 PAIRS_SHARE = 0.7
-"""Of the time that is left after what is common, for pairs of that."""
+"""Share of the time left after the common mutations for pairs with them."""
 PARTLY_SHARE = 0.5
-"""Of the time that is left, for each further stage where a region is explained: other outputs need some."""
+"""Share of the time left for each further stage once a region is explained; other outputs need time, too."""
 CHANCE = 3
-"""Of so few wrong elements one hypothesis in some thousands is right by chance: another draw has to agree."""
+"""Number of wrong elements up to which a second draw has to agree.
+
+With so few elements, one hypothesis in some thousands matches by chance.
+"""
 
 
 class _Stage(NamedTuple):
-    """Hypotheses, and how they are tried."""
+    """A list of hypotheses and how to try them."""
 
     hypotheses: Iterable[Hypothesis]
     share: float = 1.0
-    """Of the time that is left."""
+    """Share of the time left."""
     pairs: bool = False
     single: bool = False
-    """Whether one fault may be among them that is as likely as two that were found before."""
+    """True if the stage may hold a single fault as likely as a pair that was found before."""
 
 
 class Explained(NamedTuple):
-    """A finding, and the faults among which this output cannot tell."""
+    """A finding, and the faults that this output cannot tell apart."""
 
     finding: Finding
     open: tuple[str, ...] = ()
-    """Their words, the headline's first; empty where one is left or none was found."""
+    """Words of those faults, the headline's first; empty if one or none is left."""
     named: tuple[str, ...] = ()
-    """The words of all faults that explain it, the headline's first."""
+    """Words of all faults that explain the output, the headline's first."""
     unconfirmed: bool = False
-    """Whether so few elements agree that another output has to agree as well."""
+    """True if so few elements agree that another output has to agree as well."""
 
 
 def explain(
@@ -84,11 +87,11 @@ def explain(
     across: bool = False,
     beside: tuple[int, ...] = (),
 ) -> Explained:
-    """`finding` says what is wrong; the result says why, where that can be found.
+    """Return `finding` with the cause of the wrong output, if one can be found.
 
-    `among`: only hypotheses of these words, left open by another output of the candidate. `budget_s` bounds
-    the computing. `across`: what makes samples depend on each other is tried first, since a few of them alone
-    showed nothing. `beside`: outputs that are not asked about.
+    `among` restricts the hypotheses to those with these words, which another output left open. `budget_s` is
+    in CPU seconds. With `across`, faults that make samples depend on each other come first, since a few
+    samples alone gave no cause. `beside` holds numbers of outputs to ignore.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         return Explained(wording.with_evidence(finding, TOO_LARGE))
@@ -129,7 +132,7 @@ def explain(
 
 
 def _unmasked(case: Case, tape: Tape, number: int, target: Target, finding: Finding) -> Explained | None:
-    """A mask of the reference that is not applied, where that is all that is wrong."""
+    """Report a mask of the reference that is not applied, if nothing else is wrong."""
     found = masked.of(tape, number, target)
     if found is None:
         return None
@@ -139,7 +142,7 @@ def _unmasked(case: Case, tape: Tape, number: int, target: Target, finding: Find
 
 
 def _rounded(case: Case, tape: Tape, target: Target, finding: Finding) -> Explained | None:
-    """Fewer bits on the way."""
+    """Report reduced precision of intermediate values."""
     found = precision.explain(case, tape, target)
     return None if found is None else Explained(wording.with_evidence(found, finding.evidence))
 
@@ -153,7 +156,7 @@ def _named(told: Finding, found: list[Found], chance: bool) -> Explained:
 def _described(
     unknown: Finding, case: Case, tape: Tape, first: tuple[int, Target], told_apart: str | None
 ) -> Finding:
-    """With what is known of the first wrong output's elements, and of the first wrong one of them."""
+    """Add what is known of the first wrong output's elements and of its first wrong element."""
     number, target = first
     structure = misplaced.of(case, target) or error_structure.of(tape, number, target)
     unknown = _told_apart(unknown, told_apart or ranges.of(tape, target), structure)
@@ -161,7 +164,7 @@ def _described(
 
 
 def _told_apart(unknown: Finding, condition: str | None, structure: str | None) -> Finding:
-    """With what tells wrong elements from right ones, and what their errors have in common."""
+    """Add what distinguishes wrong elements from right ones, and what their errors have in common."""
     apart = f"The wrong elements are those {condition}." if condition else None
     said = " ".join(filter(None, (unknown.message, apart, structure)))
     return unknown.model_copy(update={"message": said}) if unknown.kind == "unknown-cause" else unknown
@@ -170,9 +173,10 @@ def _told_apart(unknown: Finding, condition: str | None, structure: str | None) 
 def _rarer(
     case: Case, tape: Tape, first: tuple[int, Target], search: Search, early: list[Hypothesis]
 ) -> Iterator[_Stage]:
-    """Faults that take longer to try, the likelier lists first.
+    """Yield stages of faults that take longer to try, the likelier lists first.
 
-    `first`: the first wrong result. `early`: those that are tried always, of which the rare ones are left.
+    `first` is the first wrong output with its number. The rare faults of `early` are tried here; its others
+    were tried before.
     """
     (number, target), facts = first, Facts.of(case.source)
 
@@ -190,7 +194,7 @@ def _rarer(
     mutated = list(computable(hypotheses.mutated(tape, facts)))
     common = [one for one in mutated if one.rank <= COMMON]
     yield _Stage(common, single=True)
-    # In one step of a loop alone hardly anything is wrong.
+    # A fault in a single step of a loop is rare.
     yield _Stage([one for one in early if one.rank >= mutations.RANK])
     yield two(PAIRS_SHARE)
     yield _Stage([one for one in mutated if one.rank > COMMON])
@@ -198,7 +202,7 @@ def _rarer(
 
 
 def _searched_on(search: Search, found: list[Found], stages: Iterable[_Stage]) -> list[Found]:
-    """What explains the output, up to the first stage that has it everywhere."""
+    """Return what explains the output, stopping at the first stage that explains it everywhere."""
     for stage in stages:
         sure = [
             one
@@ -210,18 +214,18 @@ def _searched_on(search: Search, found: list[Found], stages: Iterable[_Stage]) -
         if sure and not stage.single:
             continue
         if found and found[0].match.whole and stage.pairs:
-            # Two faults are no better than one of which hardly anybody is guilty.
+            # A pair of faults is no more likely than one unlikely slip.
             continue
         share = stage.share * (PARTLY_SHARE if found else 1.0)
         found = closest([*found, *search.among(stage.hypotheses, share)])
         if search.out_of_time:
-            # To make the next list takes time as well.
+            # Building the next list takes time as well.
             break
     return found
 
 
 def of_several(cases: Sequence[Case], finding: Finding) -> Explained:
-    """The same for outputs of few numbers: one candidate's on several draws."""
+    """Explain outputs of few elements, given one candidate's outputs on several draws."""
     whole = rounds.together(cases)
     targets, facts = _targets(whole), Facts.of(whole.source)
     found = rounds.search(cases, targets, facts, BUDGET_S) if targets else []
@@ -232,7 +236,7 @@ def of_several(cases: Sequence[Case], finding: Finding) -> Explained:
 
 
 def _with_others(case: Case, told: Finding, beside: tuple[int, ...], budget_s: float) -> Finding:
-    """With why the wrong outputs that the cause does not explain are wrong, where that is another one."""
+    """Add the cause of those wrong outputs that the first cause does not explain."""
     more = explain(case, told, budget_s=budget_s, beside=beside)
     rest = ", ".join(map(str, _targets(case, beside)))
     said = more.finding.message if more.named else f"Output {rest} is wrong besides."
@@ -242,7 +246,7 @@ def _with_others(case: Case, told: Finding, beside: tuple[int, ...], budget_s: f
 def _of_later_outputs(
     case: Case, targets: dict[int, Target], finding: Finding, beside: tuple[int, ...], budget_s: float
 ) -> Explained | None:
-    """Why another output than the first wrong one is wrong, where nothing is known of that."""
+    """Explain a later wrong output when no cause of the first wrong one is known."""
     if len(targets) < 2:
         return None
     first = next(iter(targets))
@@ -254,14 +258,14 @@ def _of_later_outputs(
 
 
 def never_written(case: Case, finding: Finding) -> Explained | None:
-    """The explanation where a region holds one value, as if nothing had written it; needs no reference."""
+    """Explain a region that holds one value, as if never written; no reference is needed."""
     targets = _targets(case)
     lost = wording.unwritten(case, targets, Facts.of(case.source)) if targets else None
     return Explained(wording.with_evidence(lost, finding.evidence)) if lost is not None else None
 
 
 def _targets(case: Case, beside: tuple[int, ...] = ()) -> dict[int, Target]:
-    """The outputs that are wrong, by number, but for those `beside`."""
+    """Return the wrong outputs by number, without those in `beside`."""
     made = {
         place: Target(y, truth, limit)
         for place, (y, truth, limit) in enumerate(zip(case.outputs, case.truth, case.limits, strict=True))
@@ -271,7 +275,7 @@ def _targets(case: Case, beside: tuple[int, ...] = ()) -> dict[int, Target]:
 
 
 def _right(case: Case, wrong: tuple[int, ...]) -> dict[int, Target]:
-    """The outputs but for these."""
+    """Return the outputs by number, without those in `wrong`."""
     return {
         place: Target(y, truth, limit)
         for place, (y, truth, limit) in enumerate(zip(case.outputs, case.truth, case.limits, strict=True))
@@ -280,11 +284,11 @@ def _right(case: Case, wrong: tuple[int, ...]) -> dict[int, Target]:
 
 
 def _nearly(case: Case, search: Search, target: Target, finding: Finding) -> Explained | None:
-    """A wrong reference that explains all but rounding, where no other one does."""
+    """Report a wrong reference that explains all but rounding, if no other kind does."""
     if search.closest is None or search.closest[1].rank >= pairs.RANK or target.count < pairs.LEAST:
         return None
     nearness, hypothesis = search.closest
-    # What leaves just as much is the same function by another name.
+    # A fault that leaves the same error is the same function by another name.
     left = max(1 - nearness, 1e-15)
     apart = (other for other in search.near.values() if abs(other - left) > ALIKE * left)
     others = min(apart, default=1.0)

@@ -1,7 +1,7 @@
-"""Constants of the reference's operators that would explain the output, found by Newton's method.
+"""Fit of the reference's constants to a wrong output by Newton's method.
 
-For when the wrong number stands nowhere in the candidate's source. One number is fitted at a time; that it is
-the cause is seen from the other elements, all of which have to agree.
+The fit serves wrong numbers that do not stand in the candidate's source. One number is fitted at a time. The
+other elements, all of which have to agree, confirm that it is the cause.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ from agent.diagnosis.mismatch.matching import Target
 from agent.diagnosis.tape import Call, Tape
 
 RANK = 8
-"""After that of a slip that hardly anybody makes: some number or other fits wherever one thing is changed."""
+"""Rank of fitted constants, after unlikely slips: some number fits wherever a single thing changes."""
 LEAST = 16
-"""A number fitted to fewer elements explains nothing."""
+"""Minimum number of elements for an arbitrary fitted number to count."""
 STEPS = 6
 _CHANGED_BY = 1e-3
 _KINDS = {
@@ -45,14 +45,17 @@ _BY_OPERATOR = {
 
 _OPERANDS = {"mul": "factor", "div": "divisor", "add": "summand", "sub": "subtrahend"}
 DIGITS = 2
-"""A number that somebody writes has so many digits; a fitted one is it where it is as close as `FITTED`."""
+"""Significant digits of a constant that somebody would write.
+
+A fitted value within the relative distance `FITTED` of such a number is taken for it.
+"""
 NOTHING = 1e-6
-"""A factor that is so much smaller than the right one is none."""
+"""Ratio to the right factor below which a fitted factor counts as zero."""
 FITTED = 2e-4
 
 
 class _Place(NamedTuple):
-    """One number that an operator is given, by the same instruction in every step of a loop."""
+    """One number argument of an operator, shared by the same instruction in every step of a loop."""
 
     call: Call
     steps: tuple[Call, ...]
@@ -62,16 +65,16 @@ class _Place(NamedTuple):
 
 
 def fitted(tape: Tape, number: int, target: Target) -> Iterator[Hypothesis]:
-    """For every constant the value that brings output `number` closest to the wrong one."""
+    """Yield for every constant the value that brings output `number` closest to the wrong one."""
     if not bool(torch.isfinite(target.y).all()):
         return
     for place in _places(tape):
         value = None
         with contextlib.suppress(RuntimeError, LookupError, ValueError, TypeError):
-            # A number that makes an index, or a shape, has no other beside it that can be computed with.
+            # A number that sets an index or a shape cannot be varied by a small step.
             value = _fit(tape, place, number, target)
         if value is not None and target.y.numel() < LEAST:
-            # Few elements are met by some number in every place: only one that somebody would write counts.
+            # Some number fits few elements in every place, so only a number that somebody would write counts.
             value = _written(value)
         if value is not None and value != place.value:
             operator = place.call.name.strip("_")
@@ -109,7 +112,7 @@ def _places(tape: Tape) -> Iterator[_Place]:
 
 
 def _written(value: float) -> float | None:
-    """The number of few digits that the value is, to rounding."""
+    """Return the number of few digits that equals the value up to rounding, or None."""
     short = float(f"{value:.{DIGITS}g}")
     return short if short and abs(value - short) <= FITTED * abs(short) else None
 
@@ -122,7 +125,7 @@ def _at(tape: Tape, place: _Place, value: float) -> list[torch.Tensor]:
 
 
 def _fit(tape: Tape, place: _Place, number: int, target: Target) -> float | None:
-    """The value by Gauss-Newton from the reference's own; None where it does not settle or stays."""
+    """Return the value fitted by Gauss-Newton; None if the fit diverges or stays at the reference's value."""
     value = place.value
     for _ in range(STEPS):
         step = _CHANGED_BY * (abs(value) or 1.0)

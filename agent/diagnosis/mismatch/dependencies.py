@@ -1,4 +1,4 @@
-"""The first wrong element with the inputs that its gradient has, where these are few."""
+"""Report of the few inputs on which the first wrong element depends, by its gradient."""
 
 from typing import NamedTuple
 
@@ -13,22 +13,22 @@ from agent.diagnosis.tape import Tape
 
 Tensor = torch.Tensor
 FEW = 4
-"""Elements of inputs and parameters that are told, at most."""
+"""Maximum number of input and parameter elements reported."""
 LARGEST = 1 << 20
-"""Elements of all inputs; more take longer than they tell."""
+"""Maximum number of elements of all inputs and parameters; more cost more time than they are worth."""
 LONGEST = 300
-"""Operators; of more the gradient takes longer than it tells."""
+"""Maximum number of operators; the gradient of more costs more time than it is worth."""
 
 
 class Leaf(NamedTuple):
-    """An input or parameter by its name."""
+    """An input or parameter and its name."""
 
     name: str
     tensor: Tensor
 
 
 def of(case: Case, tape: Tape, number: int, target: Target) -> str | None:
-    """A sentence about output `number`; None where the gradient at the element has more, or is not known."""
+    """Return a sentence about output `number`; None if the gradient has more elements or is unknown."""
     names = case.names()
     known = {id(t): t for t in (*case.inputs, *case.parameters.values())}
     leaves = [Leaf(names[key], t) for key, t in known.items() if t.is_floating_point() and t.numel()]
@@ -54,7 +54,7 @@ def of(case: Case, tape: Tape, number: int, target: Target) -> str | None:
 
 
 def _gradients(case: Case, number: int, place: int, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
-    """Empty where the reference has none."""
+    """Return the gradients of one output element; empty if the reference has none."""
     before = [leaf.requires_grad for leaf in leaves]
     try:
         for leaf in leaves:

@@ -1,4 +1,4 @@
-"""What tells wrong elements from right ones where their indices do not: a condition, or a sign."""
+"""Search for a condition or a sign that tells wrong elements from right ones, where indices do not."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,13 @@ from agent.diagnosis.tape import MOVES, Tape
 
 Tensor = torch.Tensor
 AGREEING = 0.99
-"""Share of the elements for which the condition says whether they are wrong: some are right by chance."""
+"""Minimum share of elements whose correctness the condition predicts; some are right by chance."""
 LEAST = 8
-"""Elements that are wrong and elements that are right, at least."""
+"""Minimum number of wrong elements and of right elements."""
 
 
 def of(tape: Tape, target: Target) -> str | None:
-    """Completes "the wrong elements are ..."; None where no condition is known that tells them apart."""
+    """Return words that complete "the wrong elements are ...", or None if no condition is known."""
     wrong = target.wrong.reshape(target.shape)
     if min(int(wrong.sum()), int((~wrong).sum())) < LEAST:
         return None
@@ -33,7 +33,7 @@ def of(tape: Tape, target: Target) -> str | None:
 
 
 def _conditions(tape: Tape) -> Iterator[tuple[str, Tensor]]:
-    """Masks of the reference, then the signs of its inputs."""
+    """Yield boolean values of the reference, then the signs of its inputs."""
     for call in tape.calls:
         value = call.value
         if value is None or value.dtype is not torch.bool or value.numel() < 2 or call.name in MOVES:

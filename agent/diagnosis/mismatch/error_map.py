@@ -1,4 +1,4 @@
-"""A mask of wrong elements as a picture of at most 48 by 48 cells, over the two axes that say most."""
+"""Picture of a mask of wrong elements with at most 48 by 48 cells, over the two most informative axes."""
 
 from itertools import combinations
 
@@ -9,16 +9,16 @@ from agent.records.mismatch import MOST_CELLS
 
 Tensor = torch.Tensor
 WARP = 32
-"""An output of one dimension is folded into rows of a multiple of it, so that lost lanes are columns."""
+"""Row width unit: a 1D output is folded into rows of a multiple of it, so lost lanes show as columns."""
 SURELY_MORE = 1.0 + 1e-9
-"""A pair of axes is taken over a later pair only if it says more beyond rounding."""
+"""Minimum ratio by which a pair of axes has to say more than a later pair, beyond rounding."""
 
 
 def of(wrong: Tensor, output: int = 0) -> MismatchMap:
-    """`wrong` is boolean, in the shape of the output, and set somewhere.
+    """Return the map of a boolean mask with the output's shape and at least one wrong element.
 
-    Of all pairs of axes longer than 1 the one whose cells differ most in their share of wrong elements (the
-    largest variance) is shown, the last dimensions first where pairs say the same.
+    The map shows the pair of axes longer than 1 whose cells differ most (largest variance of the wrong
+    share). On ties the last dimensions come first.
     """
     shape, total, count = tuple(wrong.shape), wrong.numel(), int(wrong.sum())
     long = [axis for axis in range(wrong.dim()) if wrong.shape[axis] > 1]
@@ -41,7 +41,7 @@ def _axis(wrong: Tensor, axis: int) -> Axis:
 
 
 def _shares(wrong: Tensor, rows: int, columns: int) -> Tensor:
-    """Share of wrong elements in each cell; counted row by row of cells, so that nothing large is made."""
+    """Return the share of wrong elements in each cell, counted by rows of cells to avoid large tensors."""
     others = [axis for axis in range(wrong.dim()) if axis != columns]
     edges = _edges(wrong.shape[rows])
     counted = [
@@ -55,7 +55,7 @@ def _shares(wrong: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def _folded(flat: Tensor) -> tuple[Tensor, tuple[Axis, Axis]]:
-    """One dimension in rows of neighbours; what the last row lacks counts as right."""
+    """Fold one dimension into rows of neighbours; what the last row lacks counts as right."""
     width = -(-flat.numel() // (MOST_CELLS * WARP)) * WARP
     height = -(-flat.numel() // width)
     padded = torch.zeros(height * width, dtype=torch.bool, device=flat.device)
@@ -66,7 +66,7 @@ def _folded(flat: Tensor) -> tuple[Tensor, tuple[Axis, Axis]]:
 
 
 def _binned(counts: Tensor) -> Tensor:
-    """Sums over the cells of one axis."""
+    """Sum counts over the cells of one axis."""
     before = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
     return before[torch.tensor(_edges(counts.numel()), device=counts.device)].diff()
 

@@ -1,8 +1,7 @@
-"""What the errors have in common that no wrong reference explains: one number for each row of the output.
+"""Search for a structure of unexplained errors: one number for each row of the output.
 
-A statistic, a divisor or an offset that is wrong makes every element of its rows wrong by the same factor or
-amount. That is looked for in the output, then in the values before the operators that end the reference, as
-far as these can be taken back.
+A wrong statistic, divisor or offset changes every element of its rows by the same factor or amount. The
+structure is searched in the output, then in earlier values, as far as the final operators can be inverted.
 """
 
 from collections.abc import Iterator
@@ -17,25 +16,25 @@ from agent.diagnosis.tape import Tape
 
 Tensor = torch.Tensor
 LEFT = 1e-6
-"""Share of the error, as a sum of squares, that may remain."""
+"""Maximum share of the error that may remain, as a sum of squares."""
 EACH = 4
-"""Elements of a row, at least, for each number that is fitted to it."""
+"""Minimum number of elements of a row for each number fitted to it."""
 MOST_DIMS = 5
 DISTINCT = 1e-3
-"""Numbers closer than that, relative to the largest, are one."""
+"""Relative difference, to the largest, below which fitted numbers count as one."""
 
 
 class Fit(NamedTuple):
-    """How each row follows from the right one."""
+    """A fit of each row to the right one."""
 
     dims: tuple[int, ...]
-    """That tell rows apart; none: all is one row."""
+    """Dimensions that distinguish rows; empty if everything is one row."""
     words: str
     left: float
 
 
 def of(tape: Tape, number: int, target: Target) -> str | None:
-    """A sentence; None where the errors have no such structure. `number`: of the output."""
+    """Return a sentence, or None if the errors have no such structure; `number` is that of the output."""
     y, truth = target.y.reshape(target.shape), target.truth.reshape(target.shape)
     fit = _best(y, truth)
     if fit is not None:
@@ -62,7 +61,7 @@ def _told(fit: Fit) -> str:
 
 
 def _fits(y: Tensor, truth: Tensor) -> Iterator[Fit]:
-    """Fewer numbers first."""
+    """Yield fits, those with fewer numbers first."""
     axes = [axis for axis in range(y.dim()) if y.shape[axis] > 1]
     for count in range(len(axes)):
         for dims in combinations(axes, count):

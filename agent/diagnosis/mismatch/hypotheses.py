@@ -1,6 +1,6 @@
-"""All that a wrong output could be, in the order in which it is tried.
+"""Hypotheses about a wrong output, in the order in which they are tried.
 
-A hypothesis is a name and a computation; whether the output is what it computes is decided elsewhere
+A hypothesis is a name and a computation. Whether the output equals its result is decided elsewhere
 (`agent.diagnosis.mismatch.matching`).
 """
 
@@ -27,11 +27,14 @@ ACROSS = (
     "layout-misread",
     "keepdim-broadcast",
 )
-"""Kinds by which a sample depends on others; the likelier ones first."""
+"""Kinds of faults that make a sample depend on others, the likelier ones first."""
 
 
 def early(case: Case, tape: Tape, facts: Facts, across: bool = False) -> Iterator[Hypothesis]:
-    """Those that are tried always, by rank; with `across` what mixes samples comes first."""
+    """Yield the hypotheses that are always tried, by rank.
+
+    With `across`, those that mix samples come first.
+    """
     variants = [*wrong_references.of(tape, facts), *interpolation.of(Groups(tape), facts)]
     made = [_of(tape, variant) for variant in variants]
     found = [*made, *reference_faults.of(case, tape), *relations.of(case), *renumbered.of(case)]
@@ -43,13 +46,13 @@ def _mixing(hypothesis: Hypothesis) -> int:
 
 
 def late(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
-    """Those that lose part of what is reduced: many, for when nothing else fits."""
+    """Yield the hypotheses that lose part of a reduction; they are many and serve when nothing else fits."""
     made = (_of(tape, variant) for variant in wrong_references.of(tape, facts, late=True))
     yield from sorted(made, key=lambda hypothesis: hypothesis.rank)
 
 
 def mutated(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
-    """Those that no rule knows: made of the recorded operators alone."""
+    """Yield the hypotheses that no rule knows, made from the recorded operators alone."""
     groups = Groups(tape)
     yield from _isolated(tape, groups)
     for variant in mutations.of(groups, facts):
@@ -57,7 +60,7 @@ def mutated(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
 
 
 def _isolated(tape: Tape, groups: Groups) -> Iterator[Hypothesis]:
-    """Statistics of each index of a dim where the reference has them over all."""
+    """Yield statistics for each index of a dimension, where the reference takes them over all indices."""
     shapes = [tuple(t.shape) for t in tensors(tape.result)]
     for words, rewrites, size in reductions.isolated(groups):
         for axis in {shape.index(size) for shape in shapes if size in shape}:
@@ -87,7 +90,7 @@ def _of(tape: Tape, variant: wrong_references.Variant) -> Hypothesis:
 
 
 def _lines(tape: Tape, variant: wrong_references.Variant) -> tuple[str, ...]:
-    """The line of the first call that is changed, where the reference has others as well."""
+    """Return the line of the first changed call, if the reference has more than one line."""
     place = tape.calls[min(variant.rewrites)].place if variant.rewrites else None
     return (place.text,) if place is not None and place.text and tape.once(_has_lines) else ()
 

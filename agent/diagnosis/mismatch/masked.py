@@ -1,7 +1,7 @@
-"""Elements that the reference's last mask fills and the candidate does not, whatever it wrote there.
+"""Search for a final mask of the reference that the candidate does not apply.
 
-Where all wrong elements are those that a mask sets to one number, and all others are right, the mask is not
-applied, whatever stands there.
+If the wrong elements are those that a mask sets to one number and all others are right, the mask is not
+applied. The values that the candidate wrote there do not matter.
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from agent.diagnosis.tape import Call, Tape
 
 Tensor = torch.Tensor
 LEAST = 8
-"""Wrong elements, at least."""
+"""Minimum number of wrong elements."""
 SHARE = 0.9
-"""Of what the mask fills: a mask that is shifted goes wrong at its border alone."""
+"""Minimum wrong share of the masked elements; a shifted mask is only wrong at its border."""
 
 
 def of(tape: Tape, number: int, target: Target) -> tuple[str, str] | None:
-    """Kind and words for the mask of output `number` that is not applied; None where there is none."""
+    """Return kind and words for the mask of output `number` that is not applied, or None."""
     wrong = target.wrong
     if int(wrong.sum()) < LEAST or bool(wrong.all()):
         return None
@@ -45,7 +45,7 @@ def of(tape: Tape, number: int, target: Target) -> tuple[str, str] | None:
 
 
 def _last_masks(tape: Tape, number: int) -> Iterator[Call]:
-    """What masks the output, with nothing after it that computes."""
+    """Yield the calls that mask the output, with no computation after them."""
     value = tensors(tape.result)[number]
     for _ in range(2):
         call, _leaf = roles.source(tape, value)
@@ -59,7 +59,7 @@ def _last_masks(tape: Tape, number: int) -> Iterator[Call]:
 
 
 def _filled(tape: Tape, call: Call, number: int) -> Tensor | None:
-    """Which flat elements of the output the mask fills, all with one number."""
+    """Return a flat mask of the output elements that the call fills with one number, or None."""
     value = call.value
     condition = next((t for t in tensors(call.given) if roles.from_condition(tape, t)), None)
     if value is None or condition is None:

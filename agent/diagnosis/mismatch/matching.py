@@ -1,8 +1,8 @@
-"""Whether a candidate's output is that of a given wrong reference, to rounding.
+"""Comparison of a candidate's output with that of a wrong reference, up to rounding.
 
-An element matches where it is as close to the variant as the error budget lets a right answer be to the
-truth. A sample of the elements is looked at first, since nearly all variants fail there. What agrees has to
-tell the variant from others: an output of zeros is what truncation gives, and a ReLU, and a lost factor.
+An element matches if it is as close to the variant as the error budget allows a right answer to be to the
+truth. A sample of the elements is compared first, since nearly all variants fail there. The matching values
+have to be telling: truncation, a ReLU or a lost factor can all give zeros.
 """
 
 import math
@@ -14,49 +14,59 @@ import torch
 
 Tensor = torch.Tensor
 Limit = Callable[[Tensor, float], Tensor]
-"""From values (flat) and their amplification against the truth to the error that is allowed around them; it
-grows by equal steps with the amplification."""
+"""Function from flat values and their amplification against the truth to the allowed error.
+
+The allowed error grows linearly with the amplification.
+"""
 SAMPLE = 512
 EXPLAINED = 0.998
-"""Share of the error, as a sum of squares, that a variant has to explain: it is closer than the truth is."""
+"""Minimum share of the error, as a sum of squares, that a variant has to explain."""
 BROKEN = 1e-3
-"""Where the same elements are not finite, that agrees already: what overflows rounds badly beside it."""
+"""Relative tolerance of finite elements if the same elements are non-finite in output and variant.
+
+Values near overflow round badly.
+"""
 REGION = 8
-"""A match on the wrong elements alone counts where they are at least so many."""
+"""Minimum number of wrong elements for a match on these alone."""
 PARTICULAR = 2
-"""So many values that are no integers, all different, are not matched by chance: several hundred variants are
-tried, and a number of float32 that agrees to 1e-4 by chance does so once in some thousand times."""
+"""Minimum number of different non-integer values that make a match telling.
+
+Several hundred variants are tried, and a float32 number agrees to 1e-4 by chance once in some thousand times.
+"""
 VARIED = 16
-"""So many elements beside those of the commonest value are not either, integers though they be: at even odds
-for each, by one variant in 65,536. Of fewer than twice as many elements half have to differ."""
+"""Minimum number of elements unlike the commonest value that make a match telling, integers included.
+
+At even odds for each, one variant in 65,536 matches by chance. Of fewer than twice as many elements, half
+have to differ.
+"""
 
 
 COUNTED = 1 << 16
-"""Of so many elements, evenly spread, the values are counted."""
+"""Approximate number of evenly spread elements whose values are counted."""
 
 
 class Match(NamedTuple):
-    """How an output agrees with a variant's."""
+    """Agreement of an output with that of a variant."""
 
     whole: bool
-    """Everywhere; otherwise on the elements that are wrong, the others being right."""
+    """True if the output agrees everywhere; otherwise it agrees on the wrong elements only."""
     residual: float
-    """Largest distance from the variant, over what agrees."""
+    """Largest distance between output and variant where they agree."""
     departure: float
-    """Largest distance of the variant from the truth there: how much it explains."""
+    """Largest distance between variant and truth there, which is what the variant explains."""
     telling: bool
-    """Whether what agrees could hardly agree with another variant."""
+    """True if the agreeing values would hardly agree with another variant."""
     placed: bool
-    """Whether it says which elements are wrong: everywhere, or those that are not finite."""
+    """True if the match determines the wrong elements: it is whole, or some elements are not finite."""
     size: float = 0.0
-    """The largest element there, the right one or the variant's."""
+    """Largest magnitude of truth or variant there."""
 
 
 class Target:
-    """One output that is wrong."""
+    """One wrong output."""
 
     def __init__(self, output: Tensor, truth: Tensor, limit: Limit | None) -> None:
-        """`limit` None: values have to be equal."""
+        """Compare output and truth; with `limit` None, values have to be equal."""
         self.shape, self.dtype = output.shape, output.dtype
         self.y, self.truth = output.detach().reshape(-1).double(), truth.detach().reshape(-1).double()
         self._limit = limit
@@ -72,9 +82,9 @@ class Target:
         )
 
     def match(self, value: Tensor, sampled: Tensor | None = None) -> Match | None:
-        """None where even the wrong elements are not the variant's.
+        """Return the match with a variant; None if even the wrong elements differ from it.
 
-        `sampled`: what the method of that name gives, where it is known.
+        `sampled` is the result of the method of that name, if known.
         """
         if value.numel() != self.y.numel():
             return None
@@ -94,7 +104,7 @@ class Target:
         if not whole and self.count < REGION:
             return None
         where = near if whole else self.wrong
-        # Where numbers overflow the share is none, and nothing is explained.
+        # On overflow the share is NaN, which explains nothing.
         if not self._unexplained(v, where) <= 1 - EXPLAINED:
             return None
         error, departure = _largest(self.y - v, where), _largest(v - self.truth, where)
@@ -102,18 +112,18 @@ class Target:
         return Match(whole, error, departure, telling(self.y[where]), whole or not bool(finite.all()), size)
 
     def is_right(self, value: Tensor) -> bool:
-        """Whether the output, which is right, is also this."""
+        """Return True if the output, which is right, also equals `value`."""
         v = value.detach().reshape(-1).double()
         return bool(self._near(v, self.y).all())
 
     def sampled(self, value: Tensor) -> Tensor:
-        """Some elements, wrong ones and others."""
+        """Return a sample of wrong and right elements."""
         return value.detach().reshape(-1)[self._chosen].double()
 
     def nearness(self, v: Tensor) -> float:
-        """Share of the error that the variant explains, as a sum of squares; negative where it is worse.
+        """Return the share of the error that the variant explains, as a sum of squares.
 
-        `v` is what is `sampled` of it.
+        The share is negative if the variant is worse. `v` is the result of `sampled` for the variant.
         """
         finite = self._finite
         if not torch.equal(finite, torch.isfinite(v)):
@@ -121,16 +131,16 @@ class Target:
         return float(1 - (self._known[0] - v)[finite].square().sum() / self._own)
 
     def _unexplained(self, v: Tensor, where: Tensor) -> float:
-        """Share of the error against the truth that remains against the variant, where both are finite."""
+        """Return the share of the error that remains against the variant, over finite values."""
         keep = where & torch.isfinite(self.y) & torch.isfinite(v)
         if not bool((keep & self.wrong).any()):
-            # Only what is not finite is wrong; elsewhere there is no error to explain but rounding.
+            # Only non-finite elements are wrong; elsewhere there is no error to explain but rounding.
             return 0.0
         own = (self.y - self.truth.nan_to_num())[keep].square().sum()
         return float((self.y - v)[keep].square().sum() / own.clamp_min(1e-300)) if bool(own > 0) else 0.0
 
     def _close(self, here: Tensor, size: float, amplification: float) -> Tensor:
-        # Row by row limits need whole rows, so that a sample is judged by a wider limit first.
+        # Limits that depend on rows need whole rows, so a sample is first judged by a wider limit.
         y = self._known[0][: self._first.numel()]
         allowed, more = self._widest
         width = (here.abs() + size) * 1e-2 + allowed + (amplification - 1) * more
@@ -138,7 +148,7 @@ class Target:
 
     @cached_property
     def _widest(self) -> tuple[float, float]:
-        """The largest error allowed around the truth, and how much more with each amplification."""
+        """Return the largest error allowed around the truth, and its growth per unit of amplification."""
         if self._limit is None:
             return 0.0, 0.0
         truth = self.truth.nan_to_num()
@@ -153,10 +163,10 @@ class Target:
 
 
 def telling(values: Tensor) -> bool:
-    """Whether these flat values, all of which a wrong reference gives, could hardly be those of another.
+    """Return True if flat values given by a wrong reference would hardly be those of another.
 
-    One number alone is enough where there is but one; a constant is not, unless it is not finite: few wrong
-    references are.
+    One number is enough if the output has only one. A constant is not, unless it is non-finite, since few
+    wrong references are.
     """
     if not bool(torch.isfinite(values).all()):
         return True
@@ -167,7 +177,7 @@ def telling(values: Tensor) -> bool:
 
 
 def fractions(values: Tensor) -> int:
-    """How many different values are no integers, among some of the values where there are many."""
+    """Count the different non-integer values, in a sample if there are many values."""
     some = _some(values)
     ordered = some[(some != some.round()) & torch.isfinite(some)].sort().values
     return int((ordered[1:] != ordered[:-1]).sum()) + (ordered.numel() > 0)
@@ -178,13 +188,13 @@ def _some(values: Tensor) -> Tensor:
 
 
 def _picked(mask: Tensor) -> Tensor:
-    """Up to SAMPLE places of a mask, evenly spread."""
+    """Return evenly spread positions of a mask, about SAMPLE of them."""
     places = mask.nonzero().reshape(-1)
     return places[:: max(1, places.numel() // SAMPLE)]
 
 
 def _rms(x: Tensor) -> float:
-    """Of the finite values."""
+    """Return the rms of the finite values."""
     whole = float(torch.linalg.vector_norm(x))
     if math.isfinite(whole):
         return whole / math.sqrt(max(x.numel(), 1))

@@ -1,7 +1,7 @@
-"""Where an output is wrong, said in one or two sentences.
+"""Description of the wrong elements of an output in one or two sentences.
 
-First version: non-finite values, unwritten or constant outputs, and the place and size of the rest.
-Which classic fault explains a mismatch is not looked for here yet.
+Covers non-finite values, constant outputs, and the place and size of other errors. Causes are not searched
+here.
 """
 
 import torch
@@ -12,7 +12,7 @@ PIECE = 1 << 26
 
 
 def non_finite(y: torch.Tensor, native: torch.Tensor) -> Finding | None:
-    """NaN or infinity where the native run has none, or the other way round."""
+    """Report NaN or infinity where the native run has none, or the reverse."""
     given, expected = torch.isfinite(y), torch.isfinite(native)
     wrong = given != expected
     both = ~given & ~expected
@@ -35,7 +35,7 @@ def non_finite(y: torch.Tensor, native: torch.Tensor) -> Finding | None:
 
 
 def explain(y: torch.Tensor, truth: torch.Tensor, wrong: torch.Tensor | None) -> Finding:
-    """The finding for an output outside its error budget.
+    """Return the finding for an output outside its error budget.
 
     `wrong` marks the elements outside; None when only the rms over all elements is too large.
     """
@@ -61,7 +61,7 @@ def explain(y: torch.Tensor, truth: torch.Tensor, wrong: torch.Tensor | None) ->
 
 
 def _where(wrong: torch.Tensor) -> str:
-    """The smallest box of indices that holds every wrong element, in words."""
+    """Describe the smallest box of indices that holds every wrong element."""
     if bool(wrong.all()):
         return "they are spread over the whole output"
     parts = []
@@ -76,7 +76,7 @@ def _where(wrong: torch.Tensor) -> str:
 
 
 def _worst(y: torch.Tensor, truth: torch.Tensor, wrong: torch.Tensor) -> tuple[int, ...]:
-    """Index of the largest error; in pieces, since a float64 copy of a whole output may not fit."""
+    """Return the index of the largest error, in pieces since a float64 copy of an output may not fit."""
     largest, position = -1.0, 0
     flat, true, marked = y.reshape(-1), truth.reshape(-1), wrong.reshape(-1)
     for begin in range(0, flat.numel(), PIECE):
@@ -90,13 +90,13 @@ def _worst(y: torch.Tensor, truth: torch.Tensor, wrong: torch.Tensor) -> tuple[i
 
 
 def _count(mask: torch.Tensor) -> int:
-    """How many elements are marked; in pieces, since a sum takes eight bytes for each of its elements."""
+    """Count the marked elements, in pieces since a sum takes eight bytes per element."""
     flat = mask.reshape(-1)
     return sum(int(flat[begin : begin + PIECE].sum()) for begin in range(0, flat.numel(), PIECE))
 
 
 def _index(mask: torch.Tensor) -> tuple[int, ...]:
-    """Index of the first marked element."""
+    """Return the index of the first marked element."""
     flat = mask.reshape(-1)
     for begin in range(0, flat.numel(), PIECE):
         piece = flat[begin : begin + PIECE]
@@ -106,7 +106,7 @@ def _index(mask: torch.Tensor) -> tuple[int, ...]:
 
 
 def unravelled(position: int, shape: torch.Size | tuple[int, ...]) -> tuple[int, ...]:
-    """The index of the element at a flat position."""
+    """Return the index of the element at a flat position."""
     place = []
     for size in reversed(shape):
         position, here = divmod(position, size)

@@ -1,7 +1,7 @@
-"""Where an output is wrong: the pattern of the wrong elements in index space, in words.
+"""Patterns of the wrong elements in index space, in words.
 
-Patterns are looked for along each dimension and in the order of memory, against the block sizes that the
-candidate's source states. A pattern alone names no cause; with elements that nothing wrote it does.
+Patterns are searched along each dimension and in memory order, using the block sizes in the candidate's
+source. A pattern alone names no cause, unless nothing wrote the elements.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,31 +12,30 @@ import torch
 Tensor = torch.Tensor
 WARP = 32
 MOSTLY = 0.9
-"""Share of a region that has to be wrong for the region to be called wrong: values may be right by chance."""
+"""Minimum wrong share of a region that is called wrong; some values may be right by chance."""
 
 
 LISTED = 4
-"""Indices that are right are listed, where they are so few."""
+"""Maximum number of right indices that are listed."""
 
 
 class Pattern(NamedTuple):
-    """What the wrong elements have in common."""
+    """A property that the wrong elements share."""
 
     words: str
-    """Completes "the wrong elements are ..."."""
+    """Words that complete "the wrong elements are ..."."""
     kind: str | None = None
-    """The cause where nothing wrote these elements, or all hold one value."""
+    """Cause if nothing wrote these elements or all of them hold one value."""
     region: bool = True
-    """Whether the words say which elements; otherwise only among which indices they are scattered."""
+    """True if the words determine the elements; False if they only name indices with scattered ones."""
 
 
 def patterns(wrong: Tensor, blocks: Iterable[int], alike: Tensor | None = None) -> Iterator[Pattern]:
-    """Every pattern that fits, the most telling first. `wrong` has the output's shape; one is set at least.
+    """Yield every pattern that fits, the most telling first.
 
-    `blocks`: sizes of blocks and tiles, the likelier ones first.
-
-    `alike` marks, in the order of memory, elements that hold what the wrong ones hold: some of them may be
-    right by chance.
+    `wrong` has the output's shape and at least one wrong element. `blocks` holds sizes of blocks and tiles,
+    the likelier ones first. `alike` marks elements, in memory order, with the value of the wrong ones; some
+    may be right by chance.
     """
     if bool(wrong.all()):
         yield Pattern("all elements")
@@ -73,7 +72,7 @@ def _samples(wrong: Tensor) -> Iterator[Pattern]:
 
 
 def _filled(pattern: Pattern | None, wrong: Tensor, alike: Tensor | None, axis: int) -> Pattern | None:
-    """The pattern, without a cause where only some elements of its region are wrong."""
+    """Return the pattern, without its cause if only some elements of its region are wrong."""
     if pattern is None or pattern.kind is None:
         return pattern
     full = wrong if alike is None else alike.reshape(wrong.shape)
@@ -113,7 +112,7 @@ def _tail(flat: Tensor, blocks: Iterable[int], alike: Tensor | None) -> Pattern 
 
 
 def _along(wrong: Tensor, axis: int) -> Pattern | None:
-    """A run of indices, every n-th, or one index along a dimension."""
+    """Find a run of indices, every n-th index, or one index along a dimension."""
     hit = _hit(wrong, axis)
     size, places = len(hit), [place for place, flag in enumerate(hit) if flag]
     if len(places) == size:
@@ -140,7 +139,7 @@ def _along(wrong: Tensor, axis: int) -> Pattern | None:
 
 
 def _borders(wrong: Tensor) -> Pattern | None:
-    """Only where a coordinate of the last two dimensions is the first or the last."""
+    """Return the pattern of errors only at the first or last index of one of the last two dimensions."""
     if wrong.dim() < 3 or min(wrong.shape[-2:]) < 3:
         return None
     inside = wrong[..., 1:-1, 1:-1]
@@ -148,7 +147,7 @@ def _borders(wrong: Tensor) -> Pattern | None:
 
 
 def _lanes(flat: Tensor) -> Pattern | None:
-    """The same lanes of every 32 elements in memory."""
+    """Return the pattern of the same lanes wrong in every 32 elements in memory."""
     if flat.numel() < 128:
         return None
     lanes = flat[: flat.numel() // 32 * 32].reshape(-1, 32).double().mean(0)

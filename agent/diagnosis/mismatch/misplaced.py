@@ -1,4 +1,4 @@
-"""Right values in wrong places: each wrong element is another element's, or another one of an input's."""
+"""Search for right values in wrong places, taken from other elements of the output or of an input."""
 
 from typing import NamedTuple
 
@@ -10,19 +10,19 @@ from agent.diagnosis.mismatch.mismatch_description import unravelled
 
 Tensor = torch.Tensor
 LEAST = 8
-"""Wrong elements: so many are found elsewhere by chance by none."""
+"""Minimum number of wrong elements; so many are not all found elsewhere by chance."""
 CLOSE = 1e-6
-"""Relative to an element and to the rms of all."""
+"""Tolerance relative to an element's magnitude plus the rms of all elements."""
 LARGEST = 1 << 20
-"""Elements that are looked through."""
+"""Maximum number of elements searched."""
 
 
 class _Pool(NamedTuple):
-    """Values to be found again, in order."""
+    """Values to search, in ascending order."""
 
     values: Tensor
     places: Tensor
-    """Where each stands, flat."""
+    """Flat position of each value."""
 
     @classmethod
     def of(cls, tensor: Tensor) -> "_Pool":
@@ -30,7 +30,7 @@ class _Pool(NamedTuple):
         return cls(ordered.values, ordered.indices)
 
     def nearest(self, wanted: Tensor) -> Tensor:
-        """Of each wanted value the number of the nearest one."""
+        """Return the index of the nearest value for each wanted one."""
         right = torch.searchsorted(self.values, wanted).clamp(1, self.values.numel() - 1)
         left = right - 1
         nearer = (wanted - self.values[left]).abs() <= (self.values[right] - wanted).abs()
@@ -38,12 +38,12 @@ class _Pool(NamedTuple):
 
 
 def of(case: Case, target: Target) -> str | None:
-    """A sentence; None where wrong elements hold values of their own."""
+    """Return a sentence; None if the wrong elements hold values found nowhere else."""
     y, truth = target.y, target.truth
     wrong = target.wrong
     held = y[wrong]
     enough = target.count >= LEAST and y.numel() <= LARGEST and bool(torch.isfinite(held).all())
-    # Whole numbers are found anywhere.
+    # Integers are found anywhere.
     if not enough or fractions(held) < PARTICULAR or not bool(torch.isfinite(truth).all()):
         return None
     first = int(wrong.to(torch.uint8).argmax())
@@ -66,7 +66,10 @@ def of(case: Case, target: Target) -> str | None:
 def _chosen(
     given: Tensor, y: Tensor, truth: Tensor, first: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """What the first wrong element holds and should hold, by place, where all elements are of this input."""
+    """Return the input positions that the first wrong element holds and should hold.
+
+    None unless all elements of output and truth come from this input.
+    """
     if not given.is_floating_point() or not 1 < given.numel() <= LARGEST:
         return None
     pool = _Pool.of(given)

@@ -1,8 +1,9 @@
-"""Where numbers that are not finite were made: operators of the reference whose arguments allow it.
+"""Search for operators of the reference whose arguments allow a non-finite result.
 
-Contract: `made(tape, facts, target)` gives hypotheses whose output is the reference with NaN put in where one
-operator, written less carefully, has no number: an empty count, a row wholly masked, an exponential that
-overflows, a root of what rounding makes negative. A match says the places of what is not finite, and no more.
+Contract: `made(tape, facts, number, target)` yields hypotheses. Each is the reference with NaN inserted where
+one operator, written less carefully, is undefined. Examples are an empty count, a wholly masked row, an
+overflowing exponential, or a root of a value that rounding makes negative. A match confirms the places of
+non-finite values, and no more.
 """
 
 import contextlib
@@ -25,37 +26,37 @@ MADE_HERE = frozenset(
     {"overflow-to-nan", "lse-without-max", "divide-by-zero", "underflow-to-zero", "nan-output",
      "non-finite-output", "catastrophic-cancellation", "eps-omitted"}
 )  # fmt: skip
-"""Kinds that say where a number stops being finite: the places alone are what they claim."""
+"""Kinds of faults that only claim where values become non-finite."""
 LARGEST_EXPONENT = 88.7
-"""exp of more is infinite in float32."""
+"""Argument above which exp is infinite in float32."""
 SMALLEST_EXPONENTS = (-103.9, -87.3)
-"""exp of less is zero in float32; with small numbers taken for zero."""
+"""Arguments below which exp is zero in float32, with denormals and with denormals flushed to zero."""
 MASKED = -1e8
-"""A score of at most this is a masked one."""
+"""Score at or below which an element counts as masked."""
 ALMOST_ZERO = 1e-6
-"""Of the mean square: a variance so small is negative by rounding."""
+"""Share of the largest magnitude below which rounding may make an argument zero or negative."""
 NAMED = 3
-"""Possible reasons that are said, at most."""
+"""Maximum number of causes listed."""
 EXPONENTIALS = ("exp", "_softmax", "_log_softmax", "logsumexp", "logcumsumexp")
 ALONE = frozenset({"exp", "sigmoid", "tanh", "softplus", "silu", "mish", "log_sigmoid_forward", "logaddexp"})
 
 
 class _Place(NamedTuple):
-    """Where an operator may have no number."""
+    """A set of elements where an operator may be undefined."""
 
     kind: str
     words: str
     where: Tensor
-    """Of the shape of the result, or one that broadcasts to it."""
+    """Mask with the shape of the result, or one that broadcasts to it."""
 
 
 def only_places(target: Target) -> bool:
-    """Whether what is wrong is that elements are not finite, and nothing else is."""
+    """Return True if every wrong element is non-finite."""
     return not bool(torch.isfinite(target.y[target.wrong]).any())
 
 
 def with_possible(finding: Finding, places: Iterator[Hypothesis], target: Target, number: int) -> Finding:
-    """The finding, and where it may have been made: of an output all of which is wrong no place is sure."""
+    """Add possible origins to a finding; no place is certain if all of an output is wrong."""
     words: list[str] = []
     for one in places:
         with contextlib.suppress(*UNFIT):
@@ -70,7 +71,10 @@ def with_possible(finding: Finding, places: Iterator[Hypothesis], target: Target
 
 
 def made(tape: Tape, facts: Facts, number: int, target: Target) -> Iterator[Hypothesis]:
-    """For each operator and reason, the reference with NaN there; it takes over what the output holds."""
+    """Yield, for each operator and reason, the reference with NaN there.
+
+    Where the output is non-finite, its own values replace the NaN for the comparison.
+    """
     if bool(torch.isfinite(target.y).all()):
         return
     for call in tape.calls:
@@ -99,7 +103,10 @@ def _with_nan(tape: Tape, call: Call, place: _Place, wrong: tuple[int, Target]) 
 
 
 def _rows(site: Site) -> Iterator[_Place]:
-    """Rows that are summed after an exponential: wholly masked, or in their first tile, or too large."""
+    """Yield rows that an exponential cannot reduce.
+
+    They are wholly masked, masked in their first tile, or out of the range of exp.
+    """
     x, dim = site.given.get("self"), site.given.get("dim", -1)
     dim = dim[0] if isinstance(dim, (list, tuple)) and len(dim) == 1 else dim
     if site.call.name not in EXPONENTIALS[1:] or not isinstance(x, Tensor) or not isinstance(dim, int):
@@ -138,13 +145,13 @@ def _rows(site: Site) -> Iterator[_Place]:
 
 
 def _as_result(site: Site, x: Tensor, dim: int) -> tuple[Tensor, bool]:
-    """The argument and whether its dim stays in the result."""
+    """Return the argument, and True if its dimension stays in the result."""
     result = tensors(site.call.result)[0]
     return x, result.dim() == x.dim()
 
 
 def _prefixes(site: Site) -> Iterator[_Place]:
-    """A running sum of exponentials, of which the maximum of the whole row is subtracted."""
+    """Yield underflow in a running sum of exponentials that subtracts the maximum of the whole row."""
     if site.call.name != "logcumsumexp":
         return
     x, dim = site.given["self"], site.given["dim"]
@@ -159,7 +166,7 @@ def _prefixes(site: Site) -> Iterator[_Place]:
 
 
 def _alone(site: Site) -> Iterator[_Place]:
-    """exp of one element, in an activation written by its formula."""
+    """Yield overflow of exp of one element, in an activation written by its formula."""
     x = site.given.get("self")
     if site.call.name not in ALONE or not isinstance(x, Tensor) or not x.is_floating_point():
         return
@@ -169,7 +176,7 @@ def _alone(site: Site) -> Iterator[_Place]:
 
 
 def _quotients(site: Site) -> Iterator[_Place]:
-    """A divisor that is zero but for a bound or an eps; a mean over nothing."""
+    """Yield divisors that are zero without a bound or an eps, as in a mean over nothing."""
     over = site.given.get("other") if site.call.name == "div" else site.given.get("self")
     if site.call.name not in ("div", "reciprocal", "rsqrt", "log") or not isinstance(over, Tensor):
         return
@@ -181,7 +188,7 @@ def _quotients(site: Site) -> Iterator[_Place]:
 
 
 def _bare(site: Site, over: Tensor) -> Iterator[tuple[Tensor, str]]:
-    """The divisor before what keeps it from zero, through operators that move nothing."""
+    """Yield the divisor itself, then the divisor without the operator that keeps it from zero."""
     yield over.detach(), "the divisor (count, sum)"
     maker = site.tape.maker(over)
     steps: list[Callable[[Tensor], Tensor]] = []
@@ -199,7 +206,7 @@ def _bare(site: Site, over: Tensor) -> Iterator[tuple[Tensor, str]]:
 
 
 def _roots(site: Site) -> Iterator[_Place]:
-    """A root or logarithm of what rounding may make zero or negative."""
+    """Yield roots and logarithms of values that rounding may make zero or negative."""
     x = site.given.get("self")
     if site.call.name not in ("sqrt", "rsqrt", "log") or not isinstance(x, Tensor):
         return
@@ -208,14 +215,14 @@ def _roots(site: Site) -> Iterator[_Place]:
 
 
 def _empty_bags(site: Site) -> Iterator[_Place]:
-    """The mean over nothing."""
+    """Yield the means over empty bags."""
     if "embedding_bag" in site.call.name and site.call.value is not None:
         words = f"not finite where a bag of {site.label} is empty: 0/0, divided by a count of zero"
         yield _Place("overflow-to-nan", words, (site.call.value == 0).all(-1, keepdim=True))
 
 
 def _products(site: Site) -> Iterator[_Place]:
-    """Masks as products: 0 times minus infinity."""
+    """Yield masks applied as products, where 0 is multiplied by minus infinity."""
     if site.call.name != "masked_fill" or site.given.get("value") != -torch.inf:
         return
     kept = ~site.given["mask"]

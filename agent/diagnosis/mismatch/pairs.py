@@ -1,8 +1,8 @@
-"""Two faults in one answer: pairs of wrong references, the likeliest first.
+"""Search for two faults in one answer: pairs of wrong references, the likeliest first.
 
-What each fault alone changes is known from the search for one. Pairs whose changes add up to the error, or
-whose factors multiply up to it, take turns with those of one that explains much of the error or agrees with
-many elements, and any other. A pair is a hypothesis like any other: it counts where it gives the output.
+The effect of each single fault is known from the search for one. Some pairs have changes that add up, or
+factors that multiply, to the error. They take turns with pairs of any fault and one that explains much of the
+error or agrees with many elements. A pair is a hypothesis like any other and counts if it gives the output.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,58 +21,58 @@ from agent.diagnosis.wrong_references.composing import composed
 
 Tensor = torch.Tensor
 ADDED_UP = 300
-"""Pairs that are tried because their changes add up to the error, at most; as many by their factors."""
+"""Maximum number of pairs tried because their changes add up to the error; as many are tried by factors."""
 FIRSTS = 12
-"""Faults that explain most by themselves: each is tried with all others."""
+"""Number of best single faults by each measure; each is tried with the others."""
 RANK = 10
-"""Above that of every single fault."""
+"""Rank of pairs, above that of every single fault."""
 PLAIN = 2
-"""Rank of the rarest rule's fault that is tried because changes add up."""
+"""Maximum rank of a rule's fault that is tried because changes add up."""
 PLAINEST = 1200
-"""So many of them, at most."""
+"""Maximum number of such faults."""
 SILENT = 200
-"""Faults that change nothing by themselves of which one is tried beside another, at most."""
+"""Maximum number of faults without an effect of their own that are tried in pairs."""
 MOST = 6000
-"""Faults of which one is tried beside another, at most."""
+"""Maximum number of faults with an effect of their own that are tried in pairs."""
 BESIDE = 1000
-"""Others that are tried beside one fault, at most."""
+"""Maximum number of faults tried beside one fault."""
 RARER = 0.02
-"""What a fault of the next rank has to be the better by."""
+"""Score that a fault loses for each rank."""
 MENDED = 4
-"""Wrong elements that a fault alone makes right, of some, so that it speaks for another."""
+"""Minimum number of sampled wrong elements that a fault alone corrects to guide the choice of the other."""
 RAREST = mutations.RANK + 2
-"""Rank up to which a fault may be one of two: rarer ones, in twos, give what another single fault gives."""
+"""Maximum rank of a fault in a pair; pairs of rarer ones give what another single fault gives."""
 NOT_OF_TWO = frozenset({"operator-doubled", "truncated-to-integer"})
-"""Kinds that are claimed of one fault alone."""
+"""Kinds that are only claimed of single faults."""
 UNLIKELY = frozenset({"operator-doubled", "scale-doubled", "truncated-to-integer"})
-"""Kinds of slips that hardly anybody makes: what they explain is mostly explained by another one as well."""
+"""Kinds of unlikely slips; what they explain mostly has another explanation as well."""
 MUTATED = mutations.RANK
-"""Rank of what no rule knows, and above."""
+"""Lowest rank of mutations, which no rule knows."""
 COLUMNS = 128
-"""Elements by which changes are added up, where there are many faults."""
+"""Approximate number of elements by which changes are added up, to limit the cost with many faults."""
 LOST = frozenset(
     {"scan-restarts", "scan-not-reset", "lost-lanes", "lost-last-block", "partial-sums-not-combined",
      "last-element-left-out"}
 )  # fmt: skip
-"""Kinds whose faults are ranked low because they are many, not because they are rare."""
+"""Kinds whose faults rank low because they are many, not because they are rare."""
 DIVIDES = frozenset(
     {"wrong-divisor", "sum-for-mean", "mean-for-sum", "pool-divisor", "scale-missing", "scale-doubled"}
 )
-"""Kinds that with a fitted factor are one fault: another divisor."""
+"""Kinds that are one fault together with a fitted factor: another divisor."""
 ALL_ALIKE = frozenset({"keepdim-broadcast", "index-ignored", "first-batch-only"})
-"""Kinds that put one value for all: times a number that nothing explains that is any value for all."""
+"""Kinds that give one value to all elements; with an unexplained factor this is any value for all."""
 SHIFTS = frozenset({"index-off-by-one"})
-"""Kinds of which two undo or repeat each other: one fault by another name."""
+"""Kinds of which two undo or repeat each other, so that a pair is one fault by another name."""
 ALIKE = 1e-4
 AND = ", and "
 LEAST = 8
-"""A pair explains no fewer wrong elements."""
+"""Minimum number of wrong elements for pairs to be tried."""
 Both = Callable[[Hypothesis, Hypothesis], Hypothesis | None]
-"""From two faults to their pair; None where they exclude each other."""
+"""Function from two faults to their pair; None if they exclude each other."""
 
 
 class Seen(NamedTuple):
-    """A fault by itself, and some elements of the output that it gives."""
+    """A single fault, and a sample of the output that it gives."""
 
     hypothesis: Hypothesis
     values: Tensor
@@ -81,14 +81,17 @@ class Seen(NamedTuple):
 def likely(
     case: Case, both: Both, seen: list[Seen], target: Target, tried: set[tuple[int, int]], least: int = LEAST
 ) -> Iterator[Hypothesis]:
-    """Pairs of what was seen, the likeliest first; but for those in `tried`, by `id`, which grows."""
+    """Yield pairs of the faults seen, the likeliest first.
+
+    Pairs in `tried` (by `id`) are skipped; new ones are added to it.
+    """
     faults = _different(seen, target)
     if target.count < least:
         return
     known, unknown = _times_a_constant(case, both, faults, target)
     yield from known
     for one, other in _order(faults, target) if len(faults) > 1 else ():
-        # The likelier slip of the two is the headline's.
+        # The likelier fault of the two gives the headline.
         first, second = sorted((faults[one].hypothesis, faults[other].hypothesis), key=_rank)
         if one == other or (id(first), id(second)) in tried:
             continue
@@ -96,14 +99,14 @@ def likely(
         made = both(first, second)
         if made is not None:
             yield made
-    # A bare number is said where no fault is known that brings it about.
+    # Factors without a known cause come last.
     yield from unknown
 
 
 def _times_a_constant(
     case: Case, both: Both, faults: list[Seen], target: Target
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """What is alike but for a factor, which is fitted: those with a factor that sizes explain, and others."""
+    """Return faults that match up to a fitted factor: those whose factor sizes explain, and others."""
     known_ones: list[Hypothesis] = []
     others: list[Hypothesis] = []
     y = target.sampled(target.y)
@@ -127,9 +130,10 @@ def _times_a_constant(
 
 
 def _different(seen: list[Seen], target: Target) -> list[Seen]:
-    """Those that can be one of two; of several that change the same the first, then some that change nothing.
+    """Return the faults that can be part of a pair; of several with the same effect the first.
 
-    What changes nothing by itself may do so beside another, as the slope of what was never negative does.
+    Some faults without an effect are kept, since they may have one beside another fault. An example is the
+    slope for values that were never negative.
     """
     truth, known = target.sampled(target.truth), set()
     kept: list[Seen] = []
@@ -156,13 +160,13 @@ def _rank(fault: Hypothesis) -> int:
 
 
 def _is_plain(fault: Hypothesis) -> bool:
-    """Whether it is common enough to be tried because changes add up."""
+    """Return True if the fault is common enough to be tried because changes add up."""
     plain = (fault.rank <= PLAIN or MUTATED <= fault.rank <= MUTATED + 1) and fault.kind not in UNLIKELY
     return plain or fault.kind in LOST
 
 
 def _order(faults: list[Seen], target: Target) -> Iterator[tuple[int, int]]:
-    """Pairs of places, the likelier first, with repetition."""
+    """Yield pairs of indices of faults, the likelier first; pairs may repeat."""
     y, truth = target.sampled(target.y).nan_to_num(), target.sampled(target.truth).nan_to_num()
     values = torch.stack([one.values for one in faults]).nan_to_num()
     plain = [place for place, one in enumerate(faults) if _is_plain(one.hypothesis)][:PLAINEST]
@@ -190,23 +194,23 @@ def _order(faults: list[Seen], target: Target) -> Iterator[tuple[int, int]]:
 def _beside(
     firsts: list[int], values: Tensor, known: tuple[Tensor, Tensor], ranks: Tensor
 ) -> Iterator[tuple[int, int]]:
-    """Each of the first faults with the others that the rest of the error speaks for, in turns."""
+    """Yield each of the first faults with the others that fit the rest of the error, in turns."""
     queues = []
     for place, first in enumerate(firsts):
         scores = _speaking(values[first], values, known) - RARER * ranks
-        # What changes nothing by itself comes last.
+        # Faults without an effect of their own come last.
         scores = scores - 4.0 * (values == known[1]).all(1)
         best = scores.topk(min(BESIDE, len(values))).indices.tolist()
-        # The second of the firsts gets half as many turns as the first one, the third a third.
+        # The second of the firsts gets half as many turns as the first, the third a third.
         queues += [((depth + 1) * (place + 1), first, other) for depth, other in enumerate(best)]
     yield from ((first, other) for _, first, other in sorted(queues))
 
 
 def _speaking(mine: Tensor, values: Tensor, known: tuple[Tensor, Tensor]) -> Tensor:
-    """For each fault how much speaks for it beside this one.
+    """Score how well each fault complements `mine`.
 
-    What this one alone makes right the other one leaves alone, and changes the rest. Where it makes nothing
-    right the other's change is like what is left of the error, as a sum or as a factor.
+    If `mine` corrects some elements, the other fault should leave these alone and change the rest. Otherwise
+    the other's change should resemble the remaining error, as a sum or as a factor.
     """
     y, truth = known
     wrong = y != truth
@@ -224,13 +228,13 @@ def _speaking(mine: Tensor, values: Tensor, known: tuple[Tensor, Tensor]) -> Ten
 
 
 def _likeness(changes: Tensor, wanted: Tensor) -> Tensor:
-    """The cosine between each change and what is wanted."""
+    """Return the cosine between each change and the wanted one."""
     sizes = changes.square().sum(1).sqrt() * wanted.square().sum().sqrt()
     return (changes @ wanted) / sizes.clamp_min(1e-300)
 
 
 def _adding_up(changes: Tensor, wanted: Tensor) -> list[tuple[int, int]]:
-    """Pairs whose changes sum up to what is wanted, the closest first."""
+    """Return the pairs whose changes best sum up to the wanted one, the closest first."""
     if not wanted.numel() or len(changes) < 2:
         return []
     step = max(1, wanted.numel() // COLUMNS)
@@ -245,7 +249,7 @@ def _adding_up(changes: Tensor, wanted: Tensor) -> list[tuple[int, int]]:
 
 
 def _firsts(values: Tensor, y: Tensor, truth: Tensor) -> list[int]:
-    """Those that alone agree with the most wrong elements, explain the most, or are the most alike."""
+    """Return the faults that alone correct the most elements, leave the least error or correlate the most."""
     wrong = y != truth
     near = ((values - y).abs() <= ALIKE * (y.abs() + ALIKE)) & wrong
     explained = -(values - y).square().sum(1)
@@ -261,7 +265,7 @@ def _firsts(values: Tensor, y: Tensor, truth: Tensor) -> list[int]:
 
 
 def combined(tape: Tape, one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
-    """Both faults; None where they exclude each other."""
+    """Combine two faults; None if they exclude each other."""
     if one.then is not None and other.then is not None or one.kind == other.kind in SHIFTS:
         return None
     rewrites = _merged(one.rewrites or {}, other.rewrites or {})

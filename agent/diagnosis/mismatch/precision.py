@@ -1,8 +1,8 @@
-"""Errors that are no other function but fewer bits: which precision their size speaks of.
+"""Diagnosis of errors from reduced precision, by the format that their size suggests.
 
-Asked in this order: is every value of the output one that a shorter format holds; is the output NaN as the
-root of a cancelled variance is; is the error without structure, or one factor for each row of either sign,
-and as large as a shorter format, or a variance by E[x^2] - E[x]^2 in float32, makes it.
+The tests come in this order. Every value of the output fits a shorter format. The output is NaN like the root
+of a cancelled variance. The error has no structure, or one factor per row of either sign. In the last case
+its size has to be that of a shorter format, or of a variance by E[x^2] - E[x]^2 in float32.
 """
 
 import re
@@ -22,23 +22,26 @@ from agent.records import Finding
 
 Tensor = torch.Tensor
 ROUGH = 0.05
-"""An error of a larger share of the output's size is no rounding."""
+"""Maximum rms error of rounding, relative to the output's rms."""
 ALIKE = 6.0
-"""Two error sizes up to this factor apart are called alike."""
+"""Maximum ratio of two error sizes that count as alike."""
 ORDERED = 0.5
-"""Errors whose neighbours, by value or by place, correlate more are a function of something."""
+"""Correlation of neighbouring errors, by value or by place, from which they count as a function of something.
+"""
 LEAST = 64
-"""Of fewer elements nothing is said about the structure of their errors."""
+"""Minimum number of elements for a statement about the structure of errors."""
 DISTINCT = 16
-"""So many different fractions that a shorter format holds all of are no chance: of random float32 values
-float16 holds one in 8192."""
+"""Minimum number of different fractions that all fit a shorter format, to exclude chance.
+
+float16 holds one in 8192 random float32 values.
+"""
 _ROUNDING = ("round", "floor", "ceil", "trunc", "bucketize", "fake_quantize_per_tensor_affine")
 _VARIANCES = ("native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std", "var_mean")
 _SQUARED_MEAN = re.compile(r"-\s*(\w+)(?:\[[^\]]*\])?\s*\*\s*\1\b")
 
 
 def explain(case: Case, tape: Tape, target: Target) -> Finding | None:
-    """None where the error is too large for rounding, has structure, or is of no known size."""
+    """Return a finding; None if the error is too large, has structure, or is of no known size."""
     short = _short_values(target)
     if short is not None:
         return short
@@ -70,9 +73,10 @@ def explain(case: Case, tape: Tape, target: Target) -> Finding | None:
 
 
 def of_the_rms(case: Case, finding: Finding) -> Finding:
-    """What explains errors that only add up over an output: its order of summation, or shorter types.
+    """Explain errors that only exceed the limit as an rms: by the order of summation or by shorter types.
 
-    Both are tried, on the output that is furthest beyond what orders give; other findings stay as they are.
+    Both are tried on the output that is furthest beyond the effect of summation orders. Other findings stay
+    unchanged.
     """
     if finding.kind != "precision-loss" or not case.spreads:
         return finding
@@ -90,8 +94,10 @@ def of_the_rms(case: Case, finding: Finding) -> Finding:
 
 
 def compared(case: Case, place: int) -> str:
-    """The error of an output beside those of other orders of summation and of shorter types; empty where they
-    are not known or it is no rounding."""
+    """Compare the error of an output with those of other orders of summation and of shorter types.
+
+    The result is empty if these are not known or the error is no rounding.
+    """
     share, spread = _share(case, place)
     if not 0 < share <= ROUGH or place >= len(case.spreads):
         return ""
@@ -104,13 +110,13 @@ def compared(case: Case, place: int) -> str:
 
 
 def _sizes(case: Case, target: Target) -> dict[str, float]:
-    """Relative rms errors of the reference with every result rounded, where that can be computed."""
+    """Return the relative rms errors of the reference with every result rounded, if computable."""
     sizes = {name: _rounded(case, target, change) for name, change in PRECISIONS.items()}
     return {name: size for name, size in sizes.items() if size}
 
 
 def _share(case: Case, place: int) -> tuple[float, float]:
-    """Relative rms errors of an output and of the reference in float32."""
+    """Return the relative rms errors of an output and of the reference in float32."""
     truth = case.truth[place]
     if not truth.is_floating_point() or not truth.numel() or place >= len(case.spreads):
         return 0.0, 1.0
@@ -124,7 +130,10 @@ def _flat(case: Case, place: int) -> Target:
 
 
 def _short_values(target: Target) -> Finding | None:
-    """Whole numbers and constants are held by every format, and say nothing of the one they came through."""
+    """Report an output whose values all fit a shorter format.
+
+    Integers and constants fit every format, so they do not count.
+    """
     if fractions(target.y) < DISTINCT or not _is_rounding(target):
         return None
     for name, change in PRECISIONS.items():
@@ -148,7 +157,7 @@ def _holds(change: Callable[[Tensor], Tensor], values: Tensor) -> bool:
 
 
 def _cancelled(case: Case, tape: Tape) -> bool:
-    """Whether a variance is in the reference and a squared mean is subtracted in the candidate."""
+    """Return True if the reference has a variance and the candidate subtracts a squared mean."""
     variance = any(call.name in _VARIANCES for call in tape.calls)
     return variance and _SQUARED_MEAN.search(case.source) is not None
 
@@ -169,7 +178,7 @@ def _cancellation(case: Case, what: str, how: str) -> Finding:
 
 
 def _formless(error: Tensor, target: Target) -> bool:
-    """Whether neighbours have unrelated errors, in memory and in the order of the right values."""
+    """Return True if errors of neighbours, in memory and in the order of the right values, are unrelated."""
     by_value = error[target.truth.argsort()]
     return (
         max(abs(_related(error)), abs(_related(by_value)), abs(_correlation(error, target.truth))) < ORDERED
@@ -177,7 +186,7 @@ def _formless(error: Tensor, target: Target) -> bool:
 
 
 def _by_rows(error: Tensor, target: Target) -> bool:
-    """Whether each row is off by a factor of its own, too large here and too small there."""
+    """Return True if each row has an error factor of its own, of either sign."""
     width = target.shape[-1] if target.shape else 1
     if width < 8 or error.numel() // width < 8:
         return False
@@ -197,7 +206,7 @@ def _correlation(one: Tensor, other: Tensor) -> float:
 
 
 class _Rounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Rounds every floating-point result."""
+    """A dispatch mode that rounds every floating-point result."""
 
     def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -215,12 +224,12 @@ class _Rounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _rounded(case: Case, target: Target, change: Callable[[Tensor], Tensor]) -> float:
-    """Relative rms error of the reference with every result rounded; 0 where that cannot be computed."""
+    """Return the relative rms error of the reference with every result rounded; 0 if not computable."""
     try:
         with torch.no_grad(), _Rounded(change):
             values = tensors(case.run())
     except FAILING:
-        # A place that is rounded up may lie outside what it points into.
+        # An index that is rounded up may lie outside its tensor.
         return 0.0
     value = next((v for v in values if v.numel() == target.truth.numel()), None)
     if value is None:

@@ -1,4 +1,7 @@
-"""What tells wrong elements from right ones where no mask does: the range of a value, a maximum's place."""
+"""Search for a range of values, or of a maximum's position, that tells wrong elements from right ones.
+
+This serves where no mask of the reference does.
+"""
 
 from collections.abc import Iterator
 
@@ -10,20 +13,22 @@ from agent.diagnosis.tape import MOVES, Call, Tape
 
 Tensor = torch.Tensor
 APART = 10.0
-"""So many times the largest error of a right element is the error of nearly every wrong one: an error that
-grows with a value is large where the value is."""
+"""Minimum ratio of the error of nearly every wrong element to the largest error of a right one.
+
+Without such a gap, an error that grows with a value would be large wherever the value is.
+"""
 SMALLEST = 0.05
-"""Share of the wrong elements whose errors may be smaller: they are right by chance, nearly."""
+"""Share of the wrong elements whose errors may be smaller, since they are nearly right by chance."""
 BY_CHANCE = 0.01
-"""Share of all elements that may be right though their value is one of wrong elements."""
+"""Maximum share of elements that are right although their value is in the range of wrong ones."""
 MOST = 80
-"""Values that are looked at."""
+"""Maximum number of computed values tested."""
 ROWS = ("_softmax", "_log_softmax", "logsumexp", "amax", "max", "argmax")
 """Operators that take the maximum of rows."""
 
 
 def of(tape: Tape, target: Target) -> str | None:
-    """Completes "the wrong elements are ..."; None where no range is known that tells them apart."""
+    """Return words that complete "the wrong elements are ...", or None if no range is known."""
     wrong = target.wrong.reshape(target.shape)
     if min(int(wrong.sum()), int((~wrong).sum())) < LEAST or not _apart(target):
         return None
@@ -47,7 +52,7 @@ def _apart(target: Target) -> bool:
 
 
 def _maxima(tape: Tape) -> Iterator[tuple[str, Tensor]]:
-    """For each row the place of its maximum."""
+    """Yield the position of the maximum of each row."""
     for call in tape.calls:
         x, dim = call.given.get("self"), call.given.get("dim")
         dim = dim[0] if isinstance(dim, (list, tuple)) and len(dim) == 1 else dim
@@ -57,7 +62,7 @@ def _maxima(tape: Tape) -> Iterator[tuple[str, Tensor]]:
 
 
 def _values(tape: Tape) -> Iterator[tuple[str, Tensor]]:
-    """Inputs and parameters, then what is computed of them."""
+    """Yield inputs and parameters, then values computed from them."""
     seen: set[int] = set()
     for call in tape.calls:
         for given in call.given.values():
@@ -81,7 +86,7 @@ def _called(call: Call) -> str:
 
 
 def _spread(value: Tensor, shape: torch.Size) -> Tensor | None:
-    """Over the elements of the output: by torch's rule, or as one number for each row."""
+    """Expand a value over the output's elements, by torch's broadcasting or as one number for each row."""
     rows = (
         value.reshape(*value.shape, *[1] * (len(shape) - value.dim())) if value.dim() < len(shape) else value
     )
@@ -94,7 +99,7 @@ def _spread(value: Tensor, shape: torch.Size) -> Tensor | None:
 
 
 def _from(value: Tensor, wrong: Tensor) -> float | None:
-    """From which value on elements are wrong, and nearly all are."""
+    """Return the value from which elements are wrong, if nearly all from there on are."""
     least = value[wrong].min()
     return float(least) if float(((value >= least) & ~wrong).double().mean()) <= BY_CHANCE else None
 

@@ -1,4 +1,4 @@
-"""Faults of the reference as a whole: its parameters, its inputs, the axis it works along, steps missing."""
+"""Faults of the reference as a whole: its parameters, inputs, axis, and missing steps."""
 
 from collections.abc import Callable, Iterator
 from itertools import permutations
@@ -18,7 +18,7 @@ MOST_STAGES = 40
 
 
 def of(case: Case, tape: Tape) -> Iterator[Hypothesis]:
-    """All of them."""
+    """Yield all faults of the reference as a whole."""
     yield from _other_axis(tape)
     yield from _parameters(case, tape)
     yield from _inputs(case, tape)
@@ -26,7 +26,7 @@ def of(case: Case, tape: Tape) -> Iterator[Hypothesis]:
 
 
 class _Named(NamedTuple):
-    """What a hypothesis is called."""
+    """The kind, words, rank and source tokens of a hypothesis."""
 
     kind: str
     words: str
@@ -43,7 +43,7 @@ def _replacing(tape: Tape, named: _Named, replaced: dict[int, Tensor]) -> Hypoth
 
 
 def _other_axis(tape: Tape) -> Iterator[Hypothesis]:
-    """Every operator that works along one dimension, along another."""
+    """Move every operator that works along one dimension to another dimension."""
     along: dict[int, list[tuple[Call, str]]] = {}
     for call in tape.calls:
         for key in ("dim", "dims"):
@@ -68,7 +68,7 @@ def _along(call: Call, key: str, other: int) -> Rewrite:
 
 
 def _parameters(case: Case, tape: Tape) -> Iterator[Hypothesis]:
-    """Parameters that have no effect: as constructed, zero or one."""
+    """Yield parameters without an effect: left as constructed, zero or one."""
     stale = {name: value for name, value in case.defaults.items() if name in case.parameters}
     different = {
         name: value for name, value in stale.items() if not torch.equal(value, case.parameters[name])
@@ -99,7 +99,7 @@ def _parameters(case: Case, tape: Tape) -> Iterator[Hypothesis]:
 
 
 def _inputs(case: Case, tape: Tape) -> Iterator[Hypothesis]:
-    """Inputs exchanged, cut to integers, rounded, misread, or those of the first sample for all."""
+    """Yield inputs exchanged, truncated, rounded or misread, or the first sample used for all."""
     for one, a in enumerate(case.inputs):
         for other, b in enumerate(case.inputs):
             if one < other and a.shape == b.shape and a.dtype == b.dtype:
@@ -152,7 +152,7 @@ def _misread_inputs(a: Tensor, truth: list[Tensor]) -> Iterator[tuple[str, str, 
 
 
 def _unread_inputs(a: Tensor, case: Case) -> Iterator[tuple[str, str, int, Tensor]]:
-    """An input that is not read, or taken for its square or its root, as a variance for a deviation."""
+    """Yield an input that is not read, or is taken for its square or root, as variance for deviation."""
     largest = max((one.dim() for one in case.inputs), default=0)
     kind = "wrong-initial-state" if a.dim() < largest else "operator-missing"
     yield kind, "with {} taken for zero: it is not read", 3, torch.zeros_like(a)
@@ -162,7 +162,7 @@ def _unread_inputs(a: Tensor, case: Case) -> Iterator[tuple[str, str, int, Tenso
 
 
 def _stages(case: Case, tape: Tape) -> Iterator[Hypothesis]:
-    """Results on the way to the output: what comes after them is missing."""
+    """Yield intermediate results as the output: the steps after them are missing."""
     after = [call for call in tape.calls if not (call.is_view or call.name in MOVES)]
     for place, call in enumerate(after[-MOST_STAGES:]):
         later = [other.name.strip("_") for other in after[-MOST_STAGES:][place + 1 :]]

@@ -15,7 +15,7 @@ Change = Callable[[Tensor], Tensor]
 
 
 def of(case: Case) -> Iterator[Hypothesis]:
-    """Simple functions of the right output."""
+    """Yield simple functions of the right outputs."""
     for kind, words, rank, tokens, change in _changes(max((t.dim() for t in case.truth), default=0)):
         then = lambda outputs, c=change: [c(t) for t in outputs]  # noqa: E731
         yield _changed(case, Hypothesis(kind, words, lambda: [], rank, tokens, {}, {}, then))
@@ -35,7 +35,7 @@ def _changed(case: Case, named: Hypothesis) -> Hypothesis:
 
 
 def _changes(dims: int) -> Iterator[tuple[str, str, int, str, Change]]:
-    """Kind, words, rank, tokens and what is done to an output."""
+    """Yield kind, words, rank, source tokens and the function applied to an output."""
     yield "sign-error", "negated: the sign is wrong", 2, "-", torch.neg
     yield "truncated-to-integer", "truncated to integers", 2, "int", lambda t: t.double().trunc()
     yield "truncated-to-integer", "rounded to integers", 3, "int", lambda t: t.double().round()
@@ -64,7 +64,7 @@ def _reread(t: Tensor, one: int, other: int) -> Tensor:
 
 
 def multiples(case: Case) -> Iterator[Hypothesis]:
-    """The right output times a constant, named where it is one that the sizes explain."""
+    """Yield the right output times a fitted constant, named if the sizes explain it, or plus a constant."""
     for place, (y, t) in enumerate(zip(case.outputs, case.truth, strict=True)):
         if not t.is_floating_point() or y.shape != t.shape:
             continue
@@ -87,7 +87,7 @@ def multiples(case: Case) -> Iterator[Hypothesis]:
 
 
 def explained(factor: float, case: Case) -> str:
-    """The factor as a size of the problem, its inverse, root or ratio."""
+    """Name the factor as a size of the problem, its inverse, root or ratio; empty if it is none."""
     sizes = {
         size for t in (*case.inputs, *case.truth, *case.parameters.values()) for size in t.shape if size > 1
     }

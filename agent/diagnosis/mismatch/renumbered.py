@@ -1,4 +1,4 @@
-"""Outputs that are right but for their numbering, or but for a part that nothing wrote."""
+"""Outputs that are right except for their numbering or for a part that was never written."""
 
 import math
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from agent.diagnosis.mismatch.case import Case, Hypothesis, Tensor
 from agent.diagnosis.wrong_references import Facts
 
 LEAST = 2
-"""Elements that are called never written, at least."""
+"""Minimum number of elements that are called never written."""
 ELSEWHERE = 1e-3
-"""Relative error of other elements that is more than rounding."""
+"""Relative error above which other elements are wrong beyond rounding."""
 
 
 def of(case: Case) -> Iterator[Hypothesis]:
@@ -28,13 +28,13 @@ def of(case: Case) -> Iterator[Hypothesis]:
 
 
 def _never_written(case: Case, place: int) -> Iterator[Hypothesis]:
-    """A region of zeros, beside whatever else is wrong."""
+    """Yield a region of zeros beside other errors."""
     y, t = case.outputs[place], case.truth[place]
     lost = (y == 0) & (t != 0)
     if not LEAST <= int(lost.sum()) < lost.numel():
         return
     if not bool((~lost & ((y - t).abs() > ELSEWHERE * t.abs())).any()):
-        # Nothing else is wrong: that is said without a wrong reference.
+        # If nothing else is wrong, this is reported without a wrong reference.
         return
     pattern = next(mismatch_location.patterns(lost, Facts.of(case.source).blocks()), None)
     if pattern is None or pattern.kind is None or bool((y == 0)[~lost].all()):
@@ -52,7 +52,7 @@ def _put(case: Case, place: int, value: Tensor) -> list[Tensor]:
 
 
 def _counted_from_afar(case: Case, place: int) -> Iterator[Hypothesis]:
-    """Indices that count from the start of the whole where the right ones begin anew in each part."""
+    """Yield indices that count from the start of the tensor where the right ones restart in each part."""
     y, t = case.outputs[place], case.truth[place]
     for dims in range(1, t.dim()):
         parts = math.prod(t.shape[:dims])
@@ -67,7 +67,7 @@ def _counted_from_afar(case: Case, place: int) -> Iterator[Hypothesis]:
 
 
 def _flattened(case: Case, place: int) -> Iterator[Hypothesis]:
-    """The place in the whole, or in a sample, where the right one is that along a dim."""
+    """Yield flat indices in the tensor or sample, where the right ones are along one dimension."""
     t = case.truth[place]
     for number, x in enumerate(case.inputs):
         for dim in range(x.dim()):

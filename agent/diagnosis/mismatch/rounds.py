@@ -1,7 +1,7 @@
-"""A wrong output of few numbers, such as a loss, explained with those that other inputs give.
+"""Search for the cause of a wrong output of few elements, such as a loss, over several draws of inputs.
 
-A wrong reference is then one vector of as many numbers as there were draws, and faults that scale or add up
-are found as in any other output. What is known of a fault by itself it has in every draw by the same words.
+A wrong reference becomes one vector over all draws. Faults that scale or add up are then found as in any
+other output. The words of a fault identify it in every draw.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,17 +19,20 @@ from agent.diagnosis.wrong_references import Facts
 
 Tensor = torch.Tensor
 NUMBERS = 5
-"""So many tell two faults apart: of some ten thousand pairs none gives five numbers of float32 by chance."""
+"""Number of elements, over all draws, that suffices to tell two faults apart.
+
+None of some ten thousand pairs gives five float32 numbers by chance.
+"""
 COMMON = mutations.RANK + 1
-"""Rank up to which what no rule knows is tried."""
+"""Maximum rank of mutations, which no rule knows, that are tried."""
 ALONE = 0.5
-"""Share of the time for single faults; the rest is for two."""
+"""Share of the time for single faults; the rest is for pairs."""
 SAME = 4
-"""Elements that a pair explains at least, of several draws together."""
+"""Minimum number of wrong elements, over all draws, for pairs to be tried."""
 
 
 class _Draw(NamedTuple):
-    """One output, and what every fault alone would have given there."""
+    """The case of one draw, and the result of every single fault there."""
 
     case: Case
     tape: Tape
@@ -37,7 +40,7 @@ class _Draw(NamedTuple):
 
 
 def together(cases: Sequence[Case]) -> Case:
-    """The outputs of all draws as one, which has no shape."""
+    """Concatenate the outputs of all draws into one flat case."""
     first = cases[0]
     places = range(len(first.outputs))
     sizes = [[case.truth[place].numel() for case in cases] for place in places]
@@ -50,13 +53,13 @@ def together(cases: Sequence[Case]) -> Case:
 
 
 def search(cases: Sequence[Case], targets: dict[int, Target], facts: Facts, budget_s: float) -> list[Found]:
-    """What all outputs agree with: single faults times a constant, and pairs."""
+    """Return the single faults and multiples of the right output that agree with all draws, else pairs."""
     draws = []
     for case in cases:
         tape = record(case.run, case.names())
         mutated = (one for one in hypotheses.mutated(tape, facts) if one.rank <= COMMON)
         made = [*hypotheses.early(case, tape, facts), *mutated]
-        # Rules come first: of two that are called alike the rule's is kept.
+        # The rule's fault is kept where two have the same words.
         draws.append(
             _Draw(case, tape, {one.words: one for one in reversed(made) if one.rewrites is not None})
         )
@@ -69,14 +72,17 @@ def search(cases: Sequence[Case], targets: dict[int, Target], facts: Facts, budg
 
 
 def _singles(draws: list[_Draw]) -> Iterator[Hypothesis]:
-    """Faults that every draw can have, by rank."""
+    """Yield the faults that every draw can have, by rank."""
     for words, fault in sorted(draws[0].faults.items(), key=lambda item: item[1].rank):
         if all(words in draw.faults for draw in draws):
             yield _stacked([draw.faults[words] for draw in draws], fault)
 
 
 def _both(draws: list[_Draw], one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
-    """A fault of no draw, such as a fitted factor, is the same in each of them."""
+    """Combine two faults in each draw.
+
+    A fault that belongs to no draw, such as a fitted factor, is the same in each.
+    """
     made = []
     for draw in draws:
         mine, others = (draw.faults.get(fault.words, fault) for fault in (one, other))
@@ -96,7 +102,7 @@ def _stacked(faults: list[Hypothesis], like: Hypothesis) -> Hypothesis:
 
 
 def _limit(limits: Sequence[Limit | None], sizes: Sequence[int]) -> Limit | None:
-    """Each draw's own around its values."""
+    """Combine the limits of the draws, each around its own values; None if a draw has no limit."""
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits):
         return None

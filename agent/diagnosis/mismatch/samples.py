@@ -1,4 +1,4 @@
-"""A case cut down to a few samples, where the samples of the reference do not depend on each other."""
+"""A case reduced to a few samples, if the samples of the reference do not depend on each other."""
 
 import torch
 
@@ -7,17 +7,16 @@ from agent.diagnosis.mismatch.case import MOST_BYTES, Case
 from agent.diagnosis.mismatch.searching import FAILING
 
 AT_ONCE = 1 << 22
-"""Elements of an output that are compared at a time."""
+"""Approximate number of output elements compared at a time."""
 SAME = 1e-9
 """Relative difference between a sample computed alone and among all, in float64."""
 
 
 def part(case: Case, most: int) -> Case | None:
-    """Cut out some samples of dim 0, a wrong one among them, of about `most` elements; None where that
-    cannot be.
+    """Cut out samples of dim 0, a wrong one among them, with about `most` elements; None if impossible.
 
-    Which inputs hold samples is tried: those whose first dim is the output's, then the first of them alone.
-    They become float64 once they are cut.
+    The inputs that hold samples are found by trial. First all inputs are cut whose first dimension is the
+    output's, then only the first of them. Cut inputs become float64.
     """
     count = case.truth[0].shape[0] if case.truth and case.truth[0].dim() else 0
     if count < 4 or any(t.dim() == 0 or t.shape[0] != count for t in case.truth):
@@ -38,7 +37,10 @@ def part(case: Case, most: int) -> Case | None:
 
 
 def _first_wrong(case: Case) -> int:
-    """Return the sample with the largest error, so that the fault shows; an output may be large."""
+    """Return the sample with the largest error, so that the fault shows.
+
+    The errors are computed in pieces, since an output may be large.
+    """
     count = case.truth[0].shape[0]
     step = max(1, AT_ONCE * count // max(sum(t.numel() for t in case.truth), 1))
     errors = [
@@ -69,7 +71,7 @@ def _cut(case: Case, window: slice, chosen: list[int]) -> Case | None:
         with torch.no_grad():
             alone = tensors(cut.run())
     except FAILING:
-        # An input that was cut may be a table that another one points into.
+        # A cut input may be a table into which another input points.
         return None
     alike = all(
         a.shape == t.shape and torch.allclose(a.double(), t.double(), rtol=SAME, atol=SAME, equal_nan=True)

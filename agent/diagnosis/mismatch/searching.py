@@ -1,4 +1,4 @@
-"""Tries hypotheses on a wrong output, within a time, and keeps those that it equals."""
+"""Search that tries hypotheses on a wrong output within a time limit and keeps those that match."""
 
 import contextlib
 import time
@@ -12,36 +12,36 @@ from agent.diagnosis.mismatch.matching import Match, Target
 from agent.diagnosis.mismatch.pairs import AND, RANK, Seen
 
 CLOSER = 4.0
-"""Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
+"""Maximum ratio of a hypothesis's residual to the smallest one for it to be kept."""
 NEARBY = 0.9
-"""Share of the error that a close wrong reference explains; zeros explain half of noise."""
+"""Minimum share of the error that a close wrong reference explains; zeros explain half of noise."""
 UNLIKELY = 7
-"""Ranks by which such a slip comes later: what it explains is mostly explained by another one as well."""
+"""Ranks added for an unlikely slip, since what it explains mostly has another explanation as well."""
 FURTHER = 40
-"""Pairs that are tried after one that agrees: another one may agree as well."""
+"""Maximum number of rare hypotheses or pairs tried after one that agrees; another may agree as well."""
 
 ROUGH = 3e-6
-"""Of the largest element: the same computation in float32 is hardly ever further away than that."""
+"""Error relative to the largest element that the same computation in float32 hardly ever exceeds."""
 
 FAILING = (RuntimeError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
-"""What a wrong reference that cannot be computed raises."""
+"""Exceptions of a wrong reference that cannot be computed."""
 
 
 class Found(NamedTuple):
-    """A hypothesis that the output agrees with."""
+    """A hypothesis that agrees with the output."""
 
     hypothesis: Hypothesis
     match: Match
 
     outputs: tuple[int, ...]
-    """Numbers of the wrong outputs that it explains; the first wrong one is among them."""
+    """Numbers of the wrong outputs that the hypothesis explains, including the first wrong one."""
 
     keeps: bool = True
-    """Whether the outputs that are right are so in the hypothesis too."""
+    """True if the hypothesis leaves right outputs right."""
 
     @property
     def is_rough(self) -> bool:
-        """Whether it agrees within what is allowed, but not as closely as the same computation would."""
+        """Return True if the match is within tolerance but not as close as the same computation would be."""
         return self.match.residual > ROUGH * self.match.size
 
     def order(self) -> tuple[int, bool, bool, int]:
@@ -50,12 +50,12 @@ class Found(NamedTuple):
 
 
 def likelihood(hypothesis: Hypothesis) -> int:
-    """The rank, that of a slip which hardly anybody makes after that of everything else."""
+    """Return the rank of a hypothesis, increased for unlikely slips."""
     return hypothesis.rank + (UNLIKELY if hypothesis.kind in pairs.UNLIKELY else 0)
 
 
 class Search:
-    """Tries hypotheses on the outputs that are wrong, until the time is over."""
+    """A search that tries hypotheses on the wrong outputs until its time is over."""
 
     def __init__(
         self,
@@ -64,29 +64,35 @@ class Search:
         only: tuple[str, ...] = (),
         right: dict[int, Target] | None = None,
     ) -> None:
-        """`only`: hypotheses of these words, and those of which pairs of these words are made."""
+        """Start the clock of `budget_s` CPU seconds.
+
+        `only` restricts the search to hypotheses with these words and to the parts of pairs with these words.
+        """
         self._right = right or {}
         self._targets, self._only = targets, {part for words in only for part in (words, *words.split(AND))}
-        # Many wrong references are not finite in the same places, and nothing else agrees.
+        # Many wrong references are non-finite in the same places; only kinds that claim just this are tried.
         self._places = non_finite.only_places(next(iter(targets.values())))
         self._until = time.thread_time() + budget_s
         self.tried = self.failed = 0
         self.out_of_time = False
         self.untold: list[str] = []
-        """Words of those that agree with an output too poor to tell them from others."""
+        """Words of hypotheses that agree with an output too poor to tell them from others."""
         self.closest: tuple[float, Hypothesis] | None = None
         self.closest_pair = (NEARBY, "")
-        """The same of pairs, and its words."""
+        """Share of the error that the closest pair explains, and its words."""
         self.near: dict[str, float] = {}
-        """For each kind the share of the error that its closest wrong reference leaves unexplained."""
+        """Smallest share of the error left unexplained by the wrong references of each kind."""
         self.seen: list[Seen] = []
 
     def left(self) -> float:
-        """Seconds of computing until the time is over."""
+        """Return the CPU seconds left."""
         return max(self._until - time.thread_time(), 0.0)
 
     def among(self, candidates: Iterable[Hypothesis], share: float = 1.0) -> list[Found]:
-        """All that agree, up to the rank of the first that agrees everywhere, in a share of the time left."""
+        """Return all matches up to the rank of the first that agrees everywhere.
+
+        `share` is the share of the time left that may be used.
+        """
         found: list[Found] = []
         until = self._until - (1 - share) * self.left()
         best: int | None = None
@@ -126,7 +132,7 @@ class Search:
                 place: target.match(values[place], some.get(place)) for place, target in self._targets.items()
             }
         except FAILING:
-            # A wrong reference that cannot be computed is none that a candidate computes.
+            # A wrong reference that cannot be computed is not what the candidate computes.
             self.failed += 1
             return None
         self._note(hypothesis, some)
@@ -165,7 +171,7 @@ class Search:
             target.nearness(some[place]) if place in some else -1.0 for place, target in self._targets.items()
         )
         if hypothesis.rank >= RANK:
-            # A pair with something that hardly changes anything is as close as its other half.
+            # A pair with a fault that hardly changes anything is as close as its other half alone.
             self.closest_pair = max(self.closest_pair, (nearness, hypothesis.words))
             return
         self.near[hypothesis.kind] = min(1 - nearness, self.near.get(hypothesis.kind, 1.0))
@@ -174,13 +180,13 @@ class Search:
 
 
 def computable(candidates: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
-    """Hypotheses until one cannot be made: those who fit constants run the reference themselves."""
+    """Yield hypotheses until one cannot be made; fitting constants runs the reference and may fail."""
     with contextlib.suppress(*FAILING):
         yield from candidates
 
 
 def closest(found: list[Found]) -> list[Found]:
-    """Those that leave the least error, in order; regions count where none agrees everywhere."""
+    """Return the matches with the least error, in order; regions count if none agrees everywhere."""
     most = max((len(one.outputs) for one in found), default=0)
     found = [one for one in found if len(one.outputs) == most]
     if any(one.keeps for one in found):

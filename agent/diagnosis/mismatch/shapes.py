@@ -1,4 +1,4 @@
-"""How the expected shape comes about, operator by operator, and what a wrong one has instead."""
+"""Explanation of a wrong shape: the operators that lead to the expected one, and the slip."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,16 +13,16 @@ from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
 LINES = 12
-"""Operators of the chain that are shown; of a longer one the last."""
+"""Maximum number of operators of the chain shown; the last ones are kept."""
 UNFIT = (RuntimeError, LookupError, ValueError, TypeError)
-"""What a changed number raises that the operator cannot take."""
+"""Exceptions of an operator that cannot take a changed number."""
 LIKELY = ("keepdim", "ceil_mode", "output_padding", "padding", "pad", "output_size", "stride", "dilation")
-"""Numbers by which shapes differ, the likelier first."""
+"""Arguments by which shapes differ, the likelier first."""
 Shape = tuple[int, ...]
 
 
 def explain(tape: Tape, given: Shape, wanted: Shape, finding: Finding) -> Finding:
-    """The finding for a wrong shape with its cause in the message, and the chain as evidence."""
+    """Return the finding for a wrong shape with its cause in the message and the chain as evidence."""
     chain = list(_chain(tape))
     shown = chain[-LINES:]
     left_out = [f"... ({len(chain) - len(shown)} operators before)"] if len(chain) > len(shown) else []
@@ -37,7 +37,7 @@ def explain(tape: Tape, given: Shape, wanted: Shape, finding: Finding) -> Findin
 
 
 def _slip(tape: Tape, given: Shape, wanted: Shape) -> str | None:
-    """The change of one number of one operator that gives this shape, where there is one."""
+    """Return the change of one number of one operator that gives this shape, or None."""
     variants = list(parameters.of(Groups(tape), Facts((), ())))
     for variant in sorted(variants, key=lambda variant: _unlikely(variant.words)):
         try:
@@ -56,7 +56,7 @@ def _unlikely(words: str) -> int:
 
 
 def _formulas(tape: Tape, given: Shape, wanted: Shape) -> Iterator[str]:
-    """How a window's operator makes the sizes that the given shape lacks, and which slip the given ones."""
+    """Yield the window formulas of the sizes that the given shape lacks, with the slips behind them."""
     missing = {size for size in wanted if size not in given}
     for call in reversed(tape.calls):
         windows = _windows(call)
@@ -74,7 +74,7 @@ def _formulas(tape: Tape, given: Shape, wanted: Shape) -> Iterator[str]:
 
 
 class _Window(NamedTuple):
-    """One dim of a window's operator."""
+    """The parameters of a window operator along one dimension."""
 
     kernel: int
     stride: int
@@ -85,7 +85,7 @@ class _Window(NamedTuple):
     transposed: bool = False
 
     def of(self, size: int) -> tuple[str, int]:
-        """The formula with its numbers, and what it gives for an input of this size."""
+        """Return the formula with its numbers, and its result for an input of this size."""
         reach = self.dilation * (self.kernel - 1)
         span = f"{self.dilation} * ({self.kernel} - 1)"
         if self.transposed:
@@ -98,7 +98,7 @@ class _Window(NamedTuple):
         return f"{rounded}(({size} + 2 * {self.padding} - {span} - 1) / {self.stride}) + 1", steps + 1
 
     def slips(self) -> Iterator[tuple[str, "_Window"]]:
-        """What is commonly forgotten or taken for something else."""
+        """Yield common slips: parameters that are forgotten or confused."""
         yield "without padding", self._replace(padding=0)
         yield "with dilation 1", self._replace(dilation=1)
         yield "with stride 1", self._replace(stride=1)
@@ -125,7 +125,7 @@ def _formula(call: Call, axis: int, formula: tuple[str, int]) -> str:
 
 
 def _slipped(window: _Window, size: int, right: int, given: int | None) -> str:
-    """Which slip gives the size that was given, if one does."""
+    """Describe the slip that gives the size that was given; empty if there is none."""
     if given is None or given == right:
         return ""
     for words, slip in window.slips():
@@ -137,7 +137,7 @@ def _slipped(window: _Window, size: int, right: int, given: int | None) -> str:
 
 
 def _windows(call: Call) -> list[_Window] | None:
-    """One for each dimension; None for what has no window."""
+    """Return a window for each dimension; None for operators without windows."""
     given = call.given
     if not {"stride", "padding"} <= given.keys():
         return None
@@ -164,7 +164,7 @@ def _chain(tape: Tape) -> Iterator[str]:
 
 
 def _broadcast(call: Call) -> str | None:
-    """Operands of different shapes that an elementwise operator brings together."""
+    """Describe operands of different shapes that an elementwise operator broadcasts, or return None."""
     operands = [t for name, t in call.given.items() if name in ("self", "other", "tensor1", "tensor2")
                 and isinstance(t, torch.Tensor) and t.dim()]  # fmt: skip
     if (

@@ -1,6 +1,6 @@
-"""A wrong output taken back through the operators that end the reference, as far as they have an inverse.
+"""Inversion of a wrong output through the final operators of the reference, as far as they have an inverse.
 
-What comes of it is what a value would have to be for the rest of the reference to give that output.
+The result is the value that would give this output in the rest of the reference.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from agent.diagnosis.tape import Call, Tape
 
 Tensor = torch.Tensor
 MOST = 8
-"""Operators that are taken back."""
+"""Maximum number of operators inverted."""
 _INVERSES: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.atanh,
     "sigmoid": torch.logit,
@@ -28,17 +28,17 @@ _RESHAPED = frozenset({"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze"
 
 
 class Stage(NamedTuple):
-    """One value before the end."""
+    """One intermediate value before the output."""
 
     value: Tensor
-    """The reference's."""
+    """Value in the reference."""
     given: Tensor
-    """What it would have to be."""
+    """Value that would give the wrong output."""
     words: str
 
 
 def of(tape: Tape, number: int, output: Tensor) -> Iterator[Stage]:
-    """From the last operator backwards. `number`: of the output."""
+    """Yield stages from the last operator backwards; `number` is that of the output."""
     tensor, given = tensors(tape.result)[number], output.double()
     for _ in range(MOST):
         call = tape.maker(tensor)
@@ -56,7 +56,7 @@ def of(tape: Tape, number: int, output: Tensor) -> Iterator[Stage]:
 
 
 def _before(tape: Tape, call: Call, given: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The operand that was computed, and what it would have to be; None where that is not told."""
+    """Return the computed operand and the value it would have to have; None if that is unknown."""
     operand, other = call.given.get("self"), call.given.get("other")
     if not isinstance(operand, Tensor):
         return None
@@ -78,7 +78,7 @@ def _before(tape: Tape, call: Call, given: Tensor) -> tuple[Tensor, Tensor] | No
 def _arithmetic(
     tape: Tape, call: Call, operand: Tensor, other: Any, given: Tensor
 ) -> tuple[Tensor, Tensor] | None:
-    """Where one operand is a number, an input or a parameter and the other one was computed."""
+    """Invert arithmetic of a computed operand with a number, an input or a parameter."""
     alpha, is_first = call.given.get("alpha", 1), not _is_known(tape, operand)
     if _is_known(tape, other) != is_first:
         return None
@@ -97,7 +97,7 @@ def _arithmetic(
 
 
 def _is_known(tape: Tape, operand: Any) -> bool:
-    """Whether it is a number, an input or a parameter, or a view of one."""
+    """Return True for a number, an input, a parameter or a view of one."""
     return not isinstance(operand, Tensor) or tape.maker(operand) is None or tape.name(operand) is not None
 
 

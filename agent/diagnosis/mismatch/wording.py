@@ -1,4 +1,4 @@
-"""What is said of a wrong output: the cause, or where it is wrong where no cause is known."""
+"""Wording of findings for a wrong output: the cause, or the place of the errors if no cause is known."""
 
 from agent.diagnosis import source_lines
 from agent.diagnosis.mismatch import mismatch_location, precision
@@ -10,13 +10,13 @@ from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
 SURE = 20.0
-"""A match is sure where the variant is so many times further from the truth than the output from it."""
+"""Minimum ratio of the variant's distance from the truth to its distance from the output for a sure match."""
 WRITTEN = 2
-"""Elements called never written have at least so many beside them that hold something else."""
+"""Minimum number of elements that hold something else, beside those called never written."""
 LINE = 100
-"""Characters of a line of the reference that are shown."""
+"""Maximum number of characters shown of a line of the reference."""
 NAMED = 3
-"""Further hypotheses with the same result that are named, at most."""
+"""Maximum number of further hypotheses named with the same result."""
 
 
 def which(case: Case, target: Target) -> str:
@@ -25,7 +25,7 @@ def which(case: Case, target: Target) -> str:
 
 
 def lines_of(hypothesis: Hypothesis) -> str:
-    """The reference's lines that do what is changed."""
+    """Quote the reference's lines that the fault changes."""
     short = [f"`{line[:LINE]}`" for line in hypothesis.lines[:2]]
     return f" In the reference: {' and '.join(short)}." if short else ""
 
@@ -62,7 +62,7 @@ def caused(
     kind = best.hypothesis.kind
     pattern = None if match.whole else pattern_of(targets, facts)
     if kind == "state-not-updated" and pattern is not None and pattern.kind is not None:
-        # What stands in a state as it was, in a region alone, was never written.
+        # State elements that are only stale in a region were never written.
         kind = pattern.kind
     return Finding(
         kind=kind, message=message, location=location,
@@ -71,7 +71,7 @@ def caused(
 
 
 def pattern_of(targets: dict[int, Target], facts: Facts) -> Pattern | None:
-    """The pattern of the wrong elements of the first wrong output."""
+    """Return the pattern of the wrong elements of the first wrong output."""
     target = next(iter(targets.values()))
     return next(mismatch_location.patterns(target.wrong.reshape(target.shape), facts.blocks()), None)
 
@@ -82,12 +82,12 @@ def where(targets: dict[int, Target], facts: Facts) -> str:
 
 
 def is_region(pattern: Pattern | None) -> bool:
-    """Whether it says which elements are wrong, so that a cause may be given for those alone."""
+    """Return True if the pattern determines the wrong elements, so that a cause may name them alone."""
     return pattern is not None and pattern.region
 
 
 def unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding | None:
-    """Elements that hold one value, zero or NaN, in a region that says what became of them."""
+    """Report a region whose elements all hold zero or all NaN, with a pattern that names the cause."""
     place, target = next(iter(targets.items()))
     values = target.y[target.wrong]
     first = values[0]
@@ -118,7 +118,7 @@ def unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding |
 def unknown(
     case: Case, targets: dict[int, Target], search: Search, finding: Finding, found: list[Found]
 ) -> Finding:
-    """What is known where no fault fits."""
+    """Return the finding with what is known if no fault fits."""
     place, target = next(iter(targets.items()))
     facts, partly = Facts.of(case.source), found[0].hypothesis.words if found else ""
     share = 100 * target.count / target.y.numel()

@@ -1,1 +1,1 @@
-"""What a right but slow kernel should change first."""
+"""Advice on what to change first in a correct but slow kernel."""

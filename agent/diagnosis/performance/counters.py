@@ -1,7 +1,8 @@
-"""What NVIDIA's profiler counted in a kernel, and which change that speaks for.
+"""Advice from the counters of NVIDIA's profiler for a kernel.
 
-Reads the text that `ncu --csv --print-units base` prints: a row for each kernel and metric, among lines of
-the profiler's own and of the program's. What the counters mean: Nsight Compute's profiling guide and rules.
+The input is the output of `ncu --csv --print-units base`. It holds a row for each kernel and metric, among
+lines of the profiler and of the program. Source for the meaning of counters: Nsight Compute's profiling guide
+and rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,28 +48,28 @@ METRICS = (
     *(_STALL.format(name) for name in STALLS),
 )  # fmt: skip
 MOST_SECTORS = 16.0
-"""32-byte sectors of one request of a warp that loads float4 from neighbouring addresses."""
+"""32-byte sectors per request of a warp that loads float4 from neighbouring addresses."""
 CONFLICTS = 0.3
-"""Share of the shared memory's wavefronts that conflicts may take."""
+"""Maximum share of shared-memory wavefronts spent on bank conflicts before advice is given."""
 SATURATED = 80.0
-"""Per cent of the DRAM's peak from which on only less traffic helps."""
+"""Percentage of peak DRAM throughput above which only less traffic helps."""
 EXCESS = 1.3
-"""Times the least traffic."""
+"""Excess traffic as a multiple of the minimum."""
 FEW_WARPS = 50.0
 STALLED = 2.0
-"""Warps that wait for one reason for each that issues."""
+"""Number of warps waiting for one reason per issuing warp."""
 
 
 class Counters(NamedTuple):
-    """One launch of one kernel."""
+    """Counters of one launch of one kernel."""
 
     kernel: str
     values: dict[str, float]
-    """By the names of METRICS, in base units."""
+    """Values by metric name (see METRICS), in base units."""
     reduced: bool = False
-    """Counted at smaller sizes than the problem's: what fills the GPU or its memory there says nothing."""
+    """True if measured at smaller sizes than the problem's; GPU and DRAM utilisation mean nothing there."""
     waiting: tuple[Waiting, ...] = ()
-    """The lines of the candidate where its warps wait longest, as far as they were sampled."""
+    """Sampled lines of the candidate at which warps wait longest."""
 
     def ratio(self, above: float, below: str) -> float:
         return above / self.values[below] if self.values.get(below) else 0.0
@@ -78,7 +79,7 @@ class Counters(NamedTuple):
 
 
 def parsed(text: str) -> list[Counters]:
-    """The launches in a profiler's output; lines that are no row of its table are passed over."""
+    """Parse the launches in a profiler's output; other lines are skipped."""
     launches: dict[tuple[str, str], Counters] = {}
     columns: list[str] = []
     for cells in rows(text):
@@ -91,15 +92,15 @@ def parsed(text: str) -> list[Counters]:
             try:
                 launch.values[row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
             except ValueError:
-                # What a GPU cannot count is given as n/a.
+                # Metrics that a GPU cannot count are printed as n/a.
                 continue
     return [launch for launch in launches.values() if launch.values]
 
 
 def advice(launches: Sequence[Counters], least_bytes: int) -> Iterator[tuple[str, str]]:
-    """Kind and sentence of what the counters speak for, most promising first; of the longest launch.
+    """Yield kind and sentence of each advice for the longest launch, most promising first.
 
-    `least_bytes`: what all launches together have to read and write.
+    `least_bytes` is the minimum traffic of all launches together.
     """
     if not launches:
         return
@@ -147,7 +148,7 @@ def _of_traffic(
 
 
 def _limiter(launch: Counters) -> tuple[str, float] | None:
-    """What allows the fewest blocks on a multiprocessor, and how many; None where that is not known."""
+    """Return the resource that limits the blocks per multiprocessor, and their number; None if unknown."""
     limits = {
         what: launch.values.get(_LIMIT.format(what), 0.0) for what in ("registers", "shared_mem", "warps")
     }
@@ -177,7 +178,7 @@ def _of_warps(longest: Counters) -> Iterator[tuple[str, str]]:
 
 
 def figures(launches: Sequence[Counters]) -> list[str]:
-    """A line for each launch, longest first, and those at which its warps wait."""
+    """Return a line for each launch, longest first, each followed by the lines at which its warps wait."""
     ordered = sorted(launches, key=lambda launch: -launch.values.get(DURATION, 0.0))
     return [line for launch in ordered for line in _lines(launch)]
 
@@ -206,7 +207,7 @@ def _figures(launch: Counters) -> Iterator[str]:
 
 
 def _bounds(launch: Counters) -> Iterator[str]:
-    """What the launch moves and what that alone takes, what bounds its blocks, what its warps wait for."""
+    """Yield the launch's traffic and its minimum time, its block limit, busiest pipe and main stall."""
     values = launch.values
     moved, took = launch.total(READ, WRITTEN), values.get(DURATION, 0.0)
     if moved and took and values.get(DRAM):

@@ -1,7 +1,7 @@
-"""What a right but slow candidate should change first: one recommendation with the figures behind it.
+"""Recommendation of the first change to a correct but slow candidate, with the figures behind it.
 
-Works on figures that the judge has anyway: times, the reference's traffic and arithmetic, launches, what
-ptxas said; and on NVIDIA's counters where they were read, which speak first on what goes on in a kernel.
+The figures are those that the judge has anyway: times, the reference's traffic and arithmetic, launches and
+ptxas statistics. NVIDIA's counters, if available, take precedence on what happens inside a kernel.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,18 +11,18 @@ from agent.diagnosis.performance.counters import Counters
 from agent.records import Finding, KernelResources, Measurement, Profile, Trace
 
 NEAR = 0.7
-"""From this share of the roofline on nothing is recommended."""
+"""Fraction of the roofline from which no advice is given."""
 LAUNCH_MS = 0.004
-"""About what one launch costs when launches follow each other, on the GPUs of the last ten years."""
+"""Approximate cost in ms of one launch among consecutive launches, on GPUs of the last ten years."""
 RIDGE = 14.0
-"""Operations for each byte above which arithmetic bounds an H200: 67 TFLOP/s FP32 over 4.8 TB/s."""
+"""FLOP per byte above which arithmetic bounds an H200: 67 TFLOP/s FP32 over 4.8 TB/s."""
 MOST_REGISTERS = 128
-"""Above it a block of 512 threads leaves room for one block on a multiprocessor with 65,536 registers."""
+"""Registers per thread above which only one block of 512 threads fits into 65,536 registers."""
 OPERATORS = 6
 KERNELS = 4
 NAME = 60
 CERTAIN = ("registers-spilled", "launch-bound")
-"""What counters inside a kernel cannot say better."""
+"""Kinds of advice on which the counters cannot improve."""
 
 
 def recommendation(
@@ -32,9 +32,10 @@ def recommendation(
     seen: Profile | None,
     counted: Sequence[Counters] = (),
 ) -> Finding | None:
-    """A note with the change that promises most; None near the roofline or where the floor is unknown.
+    """Return a note with the most promising change; None near the roofline or without a roofline.
 
-    `seen`: what the GPU did during one call of the candidate; `counted`: what ncu counted in its kernels.
+    `seen` is the GPU's activity during one call of the candidate; `counted` holds ncu's counters of its
+    kernels.
     """
     fraction = measured.roofline_fraction
     if fraction is None or fraction >= NEAR:
@@ -59,7 +60,7 @@ def recommendation(
 def _advice(
     measured: Measurement, trace: Trace, kernels: Sequence[KernelResources], launches: int | None
 ) -> Iterator[tuple[str, str]]:
-    """Kind and sentence, the most promising first; the last one always comes."""
+    """Yield kind and sentence of each advice, most promising first; at least one always follows."""
     own = measured.candidate_ms.p50
     spilled = max(kernels, key=lambda kernel: kernel.spill_bytes or 0, default=None)
     if spilled is not None and spilled.spill_bytes:

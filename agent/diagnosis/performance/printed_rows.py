@@ -1,18 +1,18 @@
-"""The rows of the tables that a profiler prints, among lines of its own and of the program's.
+"""Parser for the tables that a profiler prints among its own and the program's lines.
 
-The program may print what looks like such a table, or like none: nothing here raises.
+The program may print lines that resemble such a table or are malformed, so nothing here raises.
 """
 
 import csv
 from collections.abc import Iterator
 
 LONGEST = 20_000
-"""Characters of a line that may be a row."""
+"""Maximum number of characters of a row."""
 _DIGITS = 15
 
 
 def rows(text: str) -> Iterator[list[str]]:
-    """The cells of every line that begins with a quoted one."""
+    """Yield the cells of every line that begins with a quoted cell."""
     for line in text.splitlines():
         if line.startswith('"') and len(line) <= LONGEST:
             try:
@@ -22,6 +22,6 @@ def rows(text: str) -> Iterator[list[str]]:
 
 
 def whole(cell: str) -> int | None:
-    """The number in a cell, where there is one."""
+    """Return the integer in a cell, or None."""
     digits = cell.replace(",", "")
     return int(digits) if digits.isdecimal() and len(digits) <= _DIGITS else None

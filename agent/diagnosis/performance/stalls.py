@@ -1,8 +1,8 @@
-"""At which lines of a kernel its warps wait, and for what, as NVIDIA's profiler sampled them.
+"""Lines of a kernel at which its warps wait, and the reasons, as sampled by NVIDIA's profiler.
 
-Reads the source page that `ncu --csv --page source --print-source cuda,sass` prints for code with line
-numbers: for each file a table with a row for each line, followed by a row for each of its instructions. The
-text of a line is the candidate's own, never the page's.
+The input is the source page of `ncu --csv --page source --print-source cuda,sass` for code with line numbers.
+For each file the page holds a table with a row for each line, each followed by the rows of its instructions.
+The text of a line comes from the candidate's source, never from the page.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from agent.diagnosis.performance.printed_rows import rows, whole
 _FILE, _LINE, _ADDRESS = "File Path", "Line No", "Address"
 _SAMPLES = "stall_"
 _READY = {"selected", "not_selected"}
-"""Samples of warps that wait for nothing: one issues, the others could."""
+"""Samples of warps that do not wait: one issues, the others could."""
 _WAITS = {
     "barrier": "a barrier",
     "branch_resolving": "a branch",
@@ -32,16 +32,16 @@ _WAITS = {
 }
 MOST = 4
 LEAST = 0.05
-"""Share of all waiting below which a line is not shown."""
+"""Minimum share of all waiting for a line to be shown."""
 _SHOWN = 90
 
 
 class Waiting(NamedTuple):
-    """How much of a kernel's waiting is at one line of the candidate."""
+    """Share of a kernel's waiting at one line of the candidate."""
 
     line: int
     share: float
-    """Of all samples of warps that waited, in other files too."""
+    """Share of all samples of waiting warps, including those in other files."""
     reason: str
     code: str
 
@@ -50,7 +50,10 @@ class Waiting(NamedTuple):
 
 
 def parsed(text: str, file: str, source: str) -> tuple[Waiting, ...]:
-    """The lines of `file`, whose text is `source`, where warps wait longest; over all launches printed."""
+    """Return the lines of `file` at which warps wait longest, over all launches printed.
+
+    `source` is the text of `file`.
+    """
     found: Counter[tuple[int, str]] = Counter()
     waited = 0
     columns: list[str] = []
@@ -69,14 +72,15 @@ def parsed(text: str, file: str, source: str) -> tuple[Waiting, ...]:
 
 
 def _samples(columns: Sequence[str], cells: Sequence[str]) -> Iterator[tuple[int, str, int]]:
-    """Line, reason and number of samples of a row for a line; the rows of its instructions repeat it."""
+    """Yield line, reason and sample count of a row for a line; instruction rows only repeat them."""
     row = dict(zip(columns, cells, strict=True))
     line = whole(row[_LINE])
     if row.get(_ADDRESS) != "-" or line is None:
         return
     for name, cell in row.items():
         reason, count = name.removeprefix(_SAMPLES), whole(cell)
-        # The columns of warps that could not issue have words in brackets behind, and count some of these.
+        # Columns with a suffix in brackets hold warps that could not issue; their samples are counted
+        # already.
         if name.startswith(_SAMPLES) and reason.isidentifier() and reason not in _READY and count:
             yield line, reason, count
 

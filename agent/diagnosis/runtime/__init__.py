@@ -1,1 +1,1 @@
-"""Why a candidate raised, hung or launched what no GPU takes."""
+"""Diagnosis of candidates that raised, hung or made launches that no GPU accepts."""

@@ -1,7 +1,7 @@
-"""CUDA's error codes in words: which fault of a candidate each one means, and what to look at.
+"""CUDA error codes in words: the fault of a candidate that each one indicates, and what to check.
 
-The texts are those of `cudaGetErrorString`, which is all that a RuntimeError of torch carries. Codes that say
-something about the machine and not the candidate are left out.
+The texts are those of `cudaGetErrorString`, the only information in a RuntimeError of torch. Codes that
+concern the machine and not the candidate are left out.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from agent.torch_shim.finding_kinds import FindingKind
 
 
 class CudaError(NamedTuple):
-    """What one code means."""
+    """Meaning of one CUDA error code."""
 
     code: int
     name: str
@@ -80,7 +80,7 @@ _ERRORS = {
 
 
 def of_text(message: str) -> CudaError | None:
-    """The error that a message of torch or of the candidate names."""
+    """Return the error that a message of torch or of the candidate names; None if there is none."""
     lowered = message.lower()
     if "cuda" not in lowered:
         return None

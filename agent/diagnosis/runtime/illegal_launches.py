@@ -1,7 +1,7 @@
-"""Why a launch is illegal: which size is over which limit, and the expression in the source that made it.
+"""Explanation of an illegal launch: the size over its limit, and the source expression behind it.
 
-The sizes are those the emulator saw; the expression is looked for near the launch, textually, and left out
-where it is not found. Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+The sizes are those that the emulator saw. The expression is searched as text near the launch and omitted if
+not found. Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 """
 
 import itertools
@@ -23,7 +23,7 @@ _AXES = ("x", "y", "z")
 
 
 def because(finding: Finding, source: str, trace: Trace) -> Finding:
-    """An `illegal-launch` with the size that is wrong first and where it comes from; others as they are."""
+    """Rewrite an `illegal-launch` finding to name the wrong size and its origin; return others unchanged."""
     if finding.kind != FindingKind.ILLEGAL_LAUNCH or finding.location is None:
         return finding
     wrong = _wrong(finding.message)
@@ -41,7 +41,7 @@ def because(finding: Finding, source: str, trace: Trace) -> Finding:
 
 
 def _wrong(message: str) -> tuple[str, str, int, str] | None:
-    """Grid, block or shared memory; the axis; its value; what is wrong with it in words."""
+    """Return which size is wrong (grid, block or shared), its axis, its value and the fault in words."""
     for pattern in _SHARED:
         if shared := re.search(pattern, message):
             words = f"{shared[1]} bytes of dynamic shared memory > {shared[2]}"
@@ -76,7 +76,7 @@ def _signed(size: int) -> str:
 
 
 def _arguments(source: str, line: int | None) -> list[str]:
-    """What stands between `<<<` and `>>>` of the launch at a line."""
+    """Return the arguments between `<<<` and `>>>` of the launch at a line."""
     if line is None:
         return []
     text = "\n".join(source.splitlines()[line - 1 : line + 4])
@@ -85,7 +85,7 @@ def _arguments(source: str, line: int | None) -> list[str]:
 
 
 def _origin(source: str, argument: list[str], axis: str, line: int | None) -> str:
-    """The expression of the wrong size, followed through at most two names."""
+    """Return the expression of the wrong size, followed through at most two names."""
     if not argument or line is None:
         return ""
     expression, at = _axis_of(argument[0], axis), line
@@ -101,7 +101,7 @@ def _origin(source: str, argument: list[str], axis: str, line: int | None) -> st
 
 
 def _axis_of(expression: str, axis: str) -> str:
-    """`dim3(a, b)` and `{a, b}` along one axis; another expression is the size itself."""
+    """Return the part of `dim3(a, b)` or `{a, b}` along one axis; any other expression is the size itself."""
     found = re.fullmatch(r"(?:dim3\s*)?[({](.*)[)}]", expression.strip(), re.S)
     if found is None or (not expression.strip().startswith("dim3") and "," not in found[1]):
         return expression.strip()
@@ -111,7 +111,7 @@ def _axis_of(expression: str, axis: str) -> str:
 
 
 def _definition(source: str, name: str, line: int) -> tuple[str, int] | None:
-    """The nearest definition of a name above a line, with its line."""
+    """Return the nearest definition of a name above a line, with its line."""
     rows = source.splitlines()
     for number in range(min(line, len(rows)), 0, -1):
         found = re.search(
@@ -126,7 +126,7 @@ def _definition(source: str, name: str, line: int) -> tuple[str, int] | None:
 
 
 def _dimension(value: int, trace: Trace) -> str:
-    """A size of an input that is the value."""
+    """Name the input dimension that equals the value; empty if there is none."""
     for number, spec in enumerate(trace.inputs):
         if isinstance(spec, TensorSpec) and value > 1 and value in spec.shape:
             return f"; {value} is dimension {spec.shape.index(value)} of input {number}"

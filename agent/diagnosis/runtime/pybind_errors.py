@@ -1,7 +1,7 @@
-"""pybind11's TypeError at a bound function: which argument does not fit which parameter.
+"""Explanation of pybind11's TypeError at a bound function: the argument that does not fit its parameter.
 
-Reads the words of pybind11, and of the emulator's bindings, which are the same but for tensors: those show
-shape and dtype there and their values here.
+The messages come from pybind11 or from the emulator's bindings. The two differ only in tensors: pybind11
+shows their values, the emulator their shape and dtype.
 """
 
 import re
@@ -11,7 +11,7 @@ _LONGEST = 40
 
 
 def mismatch(message: str) -> str | None:
-    """The call against the signature in one sentence; None where the message is another one."""
+    """Compare the call with the signature in one sentence; None if the message is a different error."""
     called = re.match(r"(\w+)\(\): incompatible function arguments", message)
     if called is None:
         return None
@@ -24,7 +24,7 @@ def mismatch(message: str) -> str | None:
 
 
 def _wanted(signature: str) -> list[str]:
-    """`(arg0: torch.Tensor, arg1: typing.SupportsFloat | ...) -> ...` as `Tensor`, `float`."""
+    """Parse `(arg0: torch.Tensor, arg1: typing.SupportsFloat | ...) -> ...` into `Tensor`, `float`."""
     found = []
     for part in _split(signature.rpartition(" -> ")[0].strip()[1:-1]):
         kind = part.partition(":")[2].strip() or part
@@ -40,7 +40,7 @@ def _given(words: str) -> list[str]:
 
 
 def _shown(value: str) -> str:
-    """What kind of value it is."""
+    """Describe the kind of a value."""
     own = re.match(r"tensor\(shape=(\[[^\]]*\]), dtype=torch\.(\w+)\)", value)
     if own:
         return f"a {own[2]} tensor {own[1]}"
@@ -67,7 +67,7 @@ def _difference(wanted: list[str], given: list[str]) -> str:
 
 
 def _split(words: str) -> list[str]:
-    """At commas outside brackets and quotes."""
+    """Split at commas outside brackets and quotes."""
     parts, depth, begun, quote = [], 0, 0, ""
     for position, character in enumerate(words):
         if quote:

@@ -1,7 +1,8 @@
-"""A Python exception of a candidate in plain words: who called what with what, and what was expected.
+"""Explanation of a candidate's Python exception: the call, its arguments and what was expected.
 
-Takes the claim of the candidate's process (type, message, line, traceback), and what the reference gives to
-constructor and forward. A claim refuses a candidate and never accepts one, so its words may be believed here.
+The input is a claim by the candidate's process (type, message, line, traceback) and the reference's arguments
+to constructor and forward. A claim can only refuse a candidate, never accept one, so its words may be trusted
+here.
 """
 
 import ast
@@ -16,17 +17,17 @@ from agent.python_source import syntax_tree
 from agent.records import Finding, Location, TensorSpec, Trace
 
 OF_BUILDS = frozenset({"cpp-sources-missing", "load-inline-arguments", "source-files", "extension-not-built"})
-"""Kinds that say an extension could not be built, wherever it was asked for."""
+"""Kinds of findings for an extension that could not be built, wherever the build was requested."""
 OF_CALLS = frozenset({"host-check-failed", "python-error"})
-"""Kinds of what a candidate's own host code may raise at sizes that it is not made for."""
+"""Kinds of findings that a candidate's own host code may raise at unsupported sizes."""
 _EVIDENCE = 3_000
 _MOST_READ = 60_000
-"""Characters of a message; the worker sends no more."""
+"""Maximum characters of a message; the worker sends no more."""
 _OWN_FILE = re.compile(r'  File "[^"]*candidate\.py", line')
 
 
 class Raised(NamedTuple):
-    """One exception and where it came up."""
+    """One exception, and when and where it was raised."""
 
     type: str
     message: str
@@ -37,17 +38,17 @@ class Raised(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line of the candidate's file."""
+        """Return the text of the raising line in the candidate's file."""
         lines = self.source.splitlines()
         return lines[self.line - 1].strip() if self.line and 0 < self.line <= len(lines) else ""
 
 
 Meaning = tuple[str, str]
-"""Kind and message."""
+"""Kind and message of a finding."""
 
 
 def finding(error: Any, doing: str, source: str, trace: Trace | None = None) -> Finding:
-    """What an exception means; `doing` says when it came up: `creating ModelNew failed`."""
+    """Return the finding for an exception; `doing` says when it was raised: `creating ModelNew failed`."""
     claim = error if isinstance(error, Mapping) else {"type": "error", "message": str(error)}
     told = claim.get("line")
     line = told if isinstance(told, int) else None
@@ -63,7 +64,7 @@ def finding(error: Any, doing: str, source: str, trace: Trace | None = None) -> 
 
 
 def beside(errors: list[Finding], raised: Finding) -> list[Finding]:
-    """The findings of a call: what its kernels did, and the exception unless that follows from it."""
+    """Return the findings of a call: its kernels' errors, and the exception unless they caused it."""
     follows = errors and raised.message.startswith("CUDA error")
     return errors if follows else [*errors, raised]
 
@@ -108,7 +109,7 @@ def _load_inline(raised: Raised) -> Meaning | None:
 
 
 def _load_inline_arguments(raised: Raised) -> Meaning | None:
-    """What load_inline itself says of what it was given."""
+    """Report load_inline's own complaint about its arguments."""
     first = next(iter(raised.message.splitlines()), "")
     if not re.match(r"load_inline\(\) (?:missing|got|takes)|Expected 'functions' to be", first):
         return None
@@ -117,7 +118,7 @@ def _load_inline_arguments(raised: Raised) -> Meaning | None:
 
 
 def _not_built(raised: Raised) -> Meaning | None:
-    """A build that was refused before anything was compiled."""
+    """Report a build that was refused before anything was compiled."""
     said = re.match(r"Error building extension '([^']*)': (.*)", raised.message)
     if said is None or raised.type != "RuntimeError":
         return None
@@ -232,7 +233,7 @@ def _cuda(raised: Raised) -> Meaning | None:
 
 
 def _own_check(raised: Raised) -> Meaning | None:
-    """A TORCH_CHECK of the candidate's, told by its words."""
+    """Report a TORCH_CHECK of the candidate, recognised by its words."""
     first = next(iter(raised.message.splitlines()), "").strip()
     if raised.type not in ("RuntimeError", "ValueError") or len(first) < 8:
         return None
@@ -244,7 +245,7 @@ def _own_check(raised: Raised) -> Meaning | None:
 
 
 def _tail(text: Any) -> str | None:
-    """The traceback from the candidate's own file on."""
+    """Return the traceback from the candidate's own file on."""
     if not text:
         return None
     words = str(text)

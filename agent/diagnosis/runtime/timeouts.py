@@ -1,7 +1,7 @@
-"""Where a candidate was when it did not answer in time: the kernel that ran, and the line of its Python.
+"""Explanation of a timeout: the kernel that was running, and the line of the candidate's Python.
 
-Both come from the candidate's own process, as claims: the emulator's runtime writes down the kernel that
-runs, and the worker has Python print where it stands shortly before the limit.
+Both are claims of the candidate's own process. The emulator's runtime writes down the running kernel, and the
+worker has Python print its position shortly before the limit.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from agent.records import Finding, Location
 from agent.torch_shim.c_abi import RUNNING_BYTES, UNLOCATED_LINE
 
 RUNNING = "running"
-"""Name of the file that holds the line and the name of the kernel that runs."""
+"""Name of the file that holds the line and the name of the running kernel."""
 _FRAME = re.compile(r'File "[^"]*candidate\.py", line (\d{1,9}) in')
 
 
 class LastWords(NamedTuple):
-    """What is left of a process that was ended."""
+    """Log and position left by a process that was ended."""
 
     log: str
     kernel: str | None
@@ -28,7 +28,7 @@ class LastWords(NamedTuple):
 
 
 def last_words(folder: Path, log: str, source: str) -> LastWords:
-    """From the log and the workspace; a file that is not what it should be says nothing."""
+    """Read the last words from the log and the workspace; a malformed file is ignored."""
     claim = b""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder / RUNNING, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -44,7 +44,7 @@ def last_words(folder: Path, log: str, source: str) -> LastWords:
 
 
 def finding(fault: str, said: LastWords) -> Finding:
-    """`fault` is what the judge saw: `no answer within 120 s while running forward`."""
+    """Return the finding; `fault` is the judge's view: `no answer within 120 s while running forward`."""
     frames = _FRAME.findall(said.log)
     line = said.kernel_line or (int(frames[0]) if frames else None)
     where = ""

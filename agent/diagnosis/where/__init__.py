@@ -1,1 +1,1 @@
-"""Where a wrong output comes from, in an answer whose kernels were repeated one by one."""
+"""Search for the kernel behind a wrong output, in a call whose kernels were replayed one by one."""

@@ -1,4 +1,4 @@
-"""What kernels wrote to device memory, and which thread wrote it: tensors of what a replay has told."""
+"""Record of what kernels wrote to device memory and by which thread, as tensors read from a replay."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,12 +7,12 @@ import torch
 
 Tensor = torch.Tensor
 WORD = 4
-"""Bytes that have one cell."""
+"""Bytes of memory that share one cell."""
 WARP = 32
 
 
 class Kernel(NamedTuple):
-    """One launch."""
+    """One kernel launch."""
 
     name: str
     line: int
@@ -21,69 +21,70 @@ class Kernel(NamedTuple):
 
 
 class Writers(NamedTuple):
-    """For each of some words who wrote it last, as whole numbers of int64."""
+    """The last writer of each of a number of words, as int64 tensors."""
 
     launch: Tensor
-    """From 1; 0 where no kernel did."""
+    """Number of the launch, from 1; 0 if no kernel wrote the word."""
     block: Tensor
     thread: Tensor
     times: Tensor
-    """Stores that the thread had made to the same allocation before."""
+    """Number of earlier stores by the thread to the same allocation."""
     several: Tensor
-    """Whether another thread wrote the word in the same launch (boolean), and whether the last write was
-    atomic.
+    """True if another thread wrote the word in the same launch.
+
+    The next field, `atomic`, is true if the last write was atomic.
     """
     atomic: Tensor
 
     @classmethod
     def of(cls, cells: Tensor) -> "Writers":
-        """From cells as kw_writers tells them, in int64."""
+        """Decode int64 cells in the format of kw_writers."""
         launch, block, thread, times = (
             cells >> at & (1 << bits) - 1 for at, bits in ((52, 12), (28, 24), (18, 10), (4, 14))
         )
         return cls(launch, block, thread, times, (cells & 2).bool(), (cells & 1).bool())
 
     def at(self, places: Tensor) -> "Writers":
-        """Of these words, or those that a mask has."""
+        """Return the writers of selected words, by index or mask."""
         return Writers(*(field[places] for field in self))
 
 
 class Writing(NamedTuple):
-    """What launches of one kernel that follow each other left in one piece of memory."""
+    """Contents of one allocation after consecutive launches of one kernel."""
 
     first: int
     last: int
-    """Numbers of the launches, from 1."""
+    """Numbers of the first and last launch, from 1."""
     piece: int
     values: Tensor
-    """Its bytes after the last launch."""
+    """Bytes of the allocation after the last launch."""
     writers: Writers
 
     def elements(self, dtype: torch.dtype) -> Tensor | None:
-        """The piece as elements of a type; None where it holds no whole number of them."""
+        """Return the allocation as elements of a type; None if its size is no multiple of theirs."""
         size = dtype.itemsize
         return self.values.view(dtype) if self.values.numel() and self.values.numel() % size == 0 else None
 
     def written(self, dtype: torch.dtype) -> Tensor:
-        """Which of these elements the launches wrote."""
+        """Return a mask of the elements that the launches wrote."""
         by_word = (self.writers.launch >= self.first) & (self.writers.launch <= self.last)
         return by_word[_words(self.values.numel() // dtype.itemsize, dtype)]
 
     @property
     def is_constant(self) -> bool:
-        """Whether all words that were written are the same."""
+        """Return True if all words that were written are equal."""
         words = self.elements(torch.int32)
         written = None if words is None else words[self.written(torch.int32)]
         return written is not None and bool((written == written[:1]).all())
 
 
 class Output(NamedTuple):
-    """An output after the last step."""
+    """An output after the last launch, with its writers."""
 
     values: Tensor
-    """Row by row."""
+    """Elements in row-major order."""
     writers: Writers
-    """Of each element, in the same order."""
+    """Writer of each element, in the same order."""
 
 
 class Followed(NamedTuple):
@@ -91,19 +92,19 @@ class Followed(NamedTuple):
     writings: list[Writing]
     outputs: list[Output]
     operators: bool = False
-    """Whether torch computes something between launches or after them."""
+    """True if torch computes something between or after the launches."""
 
     def kernel(self, launch: int) -> Kernel:
         return self.launches[launch - 1]
 
     def by_launch(self) -> Iterator[tuple[int, list[Writing]]]:
-        """Each run of launches of one kernel, in order, by the number of its first, with what it wrote."""
+        """Yield the first launch number of each run of launches of one kernel, with what the run wrote."""
         for first in sorted({writing.first for writing in self.writings}):
             yield first, [writing for writing in self.writings if writing.first == first]
 
 
 def output(values: Tensor, cells: Tensor, dtype: torch.dtype, shape: list[int], strides: list[int]) -> Output:
-    """From the bytes and the cells between an output's first and last element."""
+    """Build an output from the bytes and cells between its first and last element."""
     places = torch.zeros((), dtype=torch.int64)
     for size, step in zip(shape, strides, strict=True):
         places = places.unsqueeze(-1) + torch.arange(size) * step
@@ -113,5 +114,5 @@ def output(values: Tensor, cells: Tensor, dtype: torch.dtype, shape: list[int], 
 
 
 def _words(count: int, dtype: torch.dtype) -> Tensor:
-    """Of each of so many elements the word that it begins in."""
+    """Return the index of the word in which each of `count` elements begins."""
     return torch.arange(count) * dtype.itemsize // WORD

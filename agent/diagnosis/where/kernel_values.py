@@ -1,4 +1,7 @@
-"""Which of the reference's values a kernel wrote: equal to rounding, in any layout, or simply related."""
+"""Matching of memory that a kernel wrote with values of the reference.
+
+Values match up to rounding, in any layout, or through a simple function.
+"""
 
 import math
 import time
@@ -13,17 +16,17 @@ from agent.diagnosis.where.values import Value
 
 Tensor = torch.Tensor
 CLOSE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
-"""Error, relative to an element and to the rms of all, that rounding may have left."""
+"""Allowed rounding error, relative to the element's magnitude plus the rms of all elements."""
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 INTEGERS = (torch.int32, torch.int64, torch.uint8)
 SAMPLE = 128
 PARTS = 8
-"""Values that lie side by side in one piece of memory, at most."""
+"""Maximum number of values that lie side by side in one allocation."""
 ENOUGH = 8
-"""Elements by which a factor is told."""
+"""Minimum number of elements from which a factor is determined."""
 MOST_DIMS = 4
 LEAST = 0.5
-"""Share of the elements that agree where a value is said to be written in part."""
+"""Minimum share of agreeing elements to report a value as partly written."""
 
 
 class Held(NamedTuple):
@@ -31,11 +34,12 @@ class Held(NamedTuple):
 
     value: Value
     relation: str
-    """How, in words to follow the name; empty where it is the value itself."""
+    """Words that follow the value's name; empty if the kernel wrote the value itself."""
     is_itself: bool
-    """Whether it is the value, or a function of it that loses nothing, without a factor."""
+    """True if the kernel wrote the value or a lossless function of it, without factor or reduced precision.
+    """
     wrong: Tensor | None = None
-    """Of elements that are not right, in the order of memory of the reference's; None: all are."""
+    """Mask of the wrong elements in the reference's memory order; None if all elements are right."""
 
     @property
     def told(self) -> str:
@@ -52,14 +56,17 @@ _FUNCTIONS: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = (
 
 
 def held(writing: Writing, values: list[Value], sizes: set[int]) -> list[Held]:
-    """What launches of one kernel left of them in one piece. `sizes`: of dims, by which factors are known."""
+    """Return the values that one kernel's launches left in one allocation.
+
+    `sizes` are dimension sizes by which factors are recognised.
+    """
     found: list[Held] = []
     for dtype in (*FLOATS, *INTEGERS):
         elements = writing.elements(dtype)
         if elements is None:
             continue
         mask = writing.written(dtype)
-        # Every other half of a float32 is a bfloat16 of nearly that value.
+        # Every other half of a float32 is a bfloat16 of nearly the same value.
         most = PARTS if dtype.itemsize >= WORD else 1
         parts = list(_parts(elements[mask], {value.tensor.numel() for value in values}, most))
         for value in values:
@@ -75,7 +82,7 @@ def held(writing: Writing, values: list[Value], sizes: set[int]) -> list[Held]:
 
 
 def _parts(written: Tensor, wanted: set[int], most: int) -> Iterator[Tensor]:
-    """What was written, as a whole, and halves, thirds and so on of it, each in a run or every n-th."""
+    """Yield what was written as a whole, then its n-th parts, contiguous or strided by n."""
     count = written.numel()
     if count in wanted:
         yield written.double()
@@ -86,7 +93,10 @@ def _parts(written: Tensor, wanted: set[int], most: int) -> Iterator[Tensor]:
 
 
 def _among(value: Value, parts: list[Tensor], dtype: torch.dtype, sizes: set[int]) -> Held | None:
-    """Functions and multiples of a value are looked for in its own layout; a sample before the whole."""
+    """Find a part that holds the value, testing a sample before the whole.
+
+    Functions and multiples are only looked for in the value's own layout.
+    """
     close = CLOSE.get(dtype, 0.0)
     flat = value.tensor.detach().reshape(-1)
     shape = tuple(size for size in value.tensor.shape if size > 1)
@@ -111,13 +121,13 @@ def _among(value: Value, parts: list[Tensor], dtype: torch.dtype, sizes: set[int
 
 
 def _orders(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Orders of dims, the tensor's own first."""
+    """Yield the orders of the dimensions, the tensor's own first."""
     own = tuple(range(len(shape)))
     yield from permutations(own) if len(shape) <= MOST_DIMS else (own,)
 
 
 def _original(places: Tensor, shape: tuple[int, ...], order: tuple[int, ...]) -> Tensor:
-    """Places in the memory of the tensor transposed in this order, as places of the tensor itself."""
+    """Convert positions in the permuted tensor's memory to positions in the tensor itself."""
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     found, left = torch.zeros_like(places), places
     for axis in reversed(order):
@@ -126,8 +136,9 @@ def _original(places: Tensor, shape: tuple[int, ...], order: tuple[int, ...]) ->
 
 
 def laid_out(w: Tensor, truth: Tensor, close: float) -> Iterator[Tensor]:
-    """The elements in the shape of `truth`: as they are, and as of each transposed tensor with which LEAST of
-    a sample agree.
+    """Yield the elements in the shape of `truth`: as they are, and undone from each fitting transposition.
+
+    A transposition fits if at least LEAST of a sample agree.
     """
     yield w.reshape(truth.shape)
     flat, shape = truth.detach().reshape(-1), tuple(size for size in truth.shape if size > 1)
@@ -140,7 +151,7 @@ def laid_out(w: Tensor, truth: Tensor, close: float) -> Iterator[Tensor]:
 
 
 def _relation(w: Tensor, v: Tensor, close: float, sizes: set[int]) -> str | None:
-    """How the one is the other: itself, negated, or a known number of times."""
+    """Return how `w` relates to `v` (itself, negated, times a known factor), or None."""
     if bool(near(w, v, close).all()):
         return ""
     if not close or v.numel() < ENOUGH or not bool(torch.isfinite(v).all()):
@@ -154,7 +165,7 @@ def _relation(w: Tensor, v: Tensor, close: float, sizes: set[int]) -> str | None
 
 
 def near(w: Tensor, v: Tensor, close: float) -> Tensor:
-    """Which elements are the same to rounding."""
+    """Return a mask of the elements that are equal up to rounding."""
     finite = v[torch.isfinite(v)]
     size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
     same = (w == v) | (w.isnan() & v.isnan())
@@ -162,7 +173,7 @@ def near(w: Tensor, v: Tensor, close: float) -> Tensor:
 
 
 def _factor(factor: float, sizes: set[int], close: float) -> str | None:
-    """Numbers that another way of computing the same brings about; no other ones."""
+    """Name a factor that another way of computing the same value produces; None for other factors."""
     if math.isclose(factor, -1.0, rel_tol=close):
         return "negated"
     for size in sorted(sizes):
@@ -184,7 +195,7 @@ def _factor(factor: float, sizes: set[int], close: float) -> str | None:
 
 
 def partly(writing: Writing, values: list[Value]) -> Held | None:
-    """The value of which the launches wrote the largest share rightly, more than LEAST and less than all."""
+    """Return the value with the largest share of correctly written elements, above LEAST and below 1."""
     best, share = None, LEAST
     for dtype in FLOATS:
         elements = writing.elements(dtype)
@@ -193,7 +204,7 @@ def partly(writing: Writing, values: list[Value]) -> Held | None:
         mask = writing.written(dtype)
         for value in (one for one in values if one.tensor.numel() == elements.numel()):
             v = value.tensor.detach().double().reshape(-1)
-            # What is not written here another kernel may write.
+            # Another kernel may write the elements that are not written here.
             wrong = ~near(elements.double(), v, CLOSE[dtype]) & mask
             agreeing = 1.0 - float(wrong.sum()) / max(int(mask.sum()), 1)
             if share < agreeing < 1.0:
@@ -202,7 +213,7 @@ def partly(writing: Writing, values: list[Value]) -> Held | None:
 
 
 def sizes(tensors: list[Tensor]) -> set[int]:
-    """Sizes of dims, and products of neighbours."""
+    """Return the dimension sizes and the products of adjacent ones, above 1."""
     found: set[int] = set()
     for tensor in tensors:
         shape = tuple(tensor.shape)
@@ -215,8 +226,9 @@ def sizes(tensors: list[Tensor]) -> set[int]:
 def everywhere(
     followed: Followed, values: list[Value], known: set[int], until: float = math.inf
 ) -> dict[int, list[Held]]:
-    """For the number of each writing what of the values it holds. `until`: by the thread's clock; of writings
-    that come later nothing is known.
+    """Return the values that each writing holds, by its number.
+
+    After `until` (the thread's CPU clock, in seconds) the remaining writings are reported as empty.
     """
     return {
         number: held(writing, values, known) if time.thread_time() < until else []

@@ -1,6 +1,6 @@
-"""Which kernel makes the error: with what it wrote for a value, the reference gives the wrong output.
+"""Search for the kernel at fault: fed with what the kernel wrote, the reference gives the wrong output.
 
-That is no guess: whatever follows that value is right then, and the value is not.
+Such a match is proof, not a guess. The kernel's value is wrong and everything after it is right.
 """
 
 import time
@@ -20,9 +20,9 @@ from agent.diagnosis.where.values import Value
 
 Tensor = torch.Tensor
 MOST = 200
-"""Values that are tried."""
+"""Maximum number of values tried."""
 ALIKE = 0.9
-"""Correlation of what a kernel wrote with a value for which it may be meant."""
+"""Minimum correlation between what a kernel wrote and the value that it probably stands for."""
 
 
 class Wrong(NamedTuple):
@@ -31,17 +31,17 @@ class Wrong(NamedTuple):
     writing: Writing
     value: Value
     given: Tensor
-    """What the kernel wrote, in the reference's layout, in float64."""
+    """Elements that the kernel wrote, in the reference's layout, as float64."""
 
 
 class Located(NamedTuple):
-    """The values that one kernel wrote wrongly, while all that follows is right."""
+    """The wrong values of one kernel, where everything after it is right."""
 
     wrong: tuple[Wrong, ...]
 
     @property
     def launch(self) -> int:
-        """The number of the kernel's first launch."""
+        """Return the number of the kernel's first launch."""
         return self.wrong[0].writing.first
 
 
@@ -53,7 +53,10 @@ def first(
     target: tuple[int, Target],
     budget_s: float,
 ) -> Located | None:
-    """The earliest that explains the whole output; `target`: the first wrong one, by number."""
+    """Return the earliest wrong values of one kernel that explain the whole output.
+
+    `target` is the first wrong output with its number; `budget_s` is in CPU seconds.
+    """
     until, tried = time.thread_time() + budget_s, 0
     number, output = target
     known = list(_candidates(followed, held, values, output))
@@ -73,7 +76,7 @@ def first(
 
 
 def _instead(wrong: Wrong) -> Rewrite:
-    """What the kernel wrote, in place of the call's first result."""
+    """Return a rewrite that gives what the kernel wrote in place of the call's first result."""
 
     def given(_: Arguments) -> object:
         made = wrong.value.call.result
@@ -83,7 +86,10 @@ def _instead(wrong: Wrong) -> Rewrite:
 
 
 def _together(known: list[Wrong]) -> Iterator[tuple[Wrong, ...]]:
-    """For each kernel all that it wrote, each piece as the value that it is most like; each value once."""
+    """Yield, for each kernel, all pieces that it wrote, each as its best-correlated value.
+
+    Kernels with a repeated value are skipped.
+    """
     for launch in dict.fromkeys(one.writing.first for one in known):
         best: dict[int, tuple[float, Wrong]] = {}
         for one in (one for one in known if one.writing.first == launch):
@@ -96,7 +102,7 @@ def _together(known: list[Wrong]) -> Iterator[tuple[Wrong, ...]]:
 
 
 def _likeness(wrong: Wrong) -> float:
-    """The correlation of what was written with the value."""
+    """Return the correlation of what was written with the value."""
     both = torch.stack([wrong.given.reshape(-1), wrong.value.tensor.detach().double().reshape(-1)])
     if both.shape[1] < 2 or not bool(torch.isfinite(both).all()):
         return 0.0
@@ -106,7 +112,7 @@ def _likeness(wrong: Wrong) -> float:
 def _candidates(
     followed: Followed, held: dict[int, list[Held]], values: list[Value], wrong: Target
 ) -> Iterator[Wrong]:
-    """What a kernel wrote beside each value of as many elements, in each layout that fits."""
+    """Yield each piece that a kernel wrote with each value of equal size, in each layout that fits."""
     replaceable = [v for v in values if v.is_result and v.tensor.is_floating_point()]
     for number, writing in enumerate(followed.writings):
         if held[number]:

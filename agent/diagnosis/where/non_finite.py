@@ -1,4 +1,4 @@
-"""Which kernel wrote the first number that is not finite."""
+"""Search for the kernel that wrote the first non-finite number."""
 
 import torch
 
@@ -8,13 +8,16 @@ from agent.diagnosis.where.kernel_values import FLOATS
 
 
 def first(followed: Followed, target: Target) -> str | None:
-    """A sentence, where the output is not finite, the truth is, and several kernels ran."""
+    """Return a sentence that names the kernel, or None.
+
+    Only an output with non-finite elements whose truth is finite, computed by several kernels, is searched.
+    """
     bad = ~torch.isfinite(target.y) & torch.isfinite(target.truth)
     if not bool(bad.any()) or len({kernel.name for kernel in followed.launches}) < 2:
         return None
     for launch, writings in followed.by_launch():
         for writing in writings:
-            # A piece's type is not known: float32, unless its size is none of that type.
+            # The element type is unknown; float32 is assumed unless the size does not fit.
             dtype = next((d for d in FLOATS if writing.elements(d) is not None), None)
             elements = writing.elements(dtype) if dtype is not None else None
             if elements is None or dtype is None:

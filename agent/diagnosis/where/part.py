@@ -1,4 +1,4 @@
-"""A part of a recorded run: what leads to some of its values, or from values that are known to be right."""
+"""A part of a recorded run: the calls that lead to some of its values, or from values known to be right."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,9 +8,10 @@ from agent.diagnosis.tape import Tape
 
 
 class Part(Tape):
-    """Of a run only what leads from inputs, parameters and tensors `given` by `id` to `result`.
+    """The calls of a run that lead from inputs, parameters and given tensors to `result`.
 
-    `result` is one or several of the run's tensors; the names of those given are what they are called here.
+    `result` is one or several of the run's tensors. `given` maps the `id` of given tensors to their names
+    here.
     """
 
     def __init__(self, tape: Tape, result: Any, given: Mapping[int, str]) -> None:
@@ -27,7 +28,10 @@ class Part(Tape):
 
 
 def of(tape: Tape, result: Any, given: Mapping[int, str]) -> Tape | None:
-    """None where something is written in place: what a part of that is, its calls alone do not say."""
+    """Return the part of a run, or None if the run writes in place.
+
+    With in-place writes the calls alone do not define the part.
+    """
     return None if tape.in_place else Part(tape, result, given)
 
 

@@ -1,7 +1,7 @@
-"""Says where a wrong output comes from, by what each kernel wrote when the call was repeated.
+"""Explanation of a wrong output from what each kernel wrote when the call was replayed.
 
-Contract: `told` claims a cause only where a wrong reference reproduces what a kernel wrote; every other
-sentence says what was seen. It never changes a verdict.
+Contract: `told` claims a cause only if a wrong reference reproduces what a kernel wrote. Every other sentence
+reports an observation. The verdict never changes.
 """
 
 import time
@@ -24,40 +24,40 @@ from agent.records import Finding
 
 Tensor = torch.Tensor
 SAME = 1e-4
-"""Difference between the output of the repeated call and the judged one, relative to the rms."""
+"""Allowed difference between the replayed output and the judged one, relative to element and rms."""
 NAMED = 2
-"""Values that are named of one kernel, at most."""
+"""Maximum number of values named for one kernel."""
 KERNELS = 3
-"""Kernels that are named whose values are known, at most."""
+"""Maximum number of kernels named with their values."""
 AMPLIFIED = 4.0
-"""So many times more rounding is allowed of a wrong value that is larger, at most: masked ones are huge."""
+"""Maximum factor by which the tolerance grows with the amplification; masked values are huge."""
 MATCHING_S = 0.5
-"""Of computing, for finding the reference's values in what kernels wrote."""
+"""CPU seconds for matching the reference's values with what kernels wrote."""
 LOCATING_S = 0.3
-"""Of computing, for finding the kernel that makes the error."""
+"""CPU seconds for finding the kernel at fault."""
 
 
 class Told(NamedTuple):
-    """What was found out."""
+    """Result of the search: sentences, or an explained cause."""
 
     sentences: tuple[str, ...] = ()
     explained: Explained | None = None
-    """The cause, where what a kernel wrote has told it."""
+    """Cause, if what a kernel wrote reveals it."""
 
 
 class _Kernel(NamedTuple):
-    """Launches of one kernel that follow each other, and what they wrote apart from outputs."""
+    """Consecutive launches of one kernel and what they wrote apart from outputs."""
 
     name: str
     writings: list[Writing]
     held: list[Held]
     right: bool
-    """Whether each piece that they wrote holds a value of the reference, an input or one number."""
+    """True if each piece that they wrote holds a value of the reference, an input or one repeated number."""
     writes_output: bool
 
 
 def told(case: Case, followed: Followed, finding: Finding, budget_s: float) -> Told:
-    """Nothing where the repeated call gave another output than the judged one."""
+    """Explain a wrong output; the result is empty if the replayed output differs from the judged one."""
     until = time.thread_time() + budget_s
     targets = _targets(case)
     if not targets or not _is_same(case, followed):
@@ -100,7 +100,7 @@ def _targets(case: Case) -> dict[int, Target]:
 
 
 def _is_same(case: Case, followed: Followed) -> bool:
-    """What is as a race or unwritten memory makes it, another run makes otherwise."""
+    """Return True if the replay gave the judged outputs; races and unwritten memory change between runs."""
     if len(followed.outputs) != len(case.outputs):
         return False
     pairs = zip(case.outputs, followed.outputs, strict=True)
@@ -138,7 +138,7 @@ def _is_output(writing: Writing, outputs: list[Tensor]) -> bool:
 def _of_the_kernel(
     case: Case, tape: Tape, followed: Followed, located: Located, finding: Finding, budget_s: float
 ) -> Explained | None:
-    """Why the first value is wrong that the kernel wrote; None where that is not found."""
+    """Explain why the kernel's first wrong value is wrong; None if no cause is found."""
     _, value, given = located.wrong[0]
     smaller = part.of(tape, [tensors(value.call.result)[0]], {})
     if smaller is None:
@@ -156,7 +156,7 @@ def _of_the_kernel(
 
 
 def _limit(truth: Tensor) -> Limit:
-    """The error that is allowed around a value's elements."""
+    """Return the tolerance around the elements of a value."""
     close = kernel_values.CLOSE[torch.float32]
     finite = truth[torch.isfinite(truth)].double()
     size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
@@ -175,7 +175,7 @@ def _rest(located: Located) -> str:
 def _behind(
     case: Case, tape: Tape, kernels: list[_Kernel], finding: Finding, budget_s: float
 ) -> Explained | None:
-    """The cause among what follows the values that are right; None where it is not found."""
+    """Search for the cause among the calls after the values that are right; None if it is not found."""
     right = [one.value for kernel in kernels for one in kernel.held if one.is_itself and one.value.is_result]
     given = {id(tensors(value.call.result)[0]): value.words.strip("`") for value in right}
     behind = part.of(tape, tape.result, given)
@@ -199,7 +199,7 @@ def _located(followed: Followed, located: Located) -> str:
 
 
 def _how(target: Target) -> str:
-    """What wrong elements of a value have in common, to follow an example; empty where nothing is known."""
+    """Describe what the wrong elements have in common, to follow an example; empty if nothing is known."""
     finite, wanted = torch.isfinite(target.y), torch.isfinite(target.truth)
     said = []
     y, truth = (values[target.wrong & finite & wanted] for values in (target.y, target.truth))
@@ -216,14 +216,18 @@ def _how(target: Target) -> str:
 
 
 def _pattern(wrong: Tensor) -> str:
-    """Where elements are wrong, to follow their number; empty where all are or no pattern is known."""
+    """Describe the pattern of wrong elements, to follow their number.
+
+    The result is empty if all elements are wrong or no pattern is known.
+    """
     place = next(mismatch_location.patterns(wrong, ()), None)
     return f", {place.words}" if place is not None and not bool(wrong.all()) else ""
 
 
 def _first_wrong(kernels: list[_Kernel], found: list[Value], operators: bool) -> str | None:
-    """Which kernels wrote values of the reference, and the first that did not. `operators`: torch computes
-    something between them.
+    """Say which kernels wrote values of the reference, and which is the first that did not.
+
+    `operators` is true if torch computes something between them.
     """
     if len({kernel.name for kernel in kernels}) < 2:
         return _of_one(kernels)
@@ -250,7 +254,7 @@ def _first_wrong(kernels: list[_Kernel], found: list[Value], operators: bool) ->
 
 
 def _otherwise(kernel: _Kernel, found: list[Value]) -> str:
-    """What is known of a kernel that writes no value of the reference rightly."""
+    """Describe a kernel that writes no value of the reference correctly."""
     for writing in kernel.writings:
         almost = kernel_values.partly(writing, found)
         if almost is not None and almost.wrong is not None:

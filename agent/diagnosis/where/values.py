@@ -1,4 +1,4 @@
-"""The values that the reference computes on its way, each by a name that its author knows."""
+"""Intermediate values of the reference, each with a name that its author recognises."""
 
 import re
 from collections.abc import Iterator
@@ -12,23 +12,23 @@ from agent.diagnosis.tape import MOVES, Call, Tape
 
 Tensor = torch.Tensor
 MOST = 400
-"""Values that are looked for."""
+"""Maximum number of values collected."""
 MOST_ELEMENTS = 1 << 22
 _ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
 _NORMS = {"native_layer_norm": 1, "native_group_norm": 1}
 
 
 class Value(NamedTuple):
-    """One of them."""
+    """An intermediate value of the reference, or one of its inputs or parameters."""
 
     tensor: Tensor
     call: Call
     words: str
-    """Its name, or what it is the result of."""
+    """Name of the variable, or the operator that computed it."""
     line: int | None
-    """Of the reference."""
+    """Line of the reference."""
     is_result: bool
-    """Whether it is what the call gives; otherwise something that the call computes on its way."""
+    """True if the call returns the value; False if it is an intermediate result inside the call."""
 
     @property
     def told(self) -> str:
@@ -36,7 +36,7 @@ class Value(NamedTuple):
 
 
 def of(tape: Tape, outputs: list[Tensor]) -> list[Value]:
-    """Each value once, in the order in which it is computed, without inputs, parameters and `outputs`."""
+    """Return each distinct value in order of computation, without inputs, parameters and `outputs`."""
     known = {_key(t) for t in outputs}
     known |= {_key(t) for call in tape.calls for t in tensors(call.given) if tape.maker(t) is None}
     found: list[Value] = []
@@ -54,7 +54,7 @@ def of(tape: Tape, outputs: list[Tensor]) -> list[Value]:
 
 
 def taken(tape: Tape) -> list[Value]:
-    """Inputs and parameters, as far as the reference takes them."""
+    """Return the inputs, parameters and constants that the reference uses."""
     found: dict[int, Value] = {}
     for call in tape.calls:
         for tensor in tensors(call.given):
@@ -70,7 +70,7 @@ def _results(call: Call, tape: Tape) -> Iterator[Value]:
         return
     words, line = _named(call, tape)
     for number, tensor in enumerate(tensors(call.result)):
-        # Of an operator that has several results the first bears the name.
+        # Only the first of several results bears the operator's name.
         told = words if number == 0 else f"result {number} of {call.name.strip('_')}"
         value = (
             call.value
@@ -81,7 +81,7 @@ def _results(call: Call, tape: Tape) -> Iterator[Value]:
 
 
 def _named(call: Call, tape: Tape) -> tuple[str, int | None]:
-    """What the line assigns to, where the call is the last of its line; else the operator's name."""
+    """Return the variable that the line assigns if the call is its last, else the operator; and the line."""
     operator = f"the result of {call.name.strip('_')}"
     if call.place is None:
         return operator, None
@@ -93,7 +93,7 @@ def _named(call: Call, tape: Tape) -> tuple[str, int | None]:
 
 
 def _last_of_lines(tape: Tape) -> dict[tuple[str, int], int]:
-    """The last call of each line that computes something."""
+    """Return the number of the last computing call of each line."""
     return {
         (call.place.file, call.place.line): call.number
         for call in tape.calls
@@ -102,7 +102,7 @@ def _last_of_lines(tape: Tape) -> dict[tuple[str, int], int]:
 
 
 def _on_the_way(call: Call) -> Iterator[Value]:
-    """What an operator that is recorded whole has to compute as well: maxima and sums of rows."""
+    """Yield values that an operator computes internally, such as row maxima, sums, means and variances."""
     given, line = call.given, call.place.line if call.place is not None else None
     x, dim = given.get("self"), given.get("dim")
     if call.name in ("_softmax", "_log_softmax", "logsumexp") and isinstance(x, Tensor) and dim is not None:
@@ -126,7 +126,7 @@ def _axes(dim: Any, x: Tensor) -> Any:
 
 
 def _key(tensor: Tensor) -> tuple[Any, ...]:
-    """Tells tensors of other elements apart, in the order of memory."""
+    """Return a key that distinguishes tensors by a sample of their elements, in memory order."""
     flat = tensor.detach().reshape(-1)
     step = max(1, flat.numel() // 64)
     return flat.numel(), flat.dtype.is_floating_point, flat[::step].double().numpy().tobytes()

@@ -1,4 +1,4 @@
-"""Which threads wrote the wrong elements of an output, where that sets them apart from the right ones."""
+"""Search for the threads that wrote the wrong elements, where they differ from those of the right ones."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -9,31 +9,32 @@ from agent.diagnosis.where.following import WARP, Followed, Kernel, Output, Writ
 
 Tensor = torch.Tensor
 MOSTLY = 0.9
-"""Share of what some threads wrote that has to be wrong; values may be right by chance."""
+"""Minimum wrong share of what the named threads wrote; some values may be right by chance."""
 LEAST = 2
-"""Wrong elements, and right ones."""
+"""Minimum number of wrong elements, and of right ones."""
 LISTED = 4
-"""Numbers that are listed one by one, at most."""
+"""Maximum number of values listed one by one."""
 
 
 SEVERAL = "by two or more threads each, and the last one wins"
 
 
 class _Quantity(NamedTuple):
-    """A number that each writer has, and how it is called."""
+    """A property that each writer has as a number, and its name."""
 
     name: str
     value: Tensor
     size: int
-    """Its values are below."""
+    """Exclusive upper bound of the values."""
     last: str = ""
-    """What the largest is called."""
+    """Name of the largest value."""
 
 
 def pattern(wrong: Tensor, output: Output, followed: Followed) -> str | None:
-    """Completes "the wrong elements were written ..."; None where no writer tells them apart.
+    """Return words that complete "the wrong elements were written ...", or None.
 
-    `wrong`: flat, boolean.
+    None means that no property of the writers separates wrong from right elements. `wrong` is flat and
+    boolean.
     """
     writers = output.writers
     if int(wrong.sum()) < LEAST or int((~wrong).sum()) < LEAST:
@@ -55,7 +56,7 @@ def pattern(wrong: Tensor, output: Output, followed: Followed) -> str | None:
 
 
 def _by_launch(wrong: Tensor, writers: Writers, followed: Followed) -> str | None:
-    """All that one kernel wrote, where several did."""
+    """Return words if the wrong elements are all those of one kernel among several."""
     numbers = sorted(set(writers.launch.tolist()) - {0})
     names = {number: followed.kernel(number).name for number in numbers}
     if len(set(names.values())) < 2:
@@ -82,7 +83,7 @@ def _within(wrong: Tensor, writers: Writers, kernel: Kernel) -> str | None:
 
 
 def _quantities(writers: Writers, kernel: Kernel) -> Iterator[_Quantity]:
-    """The simpler ones first."""
+    """Yield the properties of writers, the simpler ones first."""
     blocks, threads = _count(kernel.grid), _count(kernel.block)
     grid, block = kernel.grid, kernel.block
     if blocks > 1:
@@ -110,7 +111,7 @@ def _split(index: Tensor, size: tuple[int, int, int]) -> tuple[Tensor, Tensor, T
 
 
 def _told(wrong: Tensor, quantity: _Quantity, listed: bool) -> str | None:
-    """In words which of its values wrote wrong elements, where those wrote hardly anything else."""
+    """Describe the property's values that wrote the wrong elements and hardly anything else."""
     count = int(quantity.value.max()) + 1
     every = torch.bincount(quantity.value, minlength=count)
     bad = torch.bincount(quantity.value[wrong], minlength=count)
@@ -129,7 +130,7 @@ def _told(wrong: Tensor, quantity: _Quantity, listed: bool) -> str | None:
 
 
 def _which(hit: list[int], present: list[int], quantity: _Quantity) -> str | None:
-    """The set of values as a comparison."""
+    """Describe the set of values as a comparison."""
     compared: Callable[[str], str] = quantity.name.format
     is_index = "{}" in quantity.name and "Idx" in quantity.name
     if len(hit) == 1:
@@ -153,7 +154,7 @@ def _which(hit: list[int], present: list[int], quantity: _Quantity) -> str | Non
 
 
 def _each(hit: list[int], quantity: _Quantity) -> str | None:
-    """The set of values one by one."""
+    """List the values one by one; None if there are too many."""
     numbers = ", ".join(map(str, hit))
     if len(hit) > LISTED:
         return None

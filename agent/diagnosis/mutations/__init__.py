@@ -1,9 +1,9 @@
-"""Wrong references that nobody has thought of: every value, operator and number of the reference changed.
+"""Generic mutations of the reference: every value, operator and number changed.
 
-The rules of `agent.diagnosis.wrong_references` know what is common of an operator. What is made here knows of
-no operator: a value negated, shifted or read along another dimension, another value in its place, an operator
-exchanged for another of its form or moved along the chain, another number among its arguments. Steps of a
-loop, which the same instruction of the reference runs, are changed together.
+The rules of `agent.diagnosis.wrong_references` know the common faults of each operator. The mutations here
+know no operator. They negate or shift a value, read it along another dimension, or put another value in its
+place. They exchange an operator for another of the same form, move it along the chain, or change a number
+among its arguments. Steps of a loop run the same instruction of the reference and are changed together.
 """
 
 import contextlib
@@ -28,26 +28,26 @@ from agent.diagnosis.wrong_references import Facts, Variant
 from agent.diagnosis.wrong_references.rules import NUMBER, UNFIT
 
 RANK = 5
-"""Above that of every rule: what has a name of its own is called by it."""
+"""Minimum rank of a mutation, above that of the rules: a named fault is reported by its name."""
 TOGETHER = 8
-"""More that are alike are not tried at once."""
+"""Maximum number of like variants that are combined into one."""
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
-    """All of them, the likelier first."""
+    """Yield all mutations, likelier ones first."""
     made: list[Variant] = []
     for kind in (
         functions, moves, others, parameters, reductions, values, bounds, carried, counts, exchanges, tiles,
         numbers,
     ):  # fmt: skip
-        # What cannot be changed for its type or shape ends its own kind of changes, not the others.
+        # A value with an unfit type or shape ends only its own kind of mutations.
         with contextlib.suppress(*UNFIT):
             made.extend(kind.of(groups, facts))
     yield from sorted([*made, *_together(made)], key=lambda variant: variant.rank)
 
 
 def _together(made: list[Variant]) -> Iterator[Variant]:
-    """What several operators have alike, in all of them at once."""
+    """Yield each mutation that several operators share, applied to all of them at once."""
     alike: dict[tuple[str, str], list[Variant]] = {}
     for one in made:
         if "(number " in one.words and not one.replaced:

@@ -1,4 +1,4 @@
-"""What is left out at the edges: bounds of places that index all the same, and the diagonal of pairs."""
+"""Mutations at the edges: missing bounds of positions, and pairs without their diagonal."""
 
 from collections.abc import Iterator
 
@@ -12,12 +12,12 @@ from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
 FAR = 8
-"""Operators between a place and the whole number that is made of it, at most."""
+"""Maximum number of operators between a position and the integer computed from it."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max"})
 _WHOLE = frozenset({"floor", "ceil", "round", "trunc", "_to_copy"})
 _EMPTY = {"sum": 0.0, "mean": 0.0, "amax": -torch.inf, "max": -torch.inf, "amin": torch.inf, "min": torch.inf,
           "logsumexp": -torch.inf, "_softmax": -torch.inf, "_log_softmax": -torch.inf}  # fmt: skip
-"""What an element counts as that is not there."""
+"""Neutral value of each reduction: an element that is left out counts as this."""
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
@@ -40,13 +40,13 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _one_side(distance: Tensor, side: int) -> Tensor:
-    """The distance, far beyond every window on the other side."""
+    """Return the distance, moved far beyond every window on the side opposite to `side`."""
     away = distance.abs()
     return torch.where(distance * side < 0, away.max() + away, away)
 
 
 def _unbounded(groups: Groups, group: Group) -> Iterator[Variant]:
-    """A place that is not clamped, while the whole number that is made of it stays within bounds."""
+    """Yield a position that is not clamped, while the integer computed from it stays within bounds."""
     value = group.first.value
     wholes = list(_wholes(groups, group))
     if value is None or not value.is_floating_point() or not wholes:
@@ -63,7 +63,7 @@ def _unbounded(groups: Groups, group: Group) -> Iterator[Variant]:
 
 
 def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
-    """Zero where a bound holds a place at the border: nothing is read there."""
+    """Yield variants that read zero wherever the bound holds a position at the border."""
     place, made = group.first.given.get("self"), group.first.value
     if not isinstance(place, Tensor) or made is None or len(group.calls) > 1:
         return
@@ -71,7 +71,7 @@ def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
     whole = groups.tape.maker(place)
     given = whole.given.get("self") if whole is not None and whole.name in _WHOLE else None
     if isinstance(given, Tensor) and given.is_floating_point() and given.shape == made.shape:
-        # What is cut towards zero is within bounds that it was below.
+        # Truncation towards zero brings values within bounds that were below them.
         yield from _uncounted(groups, group, (given < made.min()) | (given >= made.max() + 1))
     now, seen = list(groups.tape.users(group.first)), 0
     while now and seen < FAR * 2:
@@ -88,7 +88,7 @@ def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
 
 
 def _uncounted(groups: Groups, group: Group, outside: Tensor) -> Iterator[Variant]:
-    """What a bound holds at the border adds nothing there."""
+    """Yield variants in which positions that the bound holds at the border add nothing."""
     for call in groups.tape.calls[group.first.number :]:
         key = next((key for key in ("src", "source", "values", "weights") if key in call.given), None)
         added, index = call.given.get(key or ""), call.given.get("index")
@@ -103,7 +103,10 @@ def _uncounted(groups: Groups, group: Group, outside: Tensor) -> Iterator[Varian
 
 
 def _over(mask: Tensor, result: Tensor) -> Tensor | None:
-    """The mask in a shape that broadcasts to the result: at its end, at its begin, or with ones put in."""
+    """Return the mask in a shape that broadcasts to the result, or None.
+
+    Its dims are aligned with the last dims, the first dims, or split around inserted dims of size one.
+    """
     shapes = (
         tuple(mask.shape),
         (*mask.shape, *[1] * (result.dim() - mask.dim())),
@@ -120,7 +123,7 @@ def _over(mask: Tensor, result: Tensor) -> Tensor | None:
 
 
 def _wholes(groups: Groups, group: Group) -> Iterator[Group]:
-    """Where whole numbers are first made of the value."""
+    """Yield the groups that first turn the value into integers."""
     seen, now = {group.first.number}, list(groups.tape.users(group.first))
     for _ in range(FAR):
         following = []
@@ -136,7 +139,7 @@ def _wholes(groups: Groups, group: Group) -> Iterator[Group]:
 
 
 def _without_diagonal(group: Group) -> Iterator[Variant]:
-    """A reduction over pairs that leaves each element's pair with itself out."""
+    """Yield a reduction over pairs that leaves out the pair of each element with itself."""
     x = group.first.given.get("self")
     if not isinstance(x, Tensor) or x.dim() < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 3:
         return
@@ -153,7 +156,7 @@ def _hollow(func: object, name: str) -> Rewrite:
         own = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device)
         made = invoke(func, given | {"self": x.masked_fill(own, _EMPTY[name])})
         if name == "_log_softmax":
-            # The element itself is still measured against the sum of the others.
+            # The element itself is still normalised by the sum of the others.
             others = x.masked_fill(own, -torch.inf).logsumexp(given["dim"], keepdim=True)
             return torch.as_tensor(x - others)
         return torch.as_tensor(made)

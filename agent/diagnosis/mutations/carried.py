@@ -1,4 +1,4 @@
-"""A state that is carried from step to step of a loop, read on the wrong side of its update."""
+"""Mutations of a state carried through a loop: it is read on the wrong side of its update."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ from agent.diagnosis.wrong_references.rules import USUAL_BLOCKS, Facts, Variant
 
 Tensor = torch.Tensor
 LEAST = 3
-"""Steps that make a loop."""
+"""Minimum number of steps of a loop."""
 
 
 class Carried(NamedTuple):
-    """What each step is given of the state, and what it makes of it; in the order of the steps."""
+    """State before (`given`) and after (`made`) each step, in the order of the steps."""
 
     given: list[Tensor]
     made: list[Tensor]
@@ -34,7 +34,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _begun_anew(groups: Groups, state: Carried) -> Iterator[Variant]:
-    """Chunks of steps that do not get what the chunk before them left, in all that takes the state."""
+    """Yield variants in which each chunk of steps starts anew instead of from the preceding chunk's state."""
     steps, start = len(state.given), state.given[0]
     takers = [
         (group, name)
@@ -59,7 +59,7 @@ def _begun_anew(groups: Groups, state: Carried) -> Iterator[Variant]:
 
 
 def _states(groups: Groups) -> Iterator[Carried]:
-    """Results of a loop's instruction that the same loop's next step takes."""
+    """Yield states: results of a loop's instruction that the next step of the same loop takes."""
     for group in groups.computing():
         if len(group.calls) < LEAST or not all(isinstance(call.result, Tensor) for call in group.calls):
             continue
@@ -83,7 +83,7 @@ def _states(groups: Groups) -> Iterator[Carried]:
 def _read(
     groups: Groups, state: Carried, mine: list[Tensor], other: list[Tensor], words: str, side: int
 ) -> Iterator[Variant]:
-    """Each instruction of the loop that takes the one, taking the other."""
+    """Yield each instruction of the loop that takes `mine`, taking `other` instead."""
     for group in groups.computing():
         if group is state.update or len(group.calls) != len(mine):
             continue
@@ -105,7 +105,7 @@ def _read(
 
 
 def _collected(groups: Groups, mine: list[Tensor], other: list[Tensor], words: str) -> Iterator[Variant]:
-    """The states of all steps, put together after the loop."""
+    """Yield the stack or concatenation of all steps' states with `other` in place of `mine`."""
     for call in groups.tape.calls:
         items = call.given.get("tensors")
         if call.name in ("stack", "cat") and isinstance(items, (list, tuple)) and len(items) == len(mine):
@@ -122,5 +122,5 @@ def _joining(call: Call) -> Callable[[Arguments, Sequence[Tensor]], Any]:
 
 
 def _makes(groups: Groups, group: Group, update: Group) -> bool:
-    """Whether the update is made of what the instruction gives."""
+    """Return True if the update depends on a result of the instruction."""
     return any(id(t) in groups.ancestors(update.first.result, 12) for t in tensors(group.first.result))

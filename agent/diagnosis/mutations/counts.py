@@ -1,4 +1,4 @@
-"""Variances that are written out: a mean of squares divided by its count, or by one less than that."""
+"""Mutations of written-out variances and means: divided by another count, such as n - 1 for n."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from agent.diagnosis.wrong_references.rules import Facts, Variant
 Tensor = torch.Tensor
 _ROOTS = frozenset({"sqrt", "rsqrt", "pow"})
 NEAR = 6
-"""Operators between the quotient and the root, at most."""
+"""Maximum number of operators between the quotient and the root."""
 _BETWEEN = frozenset({"sub", "add", "clamp", "clamp_min", "relu", "mul", "div", "maximum"})
 
 
@@ -38,7 +38,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _counts(groups: Groups) -> Iterator[tuple[str, Tensor]]:
-    """Whole numbers that count something, and differ."""
+    """Yield tensors of counts, not all equal if computed, each with its description."""
     for group in groups.all:
         value = group.first.value
         if (
@@ -65,7 +65,7 @@ def _is_whole(value: Tensor) -> bool:
 
 
 def _fitting(result: Tensor | None, count: Tensor) -> Tensor | None:
-    """The count in a shape that broadcasts along the first dims of the result, if it does so."""
+    """Return the count in a shape that broadcasts along the first dims of the result, or None."""
     if result is None or not result.is_floating_point() or result.dim() < count.dim():
         return None
     lined = count.reshape(*count.shape, *[1] * (result.dim() - count.dim()))
@@ -73,7 +73,7 @@ def _fitting(result: Tensor | None, count: Tensor) -> Tensor | None:
 
 
 def _count(groups: Groups, group: Group) -> Tensor | float | None:
-    """By how many a sum of squares is divided."""
+    """Return the divisor of a sum of squares, or None if the group does not compute such a mean."""
     x = group.first.given.get("self")
     if not isinstance(x, Tensor) or len(group.calls) > 1:
         return None
@@ -100,7 +100,7 @@ def _is_of_squares(groups: Groups, value: object) -> bool:
 
 
 def _variances(groups: Groups, group: Group) -> Iterator[Group]:
-    """The quotient itself, and what a squared mean is subtracted from it for, where a root is taken later."""
+    """Yield the quotient and its difference to the squared mean, if a root follows."""
     now, rooted, less = [group], False, None
     for _ in range(NEAR):
         users = [groups.of(call) for each in now for call in groups.tape.users(each.first)]

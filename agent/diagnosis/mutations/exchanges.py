@@ -1,4 +1,4 @@
-"""Two values in each other's place, a number for a value, a value of later for one that is there by then."""
+"""Mutations that exchange two values, put a number for a value, or put a later value for an earlier one."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,11 +15,11 @@ from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
 PAIRS = 120
-"""Pairs of values that are exchanged, at most."""
+"""Maximum number of pairs of values that are exchanged."""
 PARTS = 4
-"""Of so many parts pairs are exchanged, of fewer all orders are tried; of more nothing."""
+"""Maximum number of parts. With exactly this many only pairs are exchanged, with fewer all orders."""
 LITERALS = 12
-"""Numbers of the source that are tried for one operand, at most."""
+"""Maximum number of literals of the source that are tried for one operand."""
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"})
 
 
@@ -38,7 +38,10 @@ def use_of(group: Group) -> bool:
 
 
 def _exchanged(groups: Groups) -> Iterator[Variant]:
-    """Values of the same shape and dtype that are made alike or taken alike, such as a row and a column."""
+    """Yield exchanges of two values with equal shape and dtype and a common operand or a common user.
+
+    An example is a row and a column index.
+    """
     made = [
         group
         for group in groups.all
@@ -69,7 +72,7 @@ def _exchanged(groups: Groups) -> Iterator[Variant]:
 
 
 def _parts(groups: Groups) -> Iterator[Variant]:
-    """The parts that one value is split into, each in another one's place."""
+    """Yield the parts that one value is split into, in another order."""
     for group in groups.all:
         parts = group.first.result
         if not isinstance(parts, (tuple, list)) or not 1 < len(parts) <= PARTS:
@@ -92,11 +95,11 @@ def _parts(groups: Groups) -> Iterator[Variant]:
 
 _NEUTRAL = {"sum": 0.0, "logsumexp": -torch.inf, "amax": -torch.inf, "amin": torch.inf, "max": -torch.inf,
             "min": torch.inf}  # fmt: skip
-"""What changes nothing of each reduction."""
+"""Neutral element of each reduction."""
 
 
 def _one_of_several(groups: Groups) -> Iterator[Variant]:
-    """One of the values that are put together to be reduced, left out."""
+    """Yield reductions of a stack without one of its operands."""
     for group in groups.computing():
         users = [groups.of(call) for call in groups.tape.users(group.first)]
         items = group.first.given.get("tensors")
@@ -109,7 +112,7 @@ def _one_of_several(groups: Groups) -> Iterator[Variant]:
 
 
 def _without(place: int, count: int, fill: float) -> Callable[[Call], Rewrite]:
-    """What is put together with one value replaced, where there are as many as that."""
+    """Return a maker of rewrites that replace one of `count` joined tensors by `fill`."""
 
     def run(call: Call, given: Arguments) -> Any:
         items = list(given["tensors"])
@@ -134,7 +137,7 @@ def _operands(groups: Groups, group: Group) -> set[int]:
 
 
 def _takers(groups: Groups, group: Group) -> set[tuple[int, int]]:
-    """The instructions that take the result, or what only moves it."""
+    """Return the instructions that take the result, directly or through operators that only move it."""
     found: set[tuple[int, int]] = set()
     left = list(groups.tape.users(group.first))
     while left and len(found) < 8:
@@ -147,7 +150,7 @@ def _takers(groups: Groups, group: Group) -> set[tuple[int, int]]:
 
 
 def _numbers(groups: Groups, use: Use, facts: Facts) -> Iterator[Variant]:
-    """A number that stands in the source, in the place of an operand that is not read."""
+    """Yield a literal of the source in place of an operand that is not read."""
     value, result = use.value, use.group.first.value
     if use.place is not None or result is None or use.group.name not in _ARITHMETIC or value.numel() < 2:
         return
@@ -166,7 +169,7 @@ def _numbers(groups: Groups, use: Use, facts: Facts) -> Iterator[Variant]:
 
 
 def _results(groups: Groups, use: Use) -> Iterator[Variant]:
-    """A result of the whole run in an operand's place: a state as it is after its update."""
+    """Yield a result of the whole run in an operand's place, such as a state after its update."""
     mine, tape = use.value, groups.tape
     if use.place is not None or len(use.group.calls) > 1:
         return
@@ -182,7 +185,7 @@ def _results(groups: Groups, use: Use) -> Iterator[Variant]:
 
 
 def _is_free_of(groups: Groups, result: Tensor, call: Call) -> bool:
-    """Whether the result is not made of what the call gives."""
+    """Return True if the result does not depend on the call."""
     made = groups.ancestors(result, 40)
     return not any(id(t) in made for t in tensors(call.result))
 

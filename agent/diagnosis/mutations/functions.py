@@ -1,4 +1,4 @@
-"""Another operator of the same form in the place of one: of one value, of two, of a condition."""
+"""Mutations that put another operator of the same form in place of one: unary, binary or a comparison."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -53,7 +53,7 @@ TWINS = (
     ("_softmax", "_log_softmax", "log-missing"),
     ("sigmoid", "tanh", "wrong-activation"),
 )
-"""Operators that take the same arguments, and what taking one for the other is called."""
+"""Pairs of operators with the same arguments, and the kind of fault if one is taken for the other."""
 _SIGNS = {("add", "sub"), ("add", "rsub"), ("sub", "rsub"), ("sub", "add"), ("rsub", "add"), ("rsub", "sub")}
 _ROUNDING = {"floor", "ceil", "round", "trunc"}
 
@@ -137,7 +137,7 @@ def _pairwise(group: Group) -> Iterator[Variant]:
 
 
 def _left_out(group: Group) -> Iterator[Variant]:
-    """In every step of a loop; once, it is a rule's."""
+    """Yield the operator left out in every step of a loop; a rule covers the single call."""
     main = operand_like(group.first)
     if main is not None and not group.first.func._schema.is_mutable:
         words = f"without {group.label}: that operator is missing"

@@ -1,4 +1,4 @@
-"""What is changed together: the calls of one instruction, and the values that they make or take."""
+"""Groups of calls that are changed together, with the values that they make or take."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -14,19 +14,19 @@ from agent.diagnosis.wrong_references.rules import Variant
 Tensor = torch.Tensor
 Change = Callable[[Any], Any]
 MADE = frozenset({"empty", "zeros", "ones", "full", "arange", "scalar_tensor", "new_zeros", "new_ones"})
-"""Operators that make a tensor of nothing."""
+"""Operators that create a tensor without tensor operands."""
 STILL = MOVES | {"expand", "permute", "transpose", "t", "squeeze", "unsqueeze", "reshape", "unbind", "split"}
-"""Operators that compute nothing."""
+"""Operators that move data and compute nothing."""
 
 
 class Group(NamedTuple):
-    """Calls of one operator by one instruction: one, or a step of each round of a loop."""
+    """Calls of one operator by one instruction: a single call, or one for each iteration of a loop."""
 
     calls: tuple[Call, ...]
     number: int
-    """Which it is of the groups with this operator, from 1."""
+    """Position among the groups with this operator, from 1."""
     of: int
-    """How many groups have this operator."""
+    """Number of groups with this operator."""
 
     @property
     def first(self) -> Call:
@@ -38,7 +38,7 @@ class Group(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The operator in words."""
+        """Return the operator in words."""
         name = self.name.removeprefix("native_").strip("_")
         number = f" (number {self.number} of its kind)" if self.of > 1 else ""
         return f"{name}{number}" + (f", in all {len(self.calls)} steps" if len(self.calls) > 1 else "")
@@ -47,11 +47,11 @@ class Group(NamedTuple):
         return {call.number: make(call) for call in self.calls}
 
     def given(self, argument: str, change: Change) -> dict[int, Rewrite]:
-        """With one argument changed; a change is given what it replaces."""
+        """Return rewrites with one argument changed; `change` receives the value it replaces."""
         return self.rewritten(lambda call: Before(call.func, {argument: change}))
 
     def result(self, change: Change, place: int = 0) -> dict[int, Rewrite]:
-        """With one of the results changed."""
+        """Return rewrites with the result at `place` changed."""
         if place == 0:
             return self.rewritten(lambda call: After(call.func, change))
         return self.rewritten(lambda call: lambda given: _one_of(invoke(call.func, given), place, change))
@@ -62,12 +62,12 @@ def _one_of(results: tuple[Any, ...], place: int, change: Change) -> tuple[Any, 
 
 
 class Use(NamedTuple):
-    """An operand of a group."""
+    """Operand of a group."""
 
     group: Group
     argument: str
     place: int | None
-    """Of a list of tensors, which one."""
+    """Position in a list of tensors, or None if the argument is a single tensor."""
 
     @property
     def value(self) -> Tensor:
@@ -85,12 +85,12 @@ class Use(NamedTuple):
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the operand that the operator works on."""
+        """Return True if this is the operator's first operand."""
         return self.argument == next(iter(self.group.first.given)) and not self.place
 
 
 class Groups:
-    """All groups of a tape, in order."""
+    """Groups of a tape, in order."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -112,13 +112,13 @@ class Groups:
         return self._of[call.number]
 
     def computing(self) -> Iterator[Group]:
-        """Those that compute something."""
+        """Yield the groups that compute something."""
         for group in self.all:
             if not (group.first.is_view or group.name in STILL or group.name in MADE):
                 yield group
 
     def uses(self, group: Group) -> Iterator[Use]:
-        """Its tensors, each once."""
+        """Yield each tensor operand of the group once."""
         for argument, given in group.first.given.items():
             if isinstance(given, Tensor):
                 yield Use(group, argument, None)
@@ -129,7 +129,7 @@ class Groups:
 
     @cached_property
     def leaves(self) -> dict[int, Tensor]:
-        """Inputs, parameters and constants that the calls take, by `id`."""
+        """Return the inputs, parameters and constants that the calls take, by `id`."""
         found: dict[int, Tensor] = {}
         for call in self.tape.calls:
             for tensor in tensors(call.given):
@@ -139,7 +139,7 @@ class Groups:
 
     @cached_property
     def takers(self) -> dict[int, list[Use]]:
-        """Who takes each tensor, by `id`."""
+        """Return the uses of each tensor, by `id`."""
         found: dict[int, list[Use]] = {}
         for group in self.all:
             for use in self.uses(group):
@@ -147,12 +147,12 @@ class Groups:
         return found
 
     def is_of_batch(self, tensor: Tensor) -> bool:
-        """Whether its first dim is that of the samples: as long as the results' first one."""
+        """Return True if the first dim is the batch, that is as long as the first dim of a result."""
         made = tensors(self.tape.result)
         return bool(tensor.dim() and any(t.dim() and t.shape[0] == tensor.shape[0] for t in made))
 
     def spoken(self, tensor: Tensor) -> str:
-        """An input or parameter by its name, anything else by the operator that made it."""
+        """Return the name of an input or parameter, or a phrase for the operator that made the tensor."""
         name = self.tape.name(tensor)
         if name is not None:
             return f"`{name}`"
@@ -166,7 +166,7 @@ class Groups:
         return f"the result of {self.of(maker).label}" if maker is not None else "a constant"
 
     def ancestors(self, tensor: Tensor, most: int) -> dict[int, int]:
-        """The values that it is made of, by `id`, with the steps to each; a result of a loop has many."""
+        """Return the tensor's ancestors up to `most` calls back, by `id`, each with its distance in calls."""
         found, now = {id(tensor): 0}, [tensor]
         for step in range(1, most + 1):
             made = (self.tape.maker(t) for t in now)
@@ -180,5 +180,5 @@ def variant(kind: str, words: str, rewrites: dict[int, Rewrite], rank: int) -> V
 
 
 def taking(call: Call, argument: str, value: Tensor) -> Needing:
-    """The operator with another value of the run for an argument, as it is by then."""
+    """Return the call with another value of the run for an argument, as it stands at that time."""
     return Needing((value,), lambda given, values: invoke(call.func, given | {argument: values[0]}))

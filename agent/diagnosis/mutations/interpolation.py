@@ -1,4 +1,4 @@
-"""Interpolation that is written out: fewer neighbours, or other weights, than the reference takes."""
+"""Mutations of written-out interpolation: fewer neighbours or other weights than in the reference."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,11 +13,11 @@ from agent.diagnosis.wrong_references.rules import Facts, Variant
 Tensor = torch.Tensor
 _GATHERS = frozenset({"gather", "index", "index_select", "select", "slice"})
 MOST = 6
-"""Neighbours among which two are taken, at most."""
+"""Maximum number of neighbours from which pairs are taken."""
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
-    """The last operator gives one neighbour alone, or a straight line between two of them."""
+    """Yield variants whose last operator returns one neighbour, or interpolates linearly between two."""
     final = _final(groups)
     if final is None or final.first.value is None:
         return
@@ -66,7 +66,10 @@ def _final(groups: Groups) -> Group | None:
 
 
 def _spread(t: Tensor, shape: torch.Size) -> Callable[[Tensor], Tensor] | None:
-    """How the fraction broadcasts to the result: as it is, or with a dim of one put in."""
+    """Return the change that lets the fraction broadcast to the result, or None.
+
+    The fraction stays as it is or gets a dim of size one.
+    """
     if _broadcasts(t, shape):
         return torch.clone
     axis = next((axis for axis in range(t.dim() + 1) if _broadcasts(t.unsqueeze(axis), shape)), None)

@@ -1,4 +1,4 @@
-"""An operator moved along the chain: it works on a value some steps earlier or later."""
+"""Mutations that move an operator along the chain: it works on a value some steps earlier or later."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -13,21 +13,21 @@ from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
 FAR = 6
-"""Steps that an operator is moved by, at most."""
+"""Maximum number of steps by which an operator is moved."""
 WIDE = 16
-"""Chains that are followed at a time."""
+"""Maximum number of chains that are followed at a time."""
 UNFIT = (RuntimeError, ValueError, IndexError, TypeError)
 
 
 class Link(NamedTuple):
-    """A call on a chain of values: which argument is on it, and which result."""
+    """Call on a chain of values, with the argument and the result that lie on the chain."""
 
     call: Call
     argument: str
     place: int
 
     def run(self, value: Tensor, others: dict[int, Tensor]) -> Tensor:
-        """The result on the chain; `others` are the other tensors that it takes, by `id`, as they are now."""
+        """Return the result on the chain; `others` holds current values of the other operands, by `id`."""
         given = {name: _now(item, others) for name, item in self.call.given.items()}
         return tensors(invoke(self.call.func, given | {self.argument: value}))[self.place]
 
@@ -57,7 +57,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _could_move(use: Use) -> bool:
-    """Whether the operator works on the operand element by element."""
+    """Return True if the operator works on the operand element by element."""
     main, result = use.value, use.group.first.value
     plain = result is not None and main.shape == result.shape and main.dtype == result.dtype
     return plain and main.numel() > 1 and all(t.numel() <= main.numel() for t in _operands(use))
@@ -68,7 +68,7 @@ def _operands(use: Use) -> list[Tensor]:
 
 
 def _chains(groups: Groups, value: Tensor) -> Iterator[list[Link]]:
-    """What leads to the value, each chain from its first call to its last."""
+    """Yield the chains that lead to the value, each from its first call to its last."""
     now: list[tuple[Tensor, list[Link]]] = [(value, [])]
     for _ in range(FAR):
         longer: list[tuple[Tensor, list[Link]]] = []
@@ -87,7 +87,7 @@ def _chains(groups: Groups, value: Tensor) -> Iterator[list[Link]]:
 
 
 def _earlier(groups: Groups, use: Use) -> Iterator[Variant]:
-    """On a value that its operand is made of, for this operand alone."""
+    """Yield the operator applied to an ancestor of its operand, for this operand alone."""
     group = use.group
     for chain in _chains(groups, use.value):
         rewrites: dict[int, Rewrite] = {}
@@ -103,7 +103,7 @@ def _earlier(groups: Groups, use: Use) -> Iterator[Variant]:
 
 
 def _in_step(groups: Groups, chain: list[Link], step: int, steps: int) -> list[Link] | None:
-    """The same chain in another round of the loop."""
+    """Return the same chain in another iteration of the loop, or None if the step counts differ."""
     made = []
     for link in chain:
         own = groups.of(link.call).calls
@@ -114,7 +114,7 @@ def _in_step(groups: Groups, chain: list[Link], step: int, steps: int) -> list[L
 
 
 def _fits(call: Call, argument: str, value: Tensor) -> bool:
-    """Whether the operator gives a result of the same shape on this value."""
+    """Return True if the operator's result on this value has the value's shape."""
     try:
         made = invoke(call.func, call.given | {argument: value})
     except UNFIT:
@@ -123,7 +123,7 @@ def _fits(call: Call, argument: str, value: Tensor) -> bool:
 
 
 def _through(call: Call, argument: str, chain: list[Link]) -> Needing:
-    """The operator on the chain's first value, and the chain on its result."""
+    """Return a rewrite that runs the operator on the chain's first value and the chain on its result."""
     needs = (chain[0].taken, *(t for link in chain for t in link.others()))
 
     def run(given: Arguments, values: Sequence[Tensor]) -> Tensor:
@@ -137,7 +137,7 @@ def _through(call: Call, argument: str, chain: list[Link]) -> Needing:
 
 
 def _later(groups: Groups, use: Use) -> Iterator[Variant]:
-    """On a value that is made of its result."""
+    """Yield the operator applied to a value that depends on its result."""
     seen, now = {use.group.first.number}, list(groups.tape.users(use.group.first))
     for _ in range(FAR):
         following: list[Call] = []
@@ -170,7 +170,7 @@ def _then(own: Link, call: Call) -> Needing:
         others = {id(t): value for t, value in zip(needs, values, strict=True)}
         made = invoke(call.func, given)
         if isinstance(made, tuple):
-            # A normalisation gives its statistics besides.
+            # A normalisation also returns its statistics.
             return (own.run(made[0], others), *made[1:])
         return own.run(made, others)
 

@@ -1,4 +1,4 @@
-"""Numbers that sizes make, where the reference has none, and two numbers of the reference exchanged."""
+"""Mutations of numbers: scales made from sizes, numbers of the reference exchanged, and step counts."""
 
 import math
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from agent.diagnosis.wrong_references.composing import Before
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 NUMBERS = 6
-"""Different numbers of which two are exchanged, at most."""
+"""Maximum number of different numbers from which pairs are exchanged."""
 STEPS = 64
-"""A power that a decay is raised to is at most this."""
+"""Upper limit (exclusive) of the power to which a decay is raised."""
 _INNER = {"mm": "self", "bmm": "self", "addmm": "mat1"}
 
 
@@ -25,7 +25,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _scaled(groups: Groups) -> Iterator[Variant]:
-    """Products divided by the root of the number of their summands, or that number."""
+    """Yield matrix products divided by the length of the inner dim or its square root."""
     for group in groups.computing():
         if group.name not in _INNER:
             continue
@@ -38,7 +38,7 @@ def _scaled(groups: Groups) -> Iterator[Variant]:
 
 
 def _places(groups: Groups) -> dict[float, list[tuple[Call, str]]]:
-    """Where each number stands that operators are given."""
+    """Return for each float argument the calls and argument names where it stands."""
     found: dict[float, list[tuple[Call, str]]] = {}
     for call in groups.tape.calls:
         for name, value in call.given.items():
@@ -52,9 +52,9 @@ def _places(groups: Groups) -> dict[float, list[tuple[Call, str]]]:
 
 
 def _exchanged(places: dict[float, list[tuple[Call, str]]]) -> Iterator[Variant]:
-    """Two numbers in each other's place, and with them what is left of one beside each."""
+    """Yield exchanges of two numbers, together with their complements to one."""
     own = [number for number in places if number not in (0, 1)][: 2 * NUMBERS]
-    # A complement goes with its number.
+    # A complement is exchanged together with its number.
     own = [n for k, n in enumerate(own) if not any(abs(1 - n - m) < 1e-12 for m in own[:k])][:NUMBERS]
     for a, b in combinations(own, 2):
         rewrites: dict[int, Rewrite] = {}
@@ -71,7 +71,7 @@ def _exchanged(places: dict[float, list[tuple[Call, str]]]) -> Iterator[Variant]
 
 
 def _counted(places: dict[float, list[tuple[Call, str]]]) -> Iterator[Variant]:
-    """What is left of one beside a decay raised to the number of the step: one step more or less."""
+    """Yield bias corrections 1 - decay^step with one step more or less."""
     found: dict[int, list[tuple[Call, str, float]]] = {}
     decays = {n for number in places for n in (number, 1 - number) if 0.5 <= n < 1}
     for number, where in places.items():

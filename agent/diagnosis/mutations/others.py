@@ -1,4 +1,7 @@
-"""Another value in an operand's place: an earlier or later step of it, another operand, places for values."""
+"""Mutations that put another value in an operand's place.
+
+The value is an earlier or later step of the operand, another operand, or the elements' positions.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,9 +19,9 @@ from agent.diagnosis.wrong_references.rules import Facts, Variant
 Tensor = torch.Tensor
 _MEANS = frozenset({"mean"})
 NEAR = 12
-"""Other values that are tried of each operand, the nearest first."""
+"""Maximum number of other values tried for each operand, nearest first."""
 STEPS = 8
-"""How far back the values are that an operand is made of."""
+"""Maximum distance, in calls, to the ancestors of an operand."""
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
@@ -34,7 +37,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _another(groups: Groups, use: Use) -> Iterator[Variant]:
-    """A value of the same shape that is there by then."""
+    """Yield variants with another value of the same shape that exists by then."""
     mine, number = use.value, use.group.first.number
     back = groups.ancestors(mine, STEPS)
     found: dict[int, tuple[int, Tensor]] = {}
@@ -62,7 +65,7 @@ def _another(groups: Groups, use: Use) -> Iterator[Variant]:
 
 
 def _left_out(groups: Groups, mine: Tensor, earlier: Tensor) -> tuple[str, str]:
-    """What it is called that a value is taken as it was some steps before, and in words what that skips."""
+    """Return the kind of fault if `earlier` is taken for `mine`, and words for the operators skipped."""
     between = roles.between(groups.tape, earlier, mine)
     names = [groups.of(call).label for call in between]
     said = f": without {', '.join(names)}" if 0 < len(names) <= 3 else ""
@@ -82,7 +85,7 @@ def _left_out(groups: Groups, mine: Tensor, earlier: Tensor) -> tuple[str, str]:
 
 
 def _twice_taken(groups: Groups) -> Iterator[Variant]:
-    """An earlier value in both places of an operator that takes one value twice."""
+    """Yield an earlier value in both places of an operator that takes one value twice."""
     for group in groups.computing():
         operands = [use for use in groups.uses(group) if use.place is None]
         sources = {id(leaf): leaf for _, leaf in (roles.source(groups.tape, use.value) for use in operands)}
@@ -106,7 +109,10 @@ def _changed(call: Call, changes: dict[str, Change], given: Arguments, values: S
 
 
 def _moved_as(groups: Groups, value: Tensor, mine: Tensor) -> Change | None:
-    """What only moves one value's elements to be the other; None where that is more than two steps."""
+    """Return a function that turns `mine` into `value` by the calls between them.
+
+    Return None if `value` does not go back to `mine` along first operands.
+    """
     if value is mine:
         return lambda t: t
     call = groups.tape.maker(value)
@@ -119,7 +125,7 @@ def _moved_as(groups: Groups, value: Tensor, mine: Tensor) -> Change | None:
 
 
 def _put(groups: Groups, use: Use, other: Tensor) -> dict[int, Rewrite] | None:
-    """`other` in every step: what stands as far from each step as it does from the first."""
+    """Return rewrites that put `other` in every step, at the same distance as in the first; or None."""
     if use.place is not None:
         return None
     calls, maker = use.group.calls, groups.tape.maker(other)
@@ -152,7 +158,7 @@ def _kind(groups: Groups, use: Use, other: Tensor, is_earlier: bool) -> str:
 
 
 def _counted(groups: Groups, use: Use) -> Iterator[Variant]:
-    """Places in the tensor for the values: 1, 2, 3 or 0, 1, 2 along a dimension."""
+    """Yield variants with the positions along a dim (1, 2, 3 or 0, 1, 2) in place of the values."""
     mine, name = use.value, use.group.name
     if not mine.dim() or name in MADE or mine.dtype is torch.bool:
         return
@@ -172,7 +178,7 @@ def _counted(groups: Groups, use: Use) -> Iterator[Variant]:
 
 
 def _along_another(groups: Groups) -> Iterator[Variant]:
-    """Operands that run along one dim and are broadcast along another, read by that one's index."""
+    """Yield operands that run along one dim and broadcast along another, read by the index of the latter."""
     found: dict[tuple[Any, int, int], list[Use]] = {}
     for group in groups.computing():
         shape = group.first.value.shape if group.first.value is not None else ()
@@ -210,7 +216,7 @@ def _turned(dims: int, axis: int, other: int, size: int) -> Change:
 
 
 def _broadcast(groups: Groups, use: Use) -> Iterator[Variant]:
-    """A smaller operand along another dimension than it broadcasts along, or another input there."""
+    """Yield variants with a 1-D input or parameter along some dim in place of a broadcast operand."""
     result, mine = use.group.first.value, use.value
     if result is None or use.group.first.func._schema.is_mutable or use.place is not None:
         return

@@ -1,4 +1,4 @@
-"""Every number among the arguments of every operator, changed: what its schema says is all that is known."""
+"""Mutations of every number among the arguments of every operator, found by the operator's schema."""
 
 import math
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ KINDS = {
     "ignore_index": "ignored-class-counted",
     "label_smoothing": "smoothing-missing",
 }
-"""What a change of an argument is called, by its name."""
+"""Kind of fault if an argument is changed, by the argument's name."""
 _OPERANDS = {
     "div": ("wrong-divisor", "another divisor"),
     "mul": ("wrong-coefficient", "another factor (scale)"),
@@ -87,7 +87,7 @@ _OPERANDS = {
     "gt": ("mask-shifted", "another bound"), "ge": ("mask-shifted", "another bound"),
     "lt": ("mask-shifted", "another bound"), "le": ("mask-shifted", "another bound"),
 }  # fmt: skip
-"""What another number for one of two operands is called, by the operator."""
+"""Kind of fault and its words if an operand is another number, by operator."""
 _FILLS = (0.0, 1.0, -1.0, -math.inf, -1e9, 1e-9)
 
 
@@ -130,12 +130,12 @@ def _changed(groups: Groups, group: Group, name: str, value: Any, other: Any) ->
     if kind in ("index-off-by-one", "wrong-index-base", "mask-shifted") and isinstance(value, int):
         words += ": off by one" if isinstance(other, int) and abs(other - value) == 1 else ""
     if name == "training":
-        # It writes to running statistics that the reference only reads.
+        # The operator then writes to running statistics that the reference only reads.
         yield variant(kind, words, group.rewritten(lambda call: _on_copies(call, {name: other})), 6)
     elif len(group.calls) == 1 or all(_same(call.given.get(name), value) for call in group.calls):
         yield variant(kind, words, group.given(name, lambda old: other), 6)
     elif isinstance(value, int) and isinstance(other, int) and abs(other - value) == 1:
-        # A number that counts the steps: each step's own, one more or less, where there is one.
+        # The number counts the steps: use each step's own number, one more or less, within the range.
         step, numbers = other - value, [call.given[name] for call in group.calls]
         low, high = min(numbers), max(numbers)
         word = "next" if step > 0 else "one before"
@@ -147,7 +147,7 @@ def _changed(groups: Groups, group: Group, name: str, value: Any, other: Any) ->
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two steps of a loop are given the same number; a tensor is none."""
+    """Return True if two steps of a loop take the same number; tensors never do."""
     return not tensors(one) and bool(one == other)
 
 
@@ -160,14 +160,14 @@ def _on_copies(call: Call, changes: Arguments) -> Rewrite:
 
 
 def _near(numbers: list[float], value: Any) -> list[float]:
-    """Other numbers of the run that are nearly this one: with or without n / (n - 1)."""
+    """Return up to four numbers of the run within a factor of two, such as n / (n - 1) times the value."""
     if type(value) is not float or not value:
         return []
     return [number for number in numbers if 0.5 < number / value < 2][:4]
 
 
 def _of_variance(value: float, other: float) -> str | None:
-    """The kind where the two differ by n / (n - 1)."""
+    """Return the kind of fault if the two numbers differ by a factor n / (n - 1), else None."""
     ratio = other / value
     n = 1 / (1 - ratio) if ratio < 1 else ratio / (ratio - 1)
     if not math.isfinite(n) or n < 3 or abs(n - round(n)) > 1e-6 * n:
@@ -180,7 +180,7 @@ def _said(value: Any) -> str:
 
 
 def _others(name: str, value: Any, group: Group) -> Iterator[Any]:
-    """Other values of the argument's type."""
+    """Yield other values of the argument's type."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):

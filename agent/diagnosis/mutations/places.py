@@ -1,4 +1,4 @@
-"""Elements of a value read from other places: shifted, reversed, by another stride or order of dims."""
+"""Mutations that read elements from other positions: shifted, reversed, another stride or dim order."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ Tensor = torch.Tensor
 
 
 class Changed(NamedTuple):
-    """`words` are completed by what the value is called."""
+    """One change of a value; the placeholder in `words` takes the value's name."""
 
     kind: str
     words: str
@@ -21,7 +21,7 @@ class Changed(NamedTuple):
 
 
 def of_places(value: Tensor, sizes: Sequence[int] = ()) -> Iterator[Changed]:
-    """Elements read from other places."""
+    """Yield changes that read the elements from other positions."""
     shift = "mask-shifted" if value.dtype is torch.bool else "index-off-by-one"
     for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
         size = value.shape[axis]
@@ -74,7 +74,7 @@ def _dense(t: Tensor) -> Tensor:
 
 
 def _strided(t: Tensor, axis: int, stride: int) -> Tensor:
-    """What lies there when steps along a dim have another length; past the end it begins anew."""
+    """Return the elements read with another stride along a dim, wrapping around at the end."""
     t = t.contiguous()
     place = torch.arange(t.numel(), device=t.device).reshape(t.shape)
     steps = torch.arange(t.shape[axis], device=t.device).reshape(-1, *[1] * (t.dim() - axis - 1))

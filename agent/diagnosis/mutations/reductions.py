@@ -1,4 +1,4 @@
-"""Reductions over other dimensions, one by one and all of them together, and by other operations."""
+"""Mutations of reductions: over other dims, by other operations, and divisors by other norms."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from agent.diagnosis.wrong_references.rules import Facts, Variant
 Tensor = torch.Tensor
 Over = Callable[[Tensor, list[int]], Tensor]
 APART = 64
-"""Indices of a dim that are taken apart, at most: each is one more run."""
+"""Maximum size of a dim whose indices are isolated; each index costs one more run."""
 OPERATIONS: dict[str, Over] = {
     "sum": lambda t, dims: t.sum(dims, keepdim=True),
     "mean": lambda t, dims: t.mean(dims, keepdim=True),
@@ -29,7 +29,7 @@ _KINDS = {("mean", "sum"): "mean-for-sum", ("sum", "mean"): "sum-for-mean", ("am
 
 
 FILL = 1e4
-"""What masks elements out of an extreme is at least so large."""
+"""Minimum magnitude of a value that masks elements out of a maximum or minimum."""
 _OTHER_EXTREME = {
     "amax": ("min-for-max", "minimum (smallest)", torch.amin),
     "amin": ("max-for-min", "maximum (largest)", torch.amax),
@@ -73,7 +73,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _operation(group: Group) -> Over | None:
-    """What the group does over dims that are kept; None where it reduces nothing."""
+    """Return the group's reduction with kept dims; None if the group does not reduce."""
     given = group.first.given
     if group.name == "linalg_vector_norm":
         return lambda t, dims: torch.linalg.vector_norm(t, given["ord"], dims, keepdim=True)
@@ -87,7 +87,7 @@ def _operation(group: Group) -> Over | None:
 
 
 def _divisors(groups: Groups) -> Iterator[Variant]:
-    """Another measure of what is divided in the place of the divisor."""
+    """Yield quotients whose divisor is another reduction of the dividend."""
     for group in groups.computing():
         x, other = group.first.given.get("self"), group.first.given.get("other")
         if group.name != "div" or not isinstance(x, Tensor) or not isinstance(other, Tensor) or x.dim() == 0:
@@ -102,9 +102,9 @@ def _divisors(groups: Groups) -> Iterator[Variant]:
 
 
 def isolated(groups: Groups) -> Iterator[tuple[str, list[dict[int, Rewrite]], int]]:
-    """Each index of a reduced dim by itself: words, the rewrites for each index, and how many there are.
+    """Yield each reduced dim with every index by itself: words, the rewrites of each index, and their number.
 
-    Sums count the one as often as there are indices, so that divisors stay those of the reference.
+    A sum counts the single element once for each index, so that the reference's divisors stay right.
     """
     by_dim: dict[tuple[int, int], list[Group]] = {}
     for group in groups.computing():
@@ -129,13 +129,16 @@ def _alone(axis: int, place: int) -> Change:
 
 
 def _dims(dims: int, own: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Other sets of dimensions, those that share some with the reference's first."""
+    """Yield other sets of dims, ordered by how few dims differ from the reference's."""
     every = [chosen for size in range(dims + 1) for chosen in combinations(range(dims), size)]
     yield from sorted((one for one in every if one != own), key=lambda one: len(set(one) ^ set(own)))
 
 
 def _over(operation: Over, chosen: list[int] | None) -> Rewrite:
-    """In the operator's own shape; where fewer dims are reduced each element gets its own, if that fits."""
+    """Return a rewrite that reduces over `chosen` dims and keeps the shape of the operator's result.
+
+    Dims that are no longer reduced keep their size. With keepdim the result expands to the input's shape.
+    """
 
     def run(given: Arguments) -> Tensor:
         x = given["self"]
@@ -144,7 +147,7 @@ def _over(operation: Over, chosen: list[int] | None) -> Rewrite:
         made = operation(x, dims) if dims else x
         left = [axis for axis in own if axis not in dims]
         if operation is OPERATIONS["sum"]:
-            # So that counts stay those of the same divisors.
+            # Divisors that follow still count these elements.
             made = made * math.prod(x.shape[axis] for axis in left)
         if given.get("keepdim"):
             return made.expand(x.shape) if left else made

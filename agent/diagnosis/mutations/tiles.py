@@ -1,4 +1,4 @@
-"""Tiles of rows that end early, and accumulators that are not set back between one result and the next."""
+"""Mutations of tiles: rows of uneven length lose tiles, and accumulators are not reset between results."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from agent.diagnosis.wrong_references.rules import USUAL_BLOCKS, Facts, Variant
 
 Tensor = torch.Tensor
 LOWEST = -1e4
-"""What fills the end of rows of scores is at most this; anything else is filled up with zeros."""
+"""Maximum fill value at the end of rows of scores; other values are padded with zeros."""
 
 
 _SUMS = frozenset({"sum", "mean", "mm", "bmm", "addmm", "linalg_vector_norm", "convolution", "dot", "mv"})
@@ -17,7 +17,7 @@ _EXTREMES = frozenset({"amax"})
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
-    """What each sample has up to its own length, the last tile of it alone or without the last one."""
+    """Yield variants that keep only some tiles of each sample's length, or do not reset an accumulator."""
     for group in groups.computing():
         value = group.first.result
         if not isinstance(value, Tensor) or not value.is_floating_point() or len(group.calls) > 1:
@@ -56,7 +56,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _not_reset(group: Group, value: Tensor) -> Iterator[Variant]:
-    """Accumulators that go on with what they held for the result before, one or some results ago."""
+    """Yield accumulators that continue from the result one or one block of results before."""
     for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
         size = value.shape[axis]
         for step in [1, *(block for block in USUAL_BLOCKS if block < size)]:
@@ -77,7 +77,7 @@ def _going_on(t: Tensor, axis: int, step: int, extreme: bool) -> Tensor:
 
 
 def _lengths(value: Tensor, axis: int) -> tuple[float, Tensor] | None:
-    """What fills the ends, and how far each sample goes along the dim; None where all go to the end."""
+    """Return the fill value and each sample's length along the dim; None if all samples fill the dim."""
     low = float(value.min())
     fill = low if low <= LOWEST else 0.0
     rest = [k for k in range(value.dim()) if k not in (0, axis)]

@@ -1,4 +1,4 @@
-"""Every value of the reference changed: where it is made, and where it is taken."""
+"""Mutations of every value of the reference, either at its definition or at one of its uses."""
 
 from collections.abc import Iterator
 
@@ -14,24 +14,24 @@ from agent.diagnosis.wrong_references.rules import Facts, Variant
 Tensor = torch.Tensor
 _IN_ANY_ORDER = frozenset({"sum", "mean", "prod", "amax", "amin", "max", "min"})
 _COUNTS = frozenset({"constant-added", "wrong-coefficient", "index-off-by-one", "one"})
-"""Changes that make another divisor of what is divided by."""
+"""Kinds of changes that, on a divisor, count as a wrong divisor."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
 NOTES = {
     "wrong-divisor": ", which the divisor (count) is made of",
     "segments-ignored": ": all are one segment (group)",
 }
-"""What is said besides where the role of a value is known."""
+"""Words appended to a description for kinds that depend on the role of the value."""
 MOST_STEPS = 16
-"""Steps of a loop that are looked at, at most."""
+"""Maximum number of steps of a loop that are examined."""
 WARP = 32
 SIZES = 6
-"""Moduli that are tried of an index, at most."""
+"""Maximum number of sizes tried as moduli of an index."""
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     sizes = _sizes(groups)
     for group in groups.all:
-        # Steps of a loop may be of several sizes: the largest one says what can be changed.
+        # Steps of a loop may differ in size: the largest one decides which changes are possible.
         largest = max(group.calls, key=lambda call: call.value.numel() if call.value is not None else 0)
         for place, value in enumerate(tensors(largest.result)):
             yield from _where_made(groups, group, place, value, sizes)
@@ -83,7 +83,7 @@ def _where_taken(groups: Groups, uses: list[Use], sizes: list[int]) -> Iterator[
 
 
 def _sizes(groups: Groups) -> list[int]:
-    """Of all values, the commonest first."""
+    """Return the dim sizes of all values, most frequent first."""
     counted: dict[int, int] = {}
     for call in groups.tape.calls:
         if call.value is not None:
@@ -96,7 +96,7 @@ def _sizes(groups: Groups) -> list[int]:
 
 
 def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
-    """What the change is called, by who takes the value."""
+    """Return the kind of fault, refined by the operators that use the value."""
     named = groups.tape.name(value)
     while len(uses) == 1 and uses[0].group.first.is_view and uses[0].group.first.value is not None:
         uses = groups.takers.get(id(uses[0].group.first.value), [])
@@ -132,7 +132,7 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
     if of_places and roles.bounds_masks(groups.tape, [use.group.first for use in uses]):
         return "mask-shifted"
     if kind == "index-off-by-one" and taker in _IN_ANY_ORDER:
-        # The order of what is reduced shows in nothing but the element that goes past the end.
+        # A reduction ignores the order of its elements, so only the element past the end shows.
         return "lost-last-block"
     if kind in _COUNTS and taker == "div" and uses[0].argument == "other":
         return "wrong-divisor"
@@ -142,7 +142,7 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
 
 
 def _left_out(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
-    """What it is called that a value is taken for zero or one."""
+    """Return the kind of fault if the value is taken for zero or one."""
     named, maker = groups.tape.name(value), groups.tape.maker(value)
     parameter = named is not None and not named.startswith("input")
     if kind == "one":
@@ -163,7 +163,7 @@ def _is_triangle(mask: Tensor) -> bool:
 
 
 def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
-    """What can be wrong with a value that is known by its elements alone."""
+    """Yield the changes of a value that depend on its elements alone."""
     if value.numel() == 0 or value.is_complex():
         return
     if value.dtype is torch.bool:
@@ -181,7 +181,7 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
 
 
 def _of_constants(value: Tensor) -> Iterator[Changed]:
-    """One number for another, where there are few of them, as in a filter."""
+    """Yield one number for another in values with at most four different numbers, such as a filter."""
     known = (
         torch.unique(value.detach())
         if value.is_floating_point() and 1 < value.numel() <= 64

@@ -1,7 +1,7 @@
-"""Wrong references: each is the reference with one classic fault, made from the operators that it runs.
+"""Wrong references: each is the reference with one common fault, made from the operators that it runs.
 
-A rule says for one operator call what can be wrong about it; rules are registered by the operator's name, so
-that an operator brings its own. Every variant is computed in float64 by `Tape.again`.
+A rule yields the faults that one operator call can have. Rules are registered by the operator's name.
+`Tape.again` computes every variant in float64.
 """
 
 from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registers the rules

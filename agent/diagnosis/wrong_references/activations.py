@@ -1,4 +1,4 @@
-"""Faults of functions of one element: the wrong function, its parameters, its range."""
+"""Faults of elementwise functions: the wrong function, wrong parameters or a wrong range."""
 
 import math
 import re
@@ -131,7 +131,7 @@ def _hard(site: Site) -> Iterator[Variant]:
 
 @rule("leaky_relu", "elu", "softplus", "hardtanh", "clamp", "clamp_min", "clamp_max", "threshold")
 def _parameters(site: Site) -> Iterator[Variant]:
-    """Slopes, alphas, betas and bounds that are the candidate's literals, defaults or each other's."""
+    """Yield slopes, alphas, betas and bounds replaced by the candidate's literals or by usual values."""
     given = {k: v for k, v in site.given.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     for name, value in given.items():
         words = _PARAMETERS.get((site.call.name, name)) or name.replace("_", " ")
@@ -167,7 +167,7 @@ def _parameters(site: Site) -> Iterator[Variant]:
 
 @rule("clamp", "clamp_min", "clamp_max")
 def _one_sided(site: Site) -> Iterator[Variant]:
-    """A single bound on the wrong side, or one on either side."""
+    """Yield a single bound on the wrong side, and a second bound on the other side."""
     bounds = {name: site.given.get(name) for name in ("min", "max")}
     given = [(name, value) for name, value in bounds.items() if isinstance(value, (int, float))]
     if len(given) != 1:
@@ -187,7 +187,7 @@ def _one_sided(site: Site) -> Iterator[Variant]:
 
 
 def re_number(value: float) -> str:
-    """Regular expression for the number as a source may spell it."""
+    """Return a regular expression for the number as a source may spell it."""
     spelled = {
         f"{value:g}",
         re.sub(r"e([-+])0+", r"e\1", f"{value:g}"),
@@ -211,7 +211,7 @@ _PARAMETERS = {
 
 @rule("clamp_min")
 def _bounded_length(site: Site) -> Iterator[Variant]:
-    """A bound that keeps a divisor from zero, added instead."""
+    """Yield faults of a lower bound that keeps a divisor from zero, such as adding it instead."""
     value = site.given.get("min")
     if isinstance(value, (int, float)) and value > 0:
         words = f"with {value:g} (eps) added where the reference bounds from below by {value:g}"
@@ -245,7 +245,7 @@ def _bases_and_overflows(site: Site) -> Iterator[Variant]:
             and site.call.name == "sigmoid"
             and roles.has_complement(site.tape, site.call)
         ):
-            # A share s and 1 - s: the sigmoid of -x is the complement.
+            # In a mix weighted by s and 1 - s, the sigmoid of -x is the complement.
             kind, words = (
                 "weights-swapped",
                 f"{words}, its complement: the weights of the mix (1 - s, s) exchanged",

@@ -1,4 +1,4 @@
-"""Faults of adaptive pooling: where windows begin and end, and what they are divided by."""
+"""Faults of adaptive pooling: begin, end and divisor of the windows."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 Bound = Callable[[int, int, int], int]
-"""Number of the output, size of the input, size of the output -> where its window begins or ends."""
+"""Function of output index, input size and output size that returns the window's begin or end."""
 _TOKENS = r"start|begin|end|/"
 _BEGINS: dict[str, Bound] = {
     "floor": lambda o, n, m: o * n // m,
@@ -36,7 +36,7 @@ _ENDS: dict[str, Bound] = {
 
 
 class Adaptive(NamedTuple):
-    """The operator by its parts."""
+    """Parts of an adaptive pooling operator."""
 
     sizes: list[int]
     reduce: str
@@ -47,7 +47,7 @@ class Adaptive(NamedTuple):
 
 
 def _within(n: int, m: int, begin: str, end: str) -> Tensor:
-    """(outputs, inputs): which elements are in which window."""
+    """Return a mask of shape (outputs, inputs), True where the window contains the element."""
     place = torch.arange(n)
     rows = [
         (place >= _BEGINS[begin](o, n, m)) & (place < max(_ENDS[end](o, n, m), _BEGINS[begin](o, n, m) + 1))

@@ -1,4 +1,4 @@
-"""Faults of weight and bias after a normalisation: ignored, exchanged, of the wrong element."""
+"""Faults of weight and bias after a normalisation: ignored, exchanged or wrongly indexed."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 INDEX = r"\bint (?:c|ch|channel|g|group|col\w*|f|feature)\b(?= =)"
-"""A line that computes the index into weight and bias."""
+"""Regular expression for a line that computes the index into weight and bias."""
 
 
 Affine = Callable[[Norm, Tensor, Tensor | None, Tensor | None], Tensor]
@@ -47,7 +47,7 @@ _OF_BIAS: tuple[tuple[str, str, Affine, int, str], ...] = (
 
 @rule(*SHAPES)
 def _affines(site: Site) -> Iterator[Variant]:
-    """What can become of weight and bias."""
+    """Yield the faults of weight and bias."""
     norm, weight, bias = norm_of(site), site.given.get("weight"), site.given.get("bias")
     forms = _OF_WEIGHT if weight is not None else ()
     forms += _OF_BIAS if bias is not None else ()
@@ -81,7 +81,7 @@ def _affines(site: Site) -> Iterator[Variant]:
 
 
 def _affine(site: Site, norm: Norm, form: Affine) -> Rewrite:
-    """The operator with its last step done as `form` says."""
+    """Return the operator with `form` in place of its affine step."""
     without: dict[str, Any] = {name: None for name in ("weight", "bias") if name in site.given}
 
     def change(y: Tensor, given: Arguments) -> Tensor:
@@ -94,7 +94,7 @@ Pick = Callable[[Tensor, Tensor, bool], Tensor]
 
 
 def places(norm: Norm, count: int) -> Iterator[tuple[str, str, Pick]]:
-    """Wrong indices into weight and bias of `count` elements."""
+    """Yield wrong indices into weight and bias of `count` elements."""
 
     def at(index: Callable[[Tensor], Tensor]) -> Pick:
         def pick(y: Tensor, values: Tensor, scales: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""Faults of operators with one tensor: numbers added and multiplied with, eps, roots, powers, bases."""
+"""Faults of operators with one tensor: added numbers, factors, eps, roots, powers and bases."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,12 +12,12 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 LARGEST_EPS = 0.5
-"""An addend up to here under a root, or up to a hundredth of it elsewhere, is taken for an eps."""
+"""Largest addend that counts as an eps under a root; elsewhere the limit is a hundredth of it."""
 
 
 @rule("add", "sub", "rsub", "mul", "div")
 def _with_number(site: Site) -> Iterator[Variant]:
-    """One operand is a number."""
+    """Yield the faults of an operator with a number as operand."""
     number, name = site.given["other"], site.call.name
     if isinstance(number, Tensor) and number.dim() == 0 and not site.tape.maker(number):
         number = number.item() if site.tape.name(number) is None else number
@@ -47,7 +47,7 @@ _VERBS = {
 
 
 def _scaled(site: Site, number: float) -> Iterator[Variant]:
-    """A factor or divisor that is left out, applied twice, inverted, or replaced by its root."""
+    """Yield a factor or divisor left out, applied twice, inverted, or replaced by its root."""
     verb, other = _VERBS[site.call.name], _VERBS["div" if site.call.name == "mul" else "mul"]
     tokens = r"\*|/"
     words, kind = f"with {number:g} not {verb}: the scale (factor) is missing", "scale-missing"
@@ -67,7 +67,7 @@ def _scaled(site: Site, number: float) -> Iterator[Variant]:
 
 
 def _shifted(site: Site, number: float) -> Iterator[Variant]:
-    """A summand that is left out, added twice, or of the other sign."""
+    """Yield a summand left out, added twice, or with the opposite sign."""
     verb, tokens = _VERBS[site.call.name], r"\+|-"
     if site.call.name == "rsub":
         words = f"with x - {number:g} for {number:g} - x"
@@ -75,7 +75,7 @@ def _shifted(site: Site, number: float) -> Iterator[Variant]:
         return
     counted = isinstance(site.given["self"], Tensor) and not site.given["self"].is_floating_point()
     kind, more = ("index-off-by-one", ": an index is off") if counted else ("operator-missing", "")
-    # A state that is not written to is called so (`states`).
+    # The rules of `states` name a state that is not updated.
     rank = 2 if site.call.written and site.tape.name(site.given["self"]) is not None else 0
     yield site.variant(kind, f"with {number:g} not {verb}{more}", _self, rank, tokens)
     twice, opposite = site.changed(other=2 * number), site.changed(other=-number)
@@ -111,7 +111,7 @@ def _eps(site: Site, eps: float) -> Iterator[Variant]:
 
 @rule("sqrt", "rsqrt")
 def _roots(site: Site) -> Iterator[Variant]:
-    """With what was added below the root added after it; and no root at all."""
+    """Yield a missing root, and an eps that is added outside the root, twice, or as a maximum."""
     inverse = site.call.name == "rsqrt"
     maker = site.tape.maker(site.given["self"])
     turn: Callable[[Tensor], Tensor] = torch.reciprocal if inverse else torch.clone
@@ -162,7 +162,7 @@ def _bases(site: Site) -> Iterator[Variant]:
 
 @rule("pow")
 def _of_numbers(site: Site) -> Iterator[Variant]:
-    """A number to the power of a tensor: another number, as an angle's base is written down."""
+    """Yield other bases for a number raised to the power of a tensor, such as 10000 for angles."""
     base = site.given["self"]
     if isinstance(base, (int, float)) and not isinstance(base, bool):
         for value in dict.fromkeys((*site.facts.real, 10000.0, 2.0, math.e, 10.0)):

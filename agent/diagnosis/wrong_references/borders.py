@@ -1,4 +1,4 @@
-"""Faults of padding: how wide each side is, and what fills it; and of pixels that become channels or back."""
+"""Faults of padding (width of each side, fill) and of pixel shuffle and unshuffle."""
 
 import math
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ _MODES = {
 
 
 class Border(NamedTuple):
-    """The operator by its parts; one number for each padded dimension, in order."""
+    """Parts of a padding operator, with one entry for each padded dimension, in order."""
 
     begins: tuple[int, ...]
     sizes: tuple[int, ...]
-    """Of the output."""
+    """Output sizes."""
     modes: tuple[str, ...]
     value: float = 0.0
 
@@ -86,7 +86,7 @@ def _pads(site: Site) -> Iterator[Variant]:
 
 @rule("new_empty")
 def _circular(site: Site) -> Iterator[Variant]:
-    """torch makes a circular border of copies into a new tensor."""
+    """Yield the faults of circular padding, which torch implements by copies into a new tensor."""
     x, made = site.given["self"], site.call.result
     copies = [call for call in site.tape.calls if call.name == "copy" and call.number > site.call.number]
     if not copies or made.dim() != x.dim() or not made.is_floating_point():
@@ -108,7 +108,7 @@ def _circular(site: Site) -> Iterator[Variant]:
 
 
 def _begins(site: Site, dims: int) -> dict[int, int]:
-    """Where the first copy goes."""
+    """Return for each dim the index where the first copy begins."""
     begins = dict.fromkeys(range(dims), 0)
     tensor = site.call.result
     while True:
@@ -122,7 +122,7 @@ def _begins(site: Site, dims: int) -> dict[int, int]:
 def changes_of(
     own: Border, ends: tuple[int, ...], literals: tuple[float, ...]
 ) -> Iterator[tuple[str, str, dict[str, Any], int]]:
-    """Kind, words, changed parts and rank."""
+    """Yield the kind, words, changed parts and rank of each fault."""
     dims = range(len(own.begins))
     was = own.modes[0]
     for axes in (tuple(dims), *((axis,) for axis in dims if len(own.begins) > 1)):
@@ -168,7 +168,7 @@ def changes_of(
 
 @rule("pixel_shuffle", "pixel_unshuffle")
 def _shuffled(site: Site) -> Iterator[Variant]:
-    """The channel's factors, block row and column, in another order."""
+    """Yield the factors of the channel dim (channel, block row, block column) in another order."""
     x: Tensor = site.given["self"]
     up = site.call.name == "pixel_shuffle"
     r = site.given.get("upscale_factor") or site.given["downscale_factor"]

@@ -1,7 +1,7 @@
-"""Rewrites of one operator call, and how two of them make one: an answer can have two faults in one operator.
+"""Rewrites of one operator call, and their composition: a candidate can have two faults in one operator.
 
-A rewrite that changes what the operator is given comes before any other, one that changes its result after
-any other. Of two that compute the operator by its parts both are kept where they change different parts.
+A rewrite of the operator's arguments runs before any other, and a rewrite of its result runs after any other.
+Two rewrites that compute the operator by its parts compose if they change different parts.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from agent.diagnosis.graph import Arguments, Rewrite, invoke
 
 @dataclass(frozen=True)
 class Before:
-    """The operator with other arguments; a function is given the argument it replaces."""
+    """Operator with other arguments; a callable receives the argument that it replaces."""
 
     func: Any
     changes: Mapping[str, Any]
@@ -25,7 +25,7 @@ class Before:
     def __call__(self, given: Arguments) -> Any:
         made = self.of(given)
         if self.func._schema.is_mutable:
-            # What stands for the first argument may be a value that others read as well.
+            # Other calls may also read the value that stands for the first argument.
             name = next(iter(made))
             made[name] = made[name].clone()
         return invoke(self.func, made)
@@ -33,7 +33,7 @@ class Before:
 
 @dataclass(frozen=True)
 class After:
-    """The operator with its result changed; of several results the first."""
+    """Operator whose result, or the first of several results, is changed."""
 
     func: Any
     change: Callable[[Any], Any]
@@ -47,12 +47,12 @@ class After:
 
 @dataclass(frozen=True)
 class Last:
-    """The operator's last step done otherwise: it is run without some arguments, which `change` brings in."""
+    """Operator with another last step: it runs without some arguments, which `change` applies afterwards."""
 
     func: Any
     without: Mapping[str, Any]
     change: Callable[[Any, Arguments], Any]
-    """From the first result and the arguments to the first result."""
+    """Function of the first result and the arguments that returns the new first result."""
 
     def of(self, run: Rewrite, given: Arguments) -> Any:
         result = run({**given, **self.without})
@@ -66,10 +66,10 @@ class Last:
 
 @dataclass(frozen=True)
 class Form:
-    """The operator computed by named parts, of which some are changed."""
+    """Operator computed from named parts, some of which are changed."""
 
     compute: Callable[[Arguments, Any], Any]
-    """From the operator's arguments and the parts, a named tuple."""
+    """Function of the operator's arguments and the parts, a named tuple, that returns the result."""
     own: Any
     changes: Mapping[str, Any]
 
@@ -78,7 +78,7 @@ class Form:
 
 
 def composed(one: Rewrite, other: Rewrite) -> Rewrite | None:
-    """Both of one call; None where that is not defined."""
+    """Return the composition of two rewrites of one call; None if it is undefined."""
     if isinstance(one, Form) and isinstance(other, Form):
         if one.compute is not other.compute or one.changes.keys() & other.changes.keys():
             return None
@@ -91,7 +91,7 @@ def composed(one: Rewrite, other: Rewrite) -> Rewrite | None:
 
 
 def _nested(one: Rewrite, other: Rewrite) -> Rewrite | None:
-    """`one` around `other` where it can be."""
+    """Return `one` applied around `other`, or None if the two do not nest."""
     if isinstance(one, Before):
         return lambda given: other(one.of(given))
     if isinstance(one, Last) and not isinstance(other, Before | Last):

@@ -1,4 +1,4 @@
-"""Faults of where a convolution reads: stride, padding, dilation, border and groups, also transposed ones."""
+"""Faults of a convolution's geometry: stride, padding, dilation, border and groups, also transposed."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,23 +19,23 @@ Change = tuple[str, str, dict[str, Any], int, str]
 
 
 class Geometry(NamedTuple):
-    """A convolution by its parts; one number for each spatial dimension in each tuple."""
+    """Parts of a convolution; each tuple has one number for each spatial dimension."""
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
-    """Before the input, or of a transposed one taken off the begin of its output."""
+    """Padding before the input. A transposed convolution crops it from the begin of the output."""
     dilation: tuple[int, ...]
     sizes: tuple[int, ...]
-    """Of the output."""
+    """Spatial sizes of the output."""
     border: str = "zeros"
     inputs: str = "own"
-    """Which input channels a group reads: its own, those of the first or the next, or every so many."""
+    """Input channels of a group: `own`, `first`, `next`, `backwards`, `spread` (interleaved) or `modulo`."""
     filters: str = "own"
-    """The same of the filters of a group."""
+    """Filters of a group, named in the same way."""
     outputs: str = "own"
-    """Which group an output channel is of: its own, or that of its number modulo the groups."""
+    """Group of an output channel: `own`, or `modulo` for its index modulo the number of groups."""
     held: tuple[int, ...] = ()
-    """Of a transposed one, spatial dims where places between the input's elements take the one before."""
+    """Spatial dims of a transposed convolution whose gaps between inputs repeat the element before."""
 
 
 def _computed(given: Arguments, parts: Geometry) -> Tensor:
@@ -52,7 +52,7 @@ def _computed(given: Arguments, parts: Geometry) -> Tensor:
 
 
 def _regrouped(t: Tensor, axis: int, groups: int, which: str) -> Tensor:
-    """The channels or filters in the order in which groups read them."""
+    """Return the channels or filters in the order in which the groups read them."""
     count = t.shape[axis]
     if which in ("own", "modulo") or groups == 1:
         return t
@@ -69,7 +69,7 @@ def _regrouped(t: Tensor, axis: int, groups: int, which: str) -> Tensor:
 
 
 def _gathered(x: Tensor, weight: Tensor, parts: Geometry, groups: int) -> Tensor:
-    """Output element o reads input o * stride - padding + tap * dilation."""
+    """Compute a convolution: output element o reads input o * stride - padding + tap * dilation."""
     dims = len(parts.sizes)
     pads: list[int] = []
     for axis in reversed(range(dims)):
@@ -88,7 +88,7 @@ def _gathered(x: Tensor, weight: Tensor, parts: Geometry, groups: int) -> Tensor
 
 
 def _scattered(x: Tensor, weight: Tensor, parts: Geometry, groups: int) -> Tensor:
-    """Input element i goes to output i * stride - padding + tap * dilation."""
+    """Compute a transposed convolution: input i goes to output i * stride - padding + tap * dilation."""
     dims = len(parts.sizes)
     run = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
     stride = parts.stride
@@ -172,7 +172,7 @@ def _exchanged(own: Geometry) -> Iterator[Change]:
 
 
 def _held(own: Geometry) -> Iterator[Change]:
-    """A transposed convolution that does not ask whether the stride divides a place."""
+    """Yield transposed convolutions that do not test if the stride divides a position."""
     long = tuple(axis for axis, stride in enumerate(own.stride) if stride > 1)
     for axes in dict.fromkeys((long, *((axis,) for axis in long))):
         if axes:

@@ -1,4 +1,4 @@
-"""Faults of convolutions, in any number of dimensions, also transposed ones."""
+"""Faults of convolutions in any number of dimensions, including transposed ones."""
 
 from collections.abc import Callable, Iterator
 
@@ -56,7 +56,7 @@ def _convolutions(site: Site) -> Iterator[Variant]:
 
 
 def _of_groups(count: int, groups: int) -> Iterator[tuple[str, Tensor]]:
-    """Which bias an output channel takes."""
+    """Yield wrong indices into the bias, each with its description."""
     channel = torch.arange(count)
     yield "group (input channel)", channel // (count // groups)
     yield "channel within its group", channel % (count // groups)
@@ -77,7 +77,7 @@ def _lost_taps(site: Site, spatial: list[int]) -> Iterator[Variant]:
 
 
 def _layouts(site: Site) -> Iterator[Variant]:
-    """The filter's memory read with two of its axes exchanged."""
+    """Yield the filter's memory read with two axes exchanged."""
     weight, groups = site.given["weight"], site.given["groups"]
     names = [
         "output channels",

@@ -1,4 +1,4 @@
-"""Faults of quotients: divided by another count than the one that is computed."""
+"""Faults of quotients: the divisor is another count than the computed one."""
 
 from collections.abc import Iterator
 
@@ -8,12 +8,12 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 MOST = 24
-"""Counts that are tried, the sizes of the operands first."""
+"""Maximum number of counts that are tried, nearest sizes first."""
 
 
 @rule("div")
 def _by_sizes(site: Site) -> Iterator[Variant]:
-    """A computed divisor replaced by a size: the mean over all for the mean over some."""
+    """Yield a computed divisor replaced by a size, such as the mean over all elements for that over some."""
     a, b = site.given["self"], site.given["other"]
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or site.tape.name(b) is not None:
         return
@@ -28,7 +28,7 @@ def _maker(site: Site, tensor: Tensor) -> str:
 
 
 def _sizes(site: Site) -> list[int]:
-    """Of the tensors on the way, nearest first, and of each as a whole."""
+    """Return the dim sizes and element counts of the tensors so far, those of the nearest calls first."""
     sizes: list[int] = []
     for call in reversed(site.tape.calls[: site.call.number + 1]):
         for tensor in (*call.given.values(), call.result):

@@ -1,4 +1,4 @@
-"""Faults of operators that choose elements: tables, slices, transpositions."""
+"""Faults of operators that select elements: tables, slices and transpositions."""
 
 from collections.abc import Callable, Iterator
 
@@ -62,7 +62,7 @@ def index_tensor(site: Site, key: str) -> Tensor | None:
 
 @rule("transpose", "permute", "t")
 def _transpositions(site: Site) -> Iterator[Variant]:
-    """The memory as it stands, taken for the transposed one."""
+    """Yield the operand's memory read as if it were already transposed, and the result transposed."""
     result = site.call.result
     if (
         not isinstance(result, Tensor)

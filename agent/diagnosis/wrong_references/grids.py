@@ -1,4 +1,4 @@
-"""Faults of sampling at given places: coordinates, their scale, neighbours, and what lies outside."""
+"""Faults of grid sampling: coordinates, their scale, neighbours, and padding outside the input."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -24,22 +24,22 @@ _BORDERS = ("zeros", "border", "reflection", "wrapped")
 
 
 class Sampling(NamedTuple):
-    """The operator by its parts."""
+    """Parts of a grid sampling operator."""
 
     scale: str
     border: str
     taps: str
-    """`linear`, `floor` or `round`."""
+    """Interpolation: `linear`, `floor` or `round`."""
     mirrored: str
-    """Whether reflection is about pixel centres, `corners`, or pixel edges, `centres`."""
+    """Axis of reflection: pixel centres for `corners`, pixel edges for `centres`."""
     exchanged: bool = False
-    """Whether x and y of the grid are."""
+    """True if x and y of the grid are exchanged."""
     sizes: bool = False
-    """Whether height and width are exchanged where places are computed."""
+    """True if height and width are exchanged in the computation of coordinates."""
     swapped: str = ""
-    """Along which of x and y the weights of neighbours are."""
+    """Axes, of x and y, along which the weights of the neighbours are exchanged."""
     truncated: bool = False
-    """Whether the place is cut towards zero for its floor."""
+    """True if the coordinate is truncated towards zero instead of floored."""
 
 
 def _compute(given: Arguments, parts: Sampling) -> Tensor:
@@ -80,7 +80,7 @@ def _taps(place: Tensor, parts: Sampling, swapped: bool) -> list[tuple[Tensor, T
 
 
 def _at(x: Tensor, row: Tensor, column: Tensor, border: str) -> Tensor:
-    """(samples, channels, ...): the elements at places of each sample."""
+    """Return the elements at the given rows and columns of each sample, shape (samples, channels, ...)."""
     height, width = x.shape[-2:]
     inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
     if border == "wrapped":

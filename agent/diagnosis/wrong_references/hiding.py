@@ -1,4 +1,4 @@
-"""Fills of a mask with one number: `masked_fill`, and a `where` of values and a number, as one thing."""
+"""Masked fills with one number: `masked_fill`, and `where` with a number, in a common form."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,29 +11,29 @@ from agent.diagnosis.wrong_references.rules import Site
 Tensor = torch.Tensor
 Change = Callable[[Tensor], Tensor]
 HIDDEN = -1e4
-"""A mask that puts a value below this in keeps elements out of a softmax."""
+"""Largest fill value that keeps elements out of a softmax."""
 
 
 FINITE = -1e9
-"""What kernels put there for minus infinity: rows that are masked wholly become means, not NaN."""
+"""Fill value that kernels use for minus infinity: fully masked rows become means instead of NaN."""
 
 
 class Fill(NamedTuple):
-    """Where the arguments stand."""
+    """Names of the arguments of a masked fill, and the number filled in."""
 
     values: str
     mask: str
     number: float
     inverted: bool
-    """Whether the number stands where the mask is not set."""
+    """True if the number is filled in where the mask is False."""
 
     def hidden(self, given: Arguments, change: Change | None = None) -> Tensor:
-        """Where the number stands, of the mask or of what is made of it."""
+        """Return a mask of the elements that take the number, after `change` of the call's mask."""
         mask = given[self.mask] if change is None else change(given[self.mask])
         return mask.logical_not() if self.inverted else torch.as_tensor(mask)
 
     def filled(self, number: float, change: Change | None = None) -> Rewrite:
-        """The call with another number, and with another mask."""
+        """Return a rewrite that fills in another number, with a changed mask if `change` is given."""
 
         def run(given: Arguments) -> Tensor:
             values = given[self.values]
@@ -43,7 +43,7 @@ class Fill(NamedTuple):
 
 
 def fill_of(site: Site) -> Fill | None:
-    """What a call fills; None where it takes no single number."""
+    """Return the call as a fill; None if it does not fill in a single number."""
     if site.call.name == "masked_fill":
         number = _number(site.given["value"])
         return None if number is None else Fill("self", "mask", number, inverted=False)
@@ -56,7 +56,7 @@ def fill_of(site: Site) -> Fill | None:
 
 
 def hiding(site: Site) -> Fill | None:
-    """The same where it puts elements out of a softmax, or of another maximum."""
+    """Return the call as a fill that hides elements from a softmax or maximum, else None."""
     fill = fill_of(site)
     return fill if fill is not None and fill.number <= HIDDEN else None
 

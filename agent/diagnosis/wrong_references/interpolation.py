@@ -1,4 +1,4 @@
-"""Faults of interpolation: the place in the input, its neighbours, their weights, for each dimension."""
+"""Faults of interpolation: source coordinates, neighbours and their weights, for each dimension."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ _NAMES = (
     "upsample_trilinear3d", "upsample_bicubic2d",
 )  # fmt: skip
 Place = Callable[[Tensor, int, int], Tensor]
-"""Numbers of the outputs, size of the input, size of the output -> places in the input."""
+"""Function of output indices, input size and output size that returns source coordinates."""
 _PLACES: dict[str, tuple[str, Place]] = {
     "centres": ("between pixel centres, (o + 0.5) * n / m - 0.5", lambda o, n, m: (o + 0.5) * n / m - 0.5),
     "corners": ("keeping the corners, o * (n - 1) / (m - 1)", lambda o, n, m: o * (n - 1) / max(m - 1, 1)),
@@ -38,26 +38,26 @@ _PLACES: dict[str, tuple[str, Place]] = {
 
 
 class Resample(NamedTuple):
-    """The operator by its parts, one entry for each spatial dimension in each tuple."""
+    """Parts of an interpolation; most tuples have one entry for each spatial dimension."""
 
     places: tuple[str, ...]
     taps: tuple[str, ...]
-    """`floor`, `round`, `ceil`, `linear` or `cubic`."""
+    """Interpolation: `floor`, `round`, `ceil`, `linear` or `cubic`."""
     ratios: tuple[tuple[int, int], ...]
-    """Sizes of input and output by which places are computed."""
+    """Input and output sizes from which coordinates are computed."""
     clamped: bool
-    """Whether places before the first element are moved to it."""
+    """True if coordinates before the first element are clamped to it."""
     edge: str = "repeated"
-    """What stands beyond the border: `repeated`, `zero`, `wrapped` or `mirrored`."""
+    """Values beyond the border: `repeated`, `zero`, `wrapped` or `mirrored`."""
     swapped: tuple[int, ...] = ()
-    """Dimensions along which the two weights of a mix are exchanged."""
+    """Dimensions along which the weights of the neighbours are exchanged."""
     coefficient: float = -0.75
     shift: int = 0
-    """How many elements too far the neighbours lie."""
+    """Offset of the neighbours, in elements."""
 
 
 def _matrix(sizes: tuple[int, int], axis: int, parts: Resample) -> Tensor:
-    """(outputs, inputs): the weights of one dimension."""
+    """Return the weights of one dimension, shape (outputs, inputs)."""
     n, m = sizes
     place = _PLACES[parts.places[axis]][1](torch.arange(m).double(), *parts.ratios[axis])
     taps = parts.taps[axis]
@@ -128,7 +128,7 @@ Change = tuple[str, str, dict[str, Any], int]
 
 
 def _each(own: Resample, dims: int) -> Iterator[Change]:
-    """What can be wrong along one dimension, or along all."""
+    """Yield the faults along one dimension or along all."""
     spoken, taps = _PLACES[own.places[0]][0], own.taps[0]
     for axes in (range(dims), *((axis,) for axis in range(dims) if dims > 1)):
         along = "" if len(axes) == dims else f" along spatial dim {axes[0]}"

@@ -1,6 +1,6 @@
 """Elements that a parallel sum loses: whole lanes, warps, strides, and the last partial block.
 
-All as masks over the elements that are reduced, in memory order, for the block sizes a candidate may use.
+Each loss is a mask over the reduced elements in memory order, for the block sizes a candidate may use.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ WARP = 32
 
 
 class Kept(NamedTuple):
-    """Which elements take part, and what that is called."""
+    """Subset of elements that a reduction keeps, with the kind and words of the fault."""
 
     kind: str
     words: str
@@ -23,7 +23,7 @@ class Kept(NamedTuple):
 
 
 def kept(count: int, facts: Facts) -> Iterator[Kept]:
-    """Every proper, non-empty subset of `count` elements that a classic fault leaves, without repetition."""
+    """Yield each proper, non-empty subset of `count` elements that a common fault keeps, once."""
     seen = {b"\x01" * count, b"\x00" * count}
     for candidate in _subsets(count, facts):
         key = candidate.mask.numpy().tobytes()

@@ -1,4 +1,4 @@
-"""Faults of splitting and joining dimensions: parts exchanged, heads read as columns, wrong permutations."""
+"""Faults of split and joined dimensions: exchanged parts, heads read as columns, wrong permutations."""
 
 from collections.abc import Iterator
 from itertools import combinations, permutations
@@ -11,12 +11,12 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 Tensor = torch.Tensor
 _INDEX = r"\[.*\]"
 MOST_PARTS = 3
-"""Of more parts only two are exchanged at a time."""
+"""Maximum number of parts of which all orders are tried; of more parts only pairs are exchanged."""
 
 
 @rule("split", "unsafe_split", "split_with_sizes", "unbind", "chunk")
 def _parts(site: Site) -> Iterator[Variant]:
-    """The parts in another order, or read interleaved."""
+    """Yield the parts in another order or read interleaved."""
     parts = list(site.call.result)
     if len(parts) < 2 or any(part.shape != parts[0].shape for part in parts):
         return
@@ -41,7 +41,7 @@ def _parts(site: Site) -> Iterator[Variant]:
 
 
 def _orders(count: int) -> Iterator[tuple[int, ...]]:
-    """Every order but the own; of many parts, those that exchange two."""
+    """Yield every order except the original; of many parts, only exchanges of two."""
     if count <= MOST_PARTS:
         yield from list(permutations(range(count)))[1:]
         return
@@ -53,7 +53,7 @@ def _orders(count: int) -> Iterator[tuple[int, ...]]:
 
 @rule("view", "_unsafe_view", "unflatten")
 def _divided(site: Site) -> Iterator[Variant]:
-    """A dimension that is divided in two, or two that are joined, with the two the other way round."""
+    """Yield faults of one dim split in two, or two joined in one, with the two exchanged."""
     x, result = site.given["self"], site.call.result
     if not x.is_floating_point():
         return
@@ -86,7 +86,7 @@ def _divided(site: Site) -> Iterator[Variant]:
 
 
 def _divided_dim(whole: tuple[int, ...], parts: tuple[int, ...]) -> int | None:
-    """The dimension of `whole` that is two of `parts`, both longer than 1; None where it is not so."""
+    """Return the dim of `whole` that is split into two dims of `parts`, both longer than 1, or None."""
     if len(parts) != len(whole) + 1:
         return None
     for axis in range(len(whole)):
@@ -99,7 +99,7 @@ def _divided_dim(whole: tuple[int, ...], parts: tuple[int, ...]) -> int | None:
 
 @rule("permute", "transpose")
 def _other_orders(site: Site) -> Iterator[Variant]:
-    """Another permutation, where the result has the same shape."""
+    """Yield other permutations with the same result shape."""
     x, result = site.given["self"], site.call.result
     if not x.is_floating_point() or not 2 < x.dim() <= 4:
         return
@@ -125,5 +125,5 @@ def _order(site: Site) -> tuple[int, ...]:
 
 
 def _moves(order: tuple[int, ...], shape: tuple[int, ...], own: tuple[int, ...]) -> bool:
-    """Whether more than dims of size 1 lie elsewhere."""
+    """Return True if a dim larger than 1 lies elsewhere."""
     return any(a != b and size > 1 for a, b, size in zip(order, own, shape, strict=True))

@@ -1,4 +1,4 @@
-"""Faults of losses: what they are divided by, their sign, their form."""
+"""Faults of losses: wrong divisor, sign or formula."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -105,7 +105,7 @@ def _squared(p: Tensor, t: Tensor, given: Arguments) -> Tensor:
 def _binary(
     p: Tensor, t: Tensor, given: Arguments, logits: bool, parts: tuple[str, ...] = ("1", "pos", "neg")
 ) -> Tensor:
-    """Binary cross entropy whose two terms have the factors that `parts` name."""
+    """Return the binary cross entropy with the terms and weights that `parts` name."""
     yes, no = (
         (F.logsigmoid(p), F.logsigmoid(-p))
         if logits
@@ -120,7 +120,7 @@ def _binary(
 
 
 def _by_row(weight: Any, p: Tensor) -> Any:
-    """The weight of each row, where every label should have one of its own."""
+    """Return the label weights indexed by the row instead of the label."""
     if not isinstance(weight, Tensor) or p.dim() < 2:
         return weight
     values = weight.expand(p.shape).reshape(-1)[: p.shape[-1]]

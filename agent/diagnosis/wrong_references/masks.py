@@ -1,4 +1,4 @@
-"""Faults of masks: ignored, inverted, shifted, of another sample, with another value, at another place."""
+"""Faults of masks: ignored, inverted, shifted, of another sample, with another fill, at another step."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _FILLS = (0.0, -1.0, 1.0, -100.0, -1e4, -1e-9, 1e-9, -math.inf)
 
 @rule("masked_fill")
 def _added(site: Site) -> Iterator[Variant]:
-    """The condition as a number: added, or what it keeps multiplied with."""
+    """Yield the mask added or subtracted as a number instead of filled."""
     for words, change in (
         ("with what the mask keeps added as 1 and the rest as 0", lambda x, m: x + m.logical_not()),
         ("with the mask added as 1 and 0", lambda x, m: x + m.to(x.dtype)),
@@ -55,13 +55,13 @@ def _key(site: Site) -> str:
 def _changes(
     site: Site, mask: Tensor, shape: Any, fill: Fill | None
 ) -> Iterator[tuple[str, str, int, Change]]:
-    """Kind, words, rank and what becomes of the mask."""
+    """Yield the kind, words, rank and change of the mask for each fault."""
     yield "mask-inverted", "with {} inverted", 0, torch.logical_not
     nowhere, everywhere = torch.zeros_like, torch.ones_like
     if fill is not None and fill.inverted:
         nowhere, everywhere = everywhere, nowhere
     ignored = "mask-ignored" if fill is not None or site.call.name == "masked_fill" else "operator-missing"
-    # What hides nothing has other explanations, all of them less likely.
+    # An ignored mask ranks first, since its other explanations are less likely.
     yield ignored, "with {} ignored: it is missing", -1 if fill is not None else 1, nowhere
     yield "operator-missing", "with {} taken as set everywhere", 1, everywhere
     triangular = _is_triangular(site)
@@ -85,7 +85,7 @@ def _changes(
 
 
 def _otherwise_broadcast(mask: Tensor, shape: Any) -> Iterator[tuple[str, str, int, Change]]:
-    """A mask along one dimension, taken along another."""
+    """Yield a mask along one dimension read along another."""
     long = [axis for axis in range(mask.dim()) if mask.shape[axis] > 1]
     if not long or mask.numel() == math.prod(shape):
         return
@@ -104,14 +104,14 @@ def _otherwise_broadcast(mask: Tensor, shape: Any) -> Iterator[tuple[str, str, i
 
 
 def _shifted(mask: Tensor, axis: int, step: int) -> Tensor:
-    """One element on, the last one twice."""
+    """Return the mask shifted by `step` elements, with the last one repeated."""
     size = mask.shape[axis]
     index = (torch.arange(size, device=mask.device) + step).clamp(0, size - 1)
     return mask.index_select(axis, index)
 
 
 def _is_triangular(site: Site) -> bool:
-    """Whether a triangle made on the way has rules of its own."""
+    """Return True if the reference calls tril or triu, which have their own rules."""
     return site.tape.once(_has_triangles)
 
 
@@ -120,7 +120,7 @@ def _has_triangles(tape: Tape) -> bool:
 
 
 def _offset(mask: Tensor) -> int | None:
-    """d where exactly the elements with column > row + d are set; None for other masks."""
+    """Return d if exactly the elements with column > row + d are set; None for other masks."""
     if mask.dim() < 2 or min(mask.shape[-2:]) < 2 or not bool(mask.any()) or bool(mask.all()):
         return None
     first = mask.reshape(-1, *mask.shape[-2:])[0, 0]
@@ -163,7 +163,7 @@ def _values(site: Site, fill: Fill) -> Iterator[Variant]:
 
 
 def _after_softmax(site: Site, fill: Fill) -> Iterator[Variant]:
-    """The mask applied to the softmax's result: the sum still has what is masked."""
+    """Yield the mask applied to the softmax's result, so that the sum still contains masked elements."""
     softmax = following(site, "_softmax")
     if softmax is None or softmax.call.number <= site.call.number:
         return
@@ -178,7 +178,7 @@ def _after_softmax(site: Site, fill: Fill) -> Iterator[Variant]:
 
 
 def following(site: Site, name: str) -> Site | None:
-    """The next operator of this name, behind those of one operand."""
+    """Return the next operator of this name along a chain of single users, or None."""
     call: Call | None = site.call
     while call is not None and call.name != name:
         users = site.tape.users(call)
@@ -193,7 +193,7 @@ def _comparisons(site: Site) -> Iterator[Variant]:
         if name != site.call.name:
             rewrite = lambda given, f=function: f(given["self"], given["other"])  # noqa: E731
             words = f"with the comparison {name} for {site.call.name}"
-            # The same direction differs only where both are equal, as a bound that is off by one.
+            # A comparison in the same direction differs only for equal operands: an off-by-one bound.
             kind = "mask-inverted" if _masks_out(site) else "sign-error"
             if name[0] == site.call.name[0]:
                 kind = "mask-shifted" if _masks_out(site) or _compares_places(site) else "clamp-bounds"
@@ -204,7 +204,7 @@ def _comparisons(site: Site) -> Iterator[Variant]:
 
 @rule("gt", "ge", "lt", "le", "eq", "ne", "logical_not", "bitwise_not", "logical_and", "bitwise_and")
 def _conditions(site: Site) -> Iterator[Variant]:
-    """A condition that is never asked, or asked the other way round."""
+    """Yield conditions that are ignored, inverted, or wrongly combined."""
     result, name = site.call.result, site.label
     if not isinstance(result, Tensor) or result.dtype is not torch.bool:
         return
@@ -236,7 +236,7 @@ def _counts_segments(tape: Tape) -> bool:
 
 
 def _masks_out(site: Site) -> bool:
-    """Whether what is compared becomes, with other conditions, the mask of a fill that hides."""
+    """Return True if the comparison becomes, perhaps with other conditions, the mask of a hiding fill."""
     seen, left = {site.call.number}, list(site.tape.users(site.call))
     while left:
         call = left.pop()
@@ -261,7 +261,7 @@ def _counts(site: Site) -> bool:
 
 @rule("mul")
 def _kept(site: Site) -> Iterator[Variant]:
-    """A factor of zeros and ones, the other way round."""
+    """Yield the inverse of a factor of zeros and ones."""
     for name in ("self", "other"):
         factor = site.given[name]
         if isinstance(factor, Tensor) and factor.numel() > 1 and bool(((factor == 0) | (factor == 1)).all()):

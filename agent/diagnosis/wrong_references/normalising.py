@@ -1,4 +1,4 @@
-"""Faults of operators that normalise: eps, the variance, its divisor, running statistics."""
+"""Faults of normalisation: eps, the variance, its divisor and running statistics."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ def _factors(site: Site) -> Iterator[Variant]:
 
 @rule(*SHAPES, late=True)
 def _factors_of_other_variances(site: Site) -> Iterator[Variant]:
-    """Two faults of one normalisation: of its variance, and of what it is divided by."""
+    """Yield pairs of faults in one normalisation: one in the variance and one in the divisor."""
     norm, running = norm_of(site), is_running(site)
     count = math.prod(norm.view[axis] for axis in norm.axes)
     if running or count < 2:
@@ -108,7 +108,7 @@ def _factors_of_other_variances(site: Site) -> Iterator[Variant]:
 
 
 def _unscaled_means(site: Site, norm: Norm, running: bool) -> Iterator[Variant]:
-    """x times a folded scale plus a folded shift, of which the mean lacks the scale or a part of it."""
+    """Yield folded scale-and-shift forms whose shift lacks the mean's scale or a part of it."""
     for words, lacks_factor, lacks_weight in (
         ("the deviation and the weight (scale)", True, True),
         ("the deviation (scale)", True, False),
@@ -131,7 +131,7 @@ def _unscaled_means(site: Site, norm: Norm, running: bool) -> Iterator[Variant]:
 
 
 def _divisors(site: Site, norm: Norm, count: int) -> Iterator[Variant]:
-    """Sums divided by something else than the number of their elements."""
+    """Yield sums divided by another number than that of their elements."""
     sizes = {*norm.view, *site.call.given["input"].shape, count + 1, *(v for v in site.facts.whole if v > 1)}
     sizes |= {count // size for size in norm.view} | {math.prod(norm.view[-2:])}
     for divisor in sorted(sizes - {count, 0, 1}):
@@ -151,7 +151,7 @@ def _divisors(site: Site, norm: Norm, count: int) -> Iterator[Variant]:
 
 
 def _moved(mean: Tensor, var: Tensor, ratio: float) -> Tensor:
-    """The sum of squares around a mean that is off by `ratio`, itself divided by the same wrong count."""
+    """Return the variance around a mean scaled by `ratio`, divided by the same wrong count."""
     return (var + (mean * (1 - ratio)).square()) * ratio
 
 

@@ -1,4 +1,4 @@
-"""How layer, group, instance, batch and RMS norm normalise, as one form."""
+"""Layer, group, instance, batch and RMS norm in one common form."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,12 +15,12 @@ STATISTICS = r"mean|sum|/ ?\(?(?:float|n|count)"
 
 
 class Norm(NamedTuple):
-    """How an operator normalises: x seen as `view`, statistics over `axes` of that."""
+    """Normalisation of an operator: x is reshaped to `view`, with statistics over `axes`."""
 
     view: tuple[int, ...]
     axes: tuple[int, ...]
     affine: tuple[int, ...]
-    """Shape that makes weight and bias broadcast against x."""
+    """Shape in which weight and bias broadcast against x."""
     eps: float
     centred: bool = True
     groups: int = 1
@@ -65,7 +65,10 @@ def _batch(given: Arguments) -> Norm:
 
 
 def norm_of(site: Site) -> Norm:
-    """How the call normalises; an instance norm, which torch makes a batch norm of, over its own samples."""
+    """Return the call's normalisation.
+
+    torch runs an instance norm as a batch norm of one sample. Its axes here are those of the original input.
+    """
     norm = SHAPES[site.call.name](site.given)
     maker = site.tape.maker(site.given["input"])
     if site.given.get("training") and norm.view[0] == 1 and maker is not None and maker.is_view:
@@ -87,14 +90,14 @@ SHAPES: dict[str, Callable[[Arguments], Norm]] = {
 
 
 def own_statistics(norm: Norm, running: bool, given: Arguments) -> Pair:
-    """Mean and variance, of the buffers or of the input."""
+    """Return mean and variance, from the buffers if `running`, else from the input."""
     if running:
         return given["running_mean"].reshape(norm.affine), given["running_var"].reshape(norm.affine)
     return norm.statistics(given["input"])
 
 
 def with_factor(site: Site, norm: Norm, running: bool, change: Callable[[Tensor, Tensor], Pair]) -> Rewrite:
-    """Statistics -> what is subtracted and what is multiplied with."""
+    """Return a rewrite in which `change` turns (mean, variance) into the subtrahend and the factor."""
 
     def run(given: Arguments) -> Tensor:
         mean, factor = change(*own_statistics(norm, running, given))
@@ -104,5 +107,5 @@ def with_factor(site: Site, norm: Norm, running: bool, change: Callable[[Tensor,
 
 
 def is_running(site: Site) -> bool:
-    """Whether the operator takes its statistics from buffers."""
+    """Return True if the operator takes its statistics from buffers."""
     return site.given.get("running_mean") is not None and not site.given.get("training", False)

@@ -1,8 +1,7 @@
-"""Faults of a softmax that is summed up as it goes: earlier sums are not rescaled to the new maximum.
+"""Faults of online softmax: earlier sums are not rescaled to the new maximum.
 
-A softmax taken tile by tile, or by lanes and parts that are joined at the end, keeps its sums relative to the
-maximum that it knew by then. What is not rescaled stays relative to that one: the sum of the weights, the
-weighted values, or both.
+A softmax computed tile by tile, or by lanes and parts joined at the end, keeps its sums relative to the
+maximum known so far. The sum of the weights, the weighted values, or both may lack the rescaling.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ Tensor = torch.Tensor
 KIND = "rescale-missing"
 _TOKENS = "exp|max"
 Known = Callable[[Tensor], Tensor]
-"""From rows to the maximum that each element's weight was taken relative to."""
+"""Function of rows that returns the maximum used for each element's weight."""
 
 
 def _running(tile: int) -> Known:
@@ -39,7 +38,7 @@ def _of_part(part_of: Tensor) -> Known:
 
 
 def _known(count: int, site: Site) -> Iterator[tuple[str, Known]]:
-    """What sums may be relative to: the maximum of the tiles so far, or that of one's own lane or part."""
+    """Yield the stale maxima of the sums: of the tiles so far, or of the element's own lane or part."""
     blocks = [block for block in site.facts.blocks() if block < count]
     yield "after each element", _running(1)
     for block in blocks:
@@ -64,7 +63,7 @@ def _first(one: Tensor, other: Tensor) -> Tensor:
 
 @rule("logaddexp", "logaddexp2")
 def _one_of_two(site: Site) -> Iterator[Variant]:
-    """A sum of two in logarithms that is one of them alone, the larger one, or their sum."""
+    """Yield one summand, the maximum or the plain sum in place of a logaddexp."""
     forms: tuple[tuple[str, str, Callable[[Tensor, Tensor], Tensor]], ...] = (
         ("operator-missing", "with the first summand of {} alone: the other one is left out", _first),
         ("operator-missing", "with the second (last) summand of {} alone: the other one is left out",
@@ -118,7 +117,7 @@ def _sum_not_rescaled(site: Site) -> Iterator[Variant]:
 
 @rule("exp", late=True)
 def _written_out(site: Site) -> Iterator[Variant]:
-    """The same where the reference itself subtracts the maximum: in all that takes the powers, or in one."""
+    """Yield missing rescales of a written-out softmax, for all users of the exponentials or for one."""
     moved = site.tape.maker(site.given["self"])
     below = site.tape.maker(moved.given.get("other")) if moved is not None and moved.name == "sub" else None
     if moved is None or below is None or below.name not in ("amax", "max", "maximum"):

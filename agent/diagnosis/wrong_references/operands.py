@@ -1,4 +1,4 @@
-"""Faults of operators with two tensors: one left out, misread, exchanged, of the wrong sign."""
+"""Faults of operators with two tensors: an operand left out, misread, exchanged, or with the wrong sign."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -14,17 +14,17 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 EARLIEST = 64
-"""Calls among whose values they are looked for, from the first one."""
+"""Maximum number of calls, from the first, whose values are tried in place of an operand."""
 ANCESTORS = 200
-"""Values among which an operand is looked for that goes around the other one."""
+"""Number of ancestors of the other operand at which the search for a residual stops."""
 OTHERS = 8
+"""Maximum number of values tried in place of an operand."""
 _PARTICIPLES = {"add": "added", "sub": "subtracted"}
-"""Values that are tried in the place of an operand, at most."""
 
 
 @rule("add", "sub", "mul", "div", "maximum", "minimum")
 def _with_tensor(site: Site) -> Iterator[Variant]:
-    """Both operands are tensors."""
+    """Yield the faults of an operator whose two operands are tensors."""
     a, b = site.given["self"], site.given["other"]
     if (
         not isinstance(b, Tensor)
@@ -47,7 +47,7 @@ def _with_tensor(site: Site) -> Iterator[Variant]:
 
 
 def _inverted_mask(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
-    """A factor of zeros and ones with the two exchanged."""
+    """Yield the inverse of a factor of zeros and ones."""
     if site.call.name == "mul" and bool(((mine == 0) | (mine == 1)).all()) and bool((mine == 0).any()):
         words = f"with {_described(site, mine)}, a mask, inverted: the opposite is kept"
         yield site.variant(
@@ -56,7 +56,7 @@ def _inverted_mask(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
 
 
 def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) -> Iterator[Variant]:
-    """The operand missing, or applied twice."""
+    """Yield the operand left out or applied twice."""
     parameter, operation = site.tape.name(mine), site.call.name
     given_in = parameter is not None and not parameter.startswith("input")
     spoken = _described(site, mine)
@@ -108,7 +108,7 @@ def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) ->
 
 
 def _goes_around(site: Site, mine: Tensor, other: Tensor) -> bool:
-    """Whether it is an input, or what the other summand is made of: a residual."""
+    """Return True if the operand is a residual: an input or an ancestor of the other summand."""
     if site.tape.name(mine) is not None:
         return True
     now, seen = [other], {id(other)}
@@ -120,7 +120,7 @@ def _goes_around(site: Site, mine: Tensor, other: Tensor) -> bool:
 
 
 def _is_sum(site: Site, a: Tensor) -> bool:
-    """Whether what is divided is a sum, so that the quotient is a mean."""
+    """Return True if the dividend is a sum, so that the quotient is a mean."""
     maker = site.tape.maker(a)
     return maker is not None and maker.name in _SUMS
 
@@ -129,7 +129,7 @@ _SUMS = ("sum", "index_add", "scatter_add", "bincount", "cumsum")
 
 
 def _inverted(site: Site, name: str, other_name: str, given_in: bool) -> Iterator[Variant]:
-    """Divided by for multiplied with, the other way round, and one added to a factor."""
+    """Yield division for multiplication, the reverse, and one added to a factor."""
     spoken, product = _described(site, site.given[name]), site.call.name == "mul"
 
     def inverse(given: Arguments) -> Tensor:
@@ -151,7 +151,7 @@ def _origin(site: Site, tensor: Tensor) -> str:
 
 
 def _misread(site: Site, name: str, mine: Tensor, shape: Any) -> Iterator[Variant]:
-    """A smaller operand read along another dimension than it broadcasts along."""
+    """Yield a smaller operand read along another dimension than it broadcasts along."""
     count, total = mine.numel(), math.prod(shape)
     parameter = site.tape.name(mine)
     spoken = f"`{parameter}`" if parameter else _origin(site, mine)
@@ -183,7 +183,7 @@ def _misread(site: Site, name: str, mine: Tensor, shape: Any) -> Iterator[Varian
 
 
 def _exchanged(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
-    """Another value of the same shape in the operand's place."""
+    """Yield another value of the same shape in the operand's place."""
     found = [
         tensor
         for call in site.tape.calls[: min(site.call.number, EARLIEST)] if call.value is not None
@@ -252,11 +252,11 @@ _OTHERWISE: dict[str, tuple[tuple[str, str, Pairwise, int], ...]] = {
     "maximum": (("min-for-max", "with the minimum for the maximum", torch.minimum, 0),),
     "minimum": (("max-for-min", "with the maximum for the minimum", torch.maximum, 0),),
 }
-"""Kind, words and rank of another operation on the same operands."""
+"""Kind, words, operation and rank of other operations on the same operands."""
 
 
 def _otherwise(site: Site) -> Iterator[Variant]:
-    # A distance of places is compared with a bound: what makes it useless is the bound left out.
+    # If a distance of positions is compared with a bound, a missing bound is the likelier fault.
     places = roles.is_place(site.tape, site.given["self"]) and roles.bounds_masks(
         site.tape, site.tape.users(site.call)
     )

@@ -1,4 +1,4 @@
-"""Faults of order between a function of each element and the reduction that follows it, or comes before."""
+"""Faults of order between an elementwise function and the reduction before or after it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ _REDUCTIONS = ("mean", "sum", "amax", "amin", "max", "min", "prod", "logsumexp",
 
 @rule(*_REDUCTIONS)
 def _reduced_first(site: Site) -> Iterator[Variant]:
-    """A function of one operand before the reduction, applied after it."""
+    """Yield the elementwise function before the reduction, applied after it."""
     result = site.call.result
     before = site.tape.maker(site.given["self"])
     if before is None or not isinstance(result, Tensor) or not _is_function(before):
@@ -40,7 +40,7 @@ def _reduced_first(site: Site) -> Iterator[Variant]:
 
 @rule(*_REDUCTIONS)
 def _reduced_last(site: Site) -> Iterator[Variant]:
-    """A function of the reduction's result, applied to each element before."""
+    """Yield the function of the reduction's result, applied to each element before it."""
     result = site.call.result
     users = site.tape.users(site.call)
     if not isinstance(result, Tensor) or len(users) != 1 or not _is_function(users[0]):
@@ -58,7 +58,7 @@ def _reduced_last(site: Site) -> Iterator[Variant]:
         return given[operand].clone()
 
     if is_mask(site.given["self"]) and after.name.startswith("clamp"):
-        # A mask bounded from below by one counts everything.
+        # A mask clamped from below to one counts every element.
         words = (
             f"with the mask ignored in {site.label}: divided by the count of all, padding and all (length)"
         )
@@ -70,7 +70,7 @@ def _reduced_last(site: Site) -> Iterator[Variant]:
 
 
 def _is_function(call: Call) -> bool:
-    """Whether it makes each element of one tensor alone, and changes it."""
+    """Return True if the call is an elementwise function of one tensor."""
     operands = [t for t in tensors(call.given) if t.dim()]
     plain = not call.is_view and call.name not in MOVES and not call.func._schema.is_mutable
     return plain and len(operands) == 1 and call.name not in _ALONG and isinstance(call.result, Tensor)
@@ -88,4 +88,4 @@ _ALONG = {
     "triu",
     *_REDUCTIONS,
 }
-"""Operators whose elements depend on each other, or on their place."""
+"""Operators whose elements depend on each other or on their position."""

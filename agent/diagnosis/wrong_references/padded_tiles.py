@@ -1,5 +1,7 @@
-"""Tiles at the end and at their borders: filled up with zeros that count, normalised each for itself, and
-neighbours in the next tile that are taken for padding.
+"""Faults of tiles at their ends and borders.
+
+The last tile is padded with zeros that count, each tile is normalised by itself, or neighbours in the next
+tile are taken for padding.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +22,7 @@ Rows = Callable[[Tensor], Tensor]
 
 
 def _filled(count: int) -> Iterator[tuple[int, int]]:
-    """Blocks, and how many elements fill the last one up: each number once."""
+    """Yield block sizes and the number of elements that pad the last block, each number once."""
     seen = {0}
     for block in BLOCKS:
         more = -count % block
@@ -86,7 +88,7 @@ def _reductions(site: Site) -> Iterator[Variant]:
 
 @rule(*SHAPES, late=True)
 def _variances(site: Site) -> Iterator[Variant]:
-    """Zeros past the end, from which the mean is subtracted, in the sum of squares."""
+    """Yield variances whose sum of squares counts zeros past the end, less the mean."""
     norm, running = norm_of(site), is_running(site)
     count = 1
     for axis in norm.axes:
@@ -99,7 +101,7 @@ def _variances(site: Site) -> Iterator[Variant]:
 
 @rule("convolution", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool2d_with_indices", "im2col", late=True)
 def _borders(site: Site) -> Iterator[Variant]:
-    """Each tile along a spatial dim padded for itself, where the result is as large as the input."""
+    """Yield tiles along a spatial dim that are padded separately, if the result is as large as the input."""
     key = "input" if "input" in site.given else "self"
     x, y = site.given[key], site.call.value
     if y is None or y.dim() != x.dim() or site.given.get("transposed"):

@@ -12,7 +12,7 @@ from agent.diagnosis.wrong_references.windows import Pool, full, pooled, pooled_
 _WINDOW = r"\bk[yxhwij]?\b|pad|stride|best|max|sum|/"
 _START = r"(?:best|\w*max\w*|largest|top|m|v)\s*=\s*-?[\d.]+f?;"
 Change = tuple[str, str, dict[str, Any], int, str]
-"""Kind, words, the parts that are changed, rank and tokens."""
+"""Kind, words, changed parts, rank and tokens of a fault."""
 
 
 def _of(site: Site, dims: int) -> Pool:
@@ -85,7 +85,7 @@ def _moved(sizes: list[int], axes: list[int], delta: int) -> list[int]:
 
 
 def _exchanged(own: Pool) -> Iterator[Change]:
-    """The numbers of two dimensions exchanged, or one for all."""
+    """Yield parameters of two dimensions exchanged, or one value for all dimensions."""
     for one in range(len(own.kernel)):
         for other in range(one):
             for part, kind, words in (

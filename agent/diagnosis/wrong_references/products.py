@@ -59,7 +59,7 @@ def _lost(site: Site) -> Iterator[Variant]:
 
 
 def _transposed(site: Site, name: str, spoken: str) -> Iterator[Variant]:
-    """The operand transposed, or its memory read as if the two dimensions were the other way round."""
+    """Yield the operand transposed, or its memory read with the last two dims exchanged."""
 
     def square(t: Tensor) -> Tensor:
         return t.transpose(-1, -2)
@@ -80,7 +80,7 @@ def _transposed(site: Site, name: str, spoken: str) -> Iterator[Variant]:
 
 
 def _added(site: Site) -> Iterator[Variant]:
-    """The bias of a product."""
+    """Yield the faults of a product's bias."""
 
     def bias(change: Callable[[Tensor], Tensor]) -> Rewrite:
         return site.changed(self=change)
@@ -107,7 +107,7 @@ def _added(site: Site) -> Iterator[Variant]:
 
 @rule("addmm", "convolution")
 def _late_bias(site: Site) -> Iterator[Variant]:
-    """The bias added after the function that follows."""
+    """Yield the bias added after the function that follows."""
     key = "self" if site.call.name == "addmm" else "bias"
     bias, user = site.given[key], _follower(site)
     if bias is None or bias.dim() != 1 or user is None:
@@ -124,7 +124,7 @@ def _late_bias(site: Site) -> Iterator[Variant]:
 
 
 def _follower(site: Site) -> Any:
-    """The call of one operand that takes the result, behind views."""
+    """Return the one-operand call that takes the result through views, or None."""
     call = site.call
     while len(users := site.tape.users(call)) == 1:
         call = users[0]
@@ -144,4 +144,4 @@ PRECISIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "bfloat16": lambda t: t.bfloat16().double(),
     "TF32": _tf32,
 }
-"""Roundings of a float64 tensor."""
+"""Functions that round a float64 tensor to a lower precision."""

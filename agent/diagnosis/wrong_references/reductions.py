@@ -1,4 +1,4 @@
-"""Faults of operators that reduce: sums, means, extremes, products, variances, norms."""
+"""Faults of reductions: sums, means, extremes, products, variances and norms."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,25 +12,25 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 Rows = Callable[[Tensor], Tensor]
-"""Reduces the last dimension."""
+"""Function that reduces the last dimension."""
 LOOP = r"for|\+=|max|min"
 
 
 def axes_of(x: Tensor, dim: Any) -> list[int]:
-    """The dimensions that are reduced, ascending; all of them for None or an empty list."""
+    """Return the reduced dimensions in ascending order; all of them for None or an empty list."""
     if dim is None or (isinstance(dim, (list, tuple)) and not dim):
         return list(range(x.dim()))
     return sorted(axis % max(x.dim(), 1) for axis in (dim if isinstance(dim, (list, tuple)) else [dim]))
 
 
 def rows_of(x: Tensor, axes: list[int]) -> Tensor:
-    """The reduced elements last, in memory order."""
+    """Return x with the reduced elements in one last dim, in memory order."""
     rest = [axis for axis in range(x.dim()) if axis not in axes]
     return x.permute(*rest, *axes).reshape(*(x.shape[axis] for axis in rest), -1)
 
 
 def shaped(result: Tensor, x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
-    """`result` as the operator returns it."""
+    """Return `result` in the operator's output shape."""
     kept_shape = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
     return result.reshape(kept_shape) if keepdim else result
 
@@ -56,12 +56,12 @@ BY_ORDER: dict[float, Rows] = {
 
 
 def _of_order(order: float) -> Rows:
-    """The norm of any other order."""
+    """Return the norm of the given order."""
     return lambda rows: rows.abs().pow(order).sum(-1).pow(1 / order)
 
 
 def plain_of(site: Site) -> Rows | None:
-    """The reduction over the last dimension that the operator does; None where there is no rule."""
+    """Return the operator's reduction over the last dimension; None if it has no rule."""
     given, name = site.given, site.call.name
     if name == "linalg_vector_norm":
         order = float(given["ord"])
@@ -80,7 +80,7 @@ def correction_of(given: Arguments) -> float:
 
 
 def over(site: Site, reduce: Rows, axes: list[int] | None = None, change: Rows | None = None) -> Rewrite:
-    """The operator as `reduce` over rows; `change` is applied to the rows first."""
+    """Return the operator as `reduce` over rows, after `change` of the rows."""
 
     def run(given: Arguments) -> Tensor:
         x = given["self"]
@@ -129,7 +129,7 @@ def _lost(site: Site) -> Iterator[Variant]:
 
 
 def _same_count(site: Site, reduce: Rows, count: int) -> Rows:
-    """A mean over fewer elements is still divided by all of them."""
+    """Return a reduction whose mean over fewer elements is still divided by `count`."""
     return (lambda rows: rows.sum(-1) / count) if site.call.name == "mean" else reduce
 
 
@@ -237,7 +237,7 @@ def _wrong_count(site: Site, axes: list[int], count: int) -> Iterator[Variant]:
 
 
 def _start_values(site: Site) -> Iterator[Variant]:
-    """An extreme or a product whose accumulator starts at the wrong value."""
+    """Yield sums, products and extremes whose accumulator starts at the wrong value."""
     name, starts = site.call.name, [0.0, 1.0, -1.0, *(v for r in site.facts.real[:40] for v in (r, -r))]
     for start in dict.fromkeys(starts):
         words = f"with {site.label} starting at {start:g}"
@@ -258,7 +258,7 @@ def _start_values(site: Site) -> Iterator[Variant]:
 
 @rule("max", "min", "argmax", "argmin")
 def _indices(site: Site) -> Iterator[Variant]:
-    """The other extreme's index, and the last of equal ones."""
+    """Yield the index of the other extreme, and that of the last of equal elements."""
     given, name = site.given, site.call.name
     if "other" in given or not given["self"].is_floating_point():
         return

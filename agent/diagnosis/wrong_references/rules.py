@@ -1,4 +1,4 @@
-"""What a variant is, and the registry of rules that make variants from an operator call."""
+"""Variants of the reference, and the registry of rules that make them from an operator call."""
 
 import contextlib
 import re
@@ -16,22 +16,22 @@ _SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?
 
 
 UNROLLED = 8
-"""More calls that are alike than this are a loop: what is wrong is so in each of its steps."""
+"""Maximum number of like calls outside a loop. More of them form a loop, whose steps share a fault."""
 NUMBER = re.compile(r" \(number \d+ of its kind\)")
 _ANY_NUMBER = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]?\d+)?(?![\w.]*\w)")
 USUAL_BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Sizes of vectors, tiles, warps and blocks that a source need not spell out."""
+"""Usual sizes of vectors, tiles, warps and blocks, which a source need not spell out."""
 
 
 class Facts(NamedTuple):
-    """What the candidate's source says of sizes and constants."""
+    """Sizes and constants that the candidate's source states."""
 
     whole: tuple[int, ...]
     """Integer literals, ascending."""
     real: tuple[float, ...]
     """Every literal as a number, in the order of the source."""
     warps: bool = False
-    """Whether threads of a warp exchange values."""
+    """True if threads of a warp exchange values."""
 
     @classmethod
     def of(cls, source: str) -> "Facts":
@@ -41,7 +41,7 @@ class Facts(NamedTuple):
         return cls(tuple(sorted(whole)), tuple(real), "__shfl" in source or "__reduce" in source)
 
     def blocks(self) -> list[int]:
-        """Sizes of blocks, warps and tiles: those the source states first, then usual ones, descending."""
+        """Return sizes of blocks, warps and tiles: the source's, then usual ones, each descending."""
         stated = [value for value in self.whole if 2 <= value <= 1024 and value & (value - 1) == 0]
         products = {a * b for a in stated for b in stated if a * b <= 1024}
         others = {*USUAL_BLOCKS, *products} - set(stated)
@@ -49,26 +49,26 @@ class Facts(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """The reference with one fault; `words` completes "the output equals the reference ..."."""
+    """Reference with one fault; `words` completes "the output equals the reference ..."."""
 
     kind: str
     words: str
     rewrites: dict[int, Rewrite]
     rank: int = 0
-    """Which of two variants with the same result is named: the lower one."""
+    """Priority among variants with the same result: the lowest rank is reported."""
     tokens: str = ""
-    """Regular expression for the line of a candidate that does this."""
+    """Regular expression for the candidate's line with this fault."""
     replaced: dict[int, torch.Tensor] = {}
-    """Inputs and parameters in whose place others stand, by `id`."""
+    """Tensors that replace inputs and parameters, by `id` of the original."""
 
 
 def _counts(tape: Tape) -> Counter[str]:
-    """How many calls have each name."""
+    """Return the number of calls with each name."""
     return Counter(call.name for call in tape.calls)
 
 
 def _places(tape: Tape) -> list[int]:
-    """For each call how many of its name come before it."""
+    """Return for each call the number of earlier calls with its name."""
     seen: Counter[str] = Counter()
     places = []
     for call in tape.calls:
@@ -78,7 +78,7 @@ def _places(tape: Tape) -> list[int]:
 
 
 def _loops(tape: Tape) -> list[list[int]]:
-    """Calls of loops, those of one instruction together."""
+    """Return the numbers of the calls in loops, grouped by instruction."""
     rounds: dict[Any, list[int]] = {}
     for call in tape.calls:
         if call.place is not None:
@@ -87,7 +87,7 @@ def _loops(tape: Tape) -> list[list[int]]:
 
 
 class Site(NamedTuple):
-    """One operator call for which variants are made."""
+    """Operator call for which variants are made."""
 
     call: Call
     tape: Tape
@@ -99,7 +99,7 @@ class Site(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The operator in words, with its number where several have its name."""
+        """Return the operator in words, with its number if several calls have its name."""
         name = self.call.name.removeprefix("native_").strip("_")
         place, same = self.tape.once(_places)[self.call.number], self.tape.once(_counts)[self.call.name]
         return name if same == 1 else f"{name} (number {place + 1} of its kind)"
@@ -108,15 +108,15 @@ class Site(NamedTuple):
         return Variant(kind, words, {self.call.number: rewrite}, rank, tokens)
 
     def changed(self, /, **changes: Any) -> Rewrite:
-        """The operator itself with other arguments; a function is given the argument it replaces."""
+        """Return the operator with other arguments; a callable receives the argument that it replaces."""
         return Before(self.call.func, changes)
 
     def around(self, change: Callable[[Any], Any]) -> Rewrite:
-        """The operator itself with its result changed; of several results the first."""
+        """Return the operator with its result, or the first of several results, changed."""
         return After(self.call.func, change)
 
     def first(self, compute: Callable[[Arguments], Any]) -> Rewrite:
-        """`compute` for the first of several results, the others as they were recorded."""
+        """Return a rewrite with `compute` as first result; further results stay as recorded."""
         recorded = self.call.result
 
         def run(given: Arguments) -> Any:
@@ -131,9 +131,9 @@ _RULES: dict[tuple[str, bool], list[Rule]] = {}
 
 
 def rule(*names: str, late: bool = False) -> Callable[[Rule], Rule]:
-    """Registers a rule for operators by name; without names for every operator.
+    """Register a rule for operators by name, or for every operator without names.
 
-    `late`: its variants are many, and tried where no other explains the output.
+    Rules with `late` make many variants, which are tried only if no other variant explains the output.
     """
 
     def register(made: Rule) -> Rule:
@@ -145,11 +145,11 @@ def rule(*names: str, late: bool = False) -> Callable[[Rule], Rule]:
 
 
 UNFIT = (RuntimeError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
-"""What a rule or a wrong reference raises on arguments that it was not made for."""
+"""Errors that a rule or a wrong reference raises on arguments that it was not made for."""
 
 
 def _fitting(make: Rule, site: Site) -> Iterator[Variant]:
-    """What the rule makes of the call; nothing more where it does not know such arguments."""
+    """Yield the rule's variants of the call; stop if the arguments do not fit the rule."""
     with contextlib.suppress(*UNFIT):
         yield from make(site)
 
@@ -158,14 +158,14 @@ _TAKEN = " taken "
 
 
 def _everywhere(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Variant]:
-    """The same elements lost by every reduction, whatever it reduces by."""
+    """Yield variants in which every reduction loses the same elements, whatever its operation."""
     lost: dict[tuple[str, str], list[list[Variant]]] = {}
     for (_, kind, said), variants in alike.items():
         if _TAKEN in said and len(variants) <= UNROLLED:
             lost.setdefault((kind, said.partition(_TAKEN)[2]), []).append(variants)
     for (kind, which), several in lost.items():
         if len(several) > 1:
-            # One of each operator's forms: others change the same calls.
+            # Take one form of each operator, since the others change the same calls.
             rewrites: dict[int, Rewrite] = {}
             for variants in several:
                 for one in variants:
@@ -175,7 +175,7 @@ def _everywhere(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Va
 
 
 def _for_any_number(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Variant]:
-    """The same slip of several calls, each with a number of its own."""
+    """Yield a fault that several calls share, each with its own number."""
     found: dict[tuple[str, str, str], list[Variant]] = {}
     for (name, kind, said), variants in alike.items():
         if (
@@ -193,7 +193,7 @@ def _for_any_number(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterato
 
 
 def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
-    """Every variant of every call, and each that several calls have in all of them at once."""
+    """Yield every variant of every call, and each shared variant applied to all its calls at once."""
     alike: dict[tuple[str, str, str], list[Variant]] = {}
     for call in tape.calls:
         site = Site(call, tape, facts)
@@ -209,9 +209,9 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
         together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)
         many = len(variants) > UNROLLED and (together or all(v.rewrites for v in variants))
         if within and all(variant.rewrites and variant.rewrites.keys() <= within for variant in variants):
-            # A slip in one step of a loop, and in no other, is nobody's.
+            # No candidate has a fault in a single inner step of a loop.
             continue
-        # Of the steps of a loop the first and the last may be wrong alone.
+        # Only the first and the last step of a loop may be wrong alone.
         for variant in (variants[0], variants[-1]) if many else variants:
             is_step = many and bool(not loops or variant.rewrites.keys() & looped)
             yield variant._replace(rank=variant.rank + 4 * is_step)

@@ -1,4 +1,4 @@
-"""A running sum, product or extreme as one form: direction, what an element takes in, and what is carried."""
+"""Running sums, products and extremes in one form: direction, inclusion of elements, and carry."""
 
 import math
 from collections.abc import Callable
@@ -12,10 +12,10 @@ Tensor = torch.Tensor
 
 
 class Operation(NamedTuple):
-    """What is accumulated."""
+    """Associative operation of a scan."""
 
     scan: Callable[[Tensor], Tensor]
-    """Along the last dim."""
+    """Scan along the last dim."""
     combine: Callable[[Tensor, Tensor], Tensor]
     neutral: float
     spoken: str
@@ -38,26 +38,26 @@ OPERATIONS: dict[str, Operation] = {
 
 
 class Scan(NamedTuple):
-    """The operator by its parts."""
+    """Parts of a scan operator."""
 
     operation: str
     dim: int
     dtype: torch.dtype
     reverse: bool = False
     takes: str = "inclusive"
-    """Or `exclusive`, `ahead` by one element, or `without first`."""
+    """Elements included: `inclusive`, `exclusive`, `ahead` by one, `without first`, or `total`."""
     tile: tuple[int, str] | None = None
-    """So many elements are scanned together; what they get from those before: see `_carries`."""
+    """Number of elements scanned together, and the mode of their carry (see `_carries`)."""
     joined: str = ""
-    """The operation by which a tile takes in what it is carried, where that is another one."""
+    """Operation that combines a tile with its carry, if other than the scan's."""
     warp: int = 0
-    """Within a tile every so many elements begin at the tile's carry."""
+    """Number of elements within a tile after which the scan restarts from the tile's carry; 0 for none."""
     rows: tuple[str, int] | None = None
-    """What a row begins with: of the row before, or all before, along another dim; or so many rows before."""
+    """Carry between rows: mode `one` or `all` with a dim, or `rows` with a row distance (see `_before`)."""
     start: float | None = None
     first_of_equal: bool = False
     counted: int = 0
-    """Indices are counted from the start of tiles of so many, where not zero."""
+    """Size of the tiles from whose start indices are counted; 0 for the row's start."""
 
 
 def scanned(given: Arguments, parts: Scan) -> Tensor:
@@ -67,7 +67,7 @@ def scanned(given: Arguments, parts: Scan) -> Tensor:
 
 
 def with_places(given: Arguments, parts: Scan) -> tuple[Tensor, Tensor]:
-    """For an operator that returns where it found the extreme as well."""
+    """Return values and indices of a running extreme."""
     rows = given["self"].movedim(parts.dim, -1)
     values = _accumulated(rows, parts)
     found = rows == values
@@ -97,7 +97,7 @@ def _accumulated(rows: Tensor, parts: Scan) -> Tensor:
 
 
 def _taking(out: Tensor, operation: Operation, parts: Scan) -> Tensor:
-    """What each element takes in, of a scan that takes in itself."""
+    """Return an inclusive scan changed to include the elements that `parts.takes` names."""
     if parts.takes == "exclusive":
         return torch.cat([torch.full_like(out[..., :1], operation.neutral), out[..., :-1]], -1)
     if parts.takes == "ahead":
@@ -125,7 +125,7 @@ def _tiled(r: Tensor, operation: Operation, parts: Scan) -> Tensor:
 def _carries(
     mode: str, operation: Operation, before: tuple[Tensor, Tensor], tile: tuple[Tensor, Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """What is kept for the tile after the next one, and what the next one gets."""
+    """Return the carry kept for the tile after the next one, and the carry of the next one."""
     carry, late = before
     part, inner, total = tile
     none = torch.full_like(carry, operation.neutral)
@@ -147,7 +147,11 @@ def _carries(
 
 
 def _before(out: Tensor, operation: Operation, mode: str, number: int) -> Tensor:
-    """What other rows leave: `all` or `one` before along dim `number`, or of every `number`-th row before."""
+    """Return the carry from other rows.
+
+    Modes `all` and `one` take all rows or one row before along dim `number`. Mode `rows` takes every
+    `number`-th row before.
+    """
     totals = out[..., -1]
     if mode == "rows":
         flat = totals.reshape(-1)
@@ -162,6 +166,6 @@ def _before(out: Tensor, operation: Operation, mode: str, number: int) -> Tensor
 
 
 def parts_of(name: str, given: Arguments, result: Any) -> Scan:
-    """The operator as it is."""
+    """Return the parts of the reference's operator."""
     values = result[0] if isinstance(result, tuple) else result
     return Scan(name, given["dim"] % max(given["self"].dim(), 1), values.dtype)

@@ -1,4 +1,4 @@
-"""Faults of running sums, products and extremes, and of recurrences that are written out step by step."""
+"""Faults of running sums, products and extremes, and of recurrences written out step by step."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +15,9 @@ Tensor = torch.Tensor
 _NAMES = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 _TOKENS = "carry|offset|prefix"
 LONGEST = 64
-"""Tiles of a scan that are tried one by one, at most."""
+"""Maximum number of tiles of a scan; smaller tile sizes are not tried."""
 MANY = 8
-"""A tensor stacked from so many results is taken for a recurrence."""
+"""Minimum number of stacked results that count as a recurrence."""
 Change = tuple[str, str, dict[str, Any], int, str]
 
 
@@ -155,7 +155,7 @@ def _places(site: Site) -> Iterator[Change]:
 
 
 def _shifted(site: Site, own: Scan) -> Iterator[Variant]:
-    """A scan that the reference makes exclusive by a border before it."""
+    """Yield faults of a scan that the reference makes exclusive by padding it at the front."""
     x, result = site.given["self"], site.call.result
 
     def compute(given: Arguments, parts: Scan) -> Tensor:
@@ -175,7 +175,7 @@ def _shifted(site: Site, own: Scan) -> Iterator[Variant]:
 
 @rule("stack")
 def _recurrences(site: Site) -> Iterator[Variant]:
-    """A recurrence that begins with its first element."""
+    """Yield a wrong initial state of a recurrence that begins with its first element."""
     parts = site.given["tensors"]
     start = site.tape.maker(parts[0]) if len(parts) >= MANY else None
     if start is None or start.name != "select" or start.given["index"] != 0:

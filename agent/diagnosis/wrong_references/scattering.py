@@ -1,4 +1,4 @@
-"""Faults of operators that write to chosen places: what was there, what comes twice, which place."""
+"""Faults of scatter operators: initial values, several values for one index, and wrong indices."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +17,7 @@ _WRITES = ("scatter_add", "scatter_reduce", "scatter", "index_add", "index_copy"
 
 @rule(*_WRITES)
 def _before(site: Site) -> Iterator[Variant]:
-    """What the result starts from."""
+    """Yield wrong initial values of the result."""
     name, start = site.label, site.given["self"]
     if bool((start != 0).any()):
         zeros = site.changed(self=torch.zeros_like)
@@ -39,7 +39,7 @@ def _before(site: Site) -> Iterator[Variant]:
 
 @rule("scatter_add")
 def _of_all_samples(site: Site) -> Iterator[Variant]:
-    """Sums that the samples share where each has its own."""
+    """Yield sums shared by all samples where each sample has its own."""
     value, dim = site.call.value, site.given["dim"]
     if value is None or value.dim() < 2 or dim % value.dim() == 0 or value.shape[0] < 2:
         return
@@ -50,7 +50,7 @@ def _of_all_samples(site: Site) -> Iterator[Variant]:
 
 @rule("scatter_add", "scatter_reduce", "index_add", "index_put")
 def _several(site: Site) -> Iterator[Variant]:
-    """What becomes of several values for one place."""
+    """Yield faults of combining several values for one index."""
     accumulates = site.given.get("accumulate", site.call.name != "index_put")
     forms: tuple[tuple[str, str, str, bool], ...] = (
         (
@@ -98,7 +98,7 @@ _SOURCES: tuple[tuple[str, str, Callable[[Tensor], Tensor]], ...] = (
 
 @rule("scatter_add", "index_add", "index_put", "bincount", late=True)
 def _lost(site: Site) -> Iterator[Variant]:
-    """Values that are never added."""
+    """Yield sums that leave out some values."""
     key = next((key for key in ("src", "source", "values", "weights") if site.given.get(key) is not None), "")
     if not key or not site.given.get("accumulate", True) or not isinstance(site.given[key], Tensor):
         return
@@ -113,7 +113,7 @@ def _lost(site: Site) -> Iterator[Variant]:
 
 
 def _placed(site: Site, how: str, kept: bool) -> Rewrite:
-    """The operator with several values for one place joined by `how`; `kept`: with what was there before."""
+    """Return the operator with values of one index combined by `how`; `kept` keeps the initial values."""
 
     def run(given: Arguments) -> Any:
         start, dim, index, values = _as_scatter(site, given)
@@ -127,7 +127,7 @@ def _placed(site: Site, how: str, kept: bool) -> Rewrite:
 
 
 def _without_ends(site: Site, last: bool) -> Rewrite:
-    """Sums of all but the last, or the first, value that goes to each place."""
+    """Return sums without the last, or the first, value of each index."""
 
     def run(given: Arguments) -> Tensor:
         start, dim, index, values = _as_scatter(site, given)
@@ -145,7 +145,7 @@ def _without_ends(site: Site, last: bool) -> Rewrite:
 
 
 def _one_each(start: Tensor, dim: int, index: Tensor, values: Tensor, last: bool) -> Tensor:
-    """Written one after the other along `dim`, so that the last, or the first, stays."""
+    """Write the values in turn along `dim`, so that the last, or the first, stays."""
     result, steps = start.clone(), range(index.shape[dim])
     for step in steps if last else reversed(steps):
         part = index.narrow(dim, step, 1), values.narrow(dim, step, 1)
@@ -154,7 +154,7 @@ def _one_each(start: Tensor, dim: int, index: Tensor, values: Tensor, last: bool
 
 
 def _as_scatter(site: Site, given: Arguments) -> tuple[Tensor, int, Tensor, Tensor]:
-    """What was there, the dimension, index and values of the same shape."""
+    """Return the initial tensor, the dim, and index and values of equal shape."""
     start = given["self"]
     if site.call.name in ("scatter_add", "scatter_reduce"):
         index: Tensor = given["index"]
@@ -173,7 +173,7 @@ def _as_scatter(site: Site, given: Arguments) -> tuple[Tensor, int, Tensor, Tens
 
 @rule(*_WRITES)
 def _places(site: Site) -> Iterator[Variant]:
-    """Other places than the index says."""
+    """Yield wrong indices for each index tensor."""
     key = "indices" if "indices" in site.given else "index"
     several = site.given[key] if isinstance(site.given[key], (list, tuple)) else [site.given[key]]
     for number, index in enumerate(several):
@@ -182,7 +182,7 @@ def _places(site: Site) -> Iterator[Variant]:
 
 
 def _other_places(site: Site, key: str, index: Tensor, number: int | None) -> Iterator[Variant]:
-    """`number`: which of several indices, for as many dims."""
+    """Yield wrong indices; `number` is the position among several index tensors, one for each dim."""
     dim = site.given.get("dim", number or 0)
     size, name = site.given["self"].shape[dim], site.label
     name += f" along dim {number}" if number is not None else ""

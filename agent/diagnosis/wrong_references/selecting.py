@@ -1,4 +1,4 @@
-"""Faults of sorting and of choosing the largest: order, dimension, places, parts that are never merged."""
+"""Faults of sort, top-k and rank selection: order, dimension, indices, and tiles that are not merged."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 Order = Callable[[Tensor], Tensor]
-"""From rows to the places of their elements in the order wanted, along the last dimension."""
+"""Function of rows that returns the indices of their elements, along the last dim, in sorted order."""
 _COMPARE = "<|>"
 _PLACE = r"idx|index|\[.*\] ="
 
@@ -62,7 +62,7 @@ def _sorted(site: Site) -> Iterator[Variant]:
 
 
 def _ordered(r: Tensor, descending: bool) -> Tensor:
-    """Places in the order of the values, of equal ones the first first."""
+    """Return the indices of a stable sort along the last dim."""
     return torch.sort(r, stable=True, dim=-1, descending=descending).indices
 
 
@@ -74,7 +74,7 @@ def _last_first(descending: bool) -> Order:
 
 
 def _without(places: Tensor, left_out: int) -> Tensor:
-    """The order without one place, which comes to the end and stays where it is."""
+    """Return the order with the first or last element left out of the sort: it stays where it is."""
     key = torch.arange(places.shape[-1], device=places.device).expand_as(places).clone()
     key = torch.where(places == left_out, key.shape[-1] if left_out else -1, key)
     return places.gather(-1, _ordered(key, False))
@@ -89,7 +89,7 @@ def _descending(site: Site) -> bool:
 
 
 def _by(site: Site, kind: str, words: str, order: Order, rank: int, tokens: str) -> Variant:
-    """The operator with its elements chosen by `order`, as many as it gives."""
+    """Return a variant whose elements are chosen by `order`, as many as the operator returns."""
 
     def run(given: Arguments) -> tuple[Tensor, Tensor]:
         x, dim = given["self"], given["dim"]
@@ -102,7 +102,7 @@ def _by(site: Site, kind: str, words: str, order: Order, rank: int, tokens: str)
 
 @rule("sort", "topk")
 def _indices(site: Site) -> Iterator[Variant]:
-    """The places beside the values: ranks for places, places within a tile."""
+    """Yield wrong indices: ranks, flat indices, and indices within a tile."""
     dim, length = site.given["dim"], site.given["self"].shape[site.given["dim"]]
 
     def indices(change: Callable[[Tensor], Tensor]) -> Rewrite:
@@ -144,7 +144,7 @@ def _along(site: Site) -> Iterator[Variant]:
 
 
 def _along_other(site: Site, axis: int) -> Rewrite:
-    """For a result of the same shape: where fewer are chosen, the dims have to be of one size."""
+    """Return the operator along another axis, reshaped to the recorded shape if the shapes differ."""
 
     def run(given: Arguments) -> Any:
         made = invoke(site.call.func, given | {"dim": axis})
@@ -156,7 +156,7 @@ def _along_other(site: Site, axis: int) -> Rewrite:
 
 @rule("sort", "topk", late=True)
 def _parts(site: Site) -> Iterator[Variant]:
-    """Tiles that are sorted each by itself, and elements that are never looked at."""
+    """Yield tiles that are sorted separately, and elements that are never read."""
     length, descending = site.given["self"].shape[site.given["dim"]], _descending(site)
     for block in sorted({b for b in (*site.facts.blocks(), *site.facts.whole) if 1 < b < length}):
 
@@ -177,7 +177,7 @@ def _parts(site: Site) -> Iterator[Variant]:
 
 @rule("topk", late=True)
 def _lost(site: Site) -> Iterator[Variant]:
-    """Elements that the choice never sees."""
+    """Yield selections that never read some elements."""
     x, dim, largest = site.given["self"], site.given["dim"], site.given["largest"]
     if not x.is_floating_point() or x.dim() == 0:
         return
@@ -193,7 +193,7 @@ def _lost(site: Site) -> Iterator[Variant]:
 
 @rule("kthvalue", "median", "nanmedian")
 def _ranked(site: Site) -> Iterator[Variant]:
-    """The element of another rank."""
+    """Yield the element of another rank, the mean, and the unsorted element."""
     x, dim = site.given["self"], site.given.get("dim")
     if x.dim() == 0:
         return
@@ -233,7 +233,7 @@ def _of_rank(site: Site, choose: Callable[[Tensor], tuple[Tensor, Tensor]]) -> R
 
 @rule("searchsorted", "bucketize")
 def _searched(site: Site) -> Iterator[Variant]:
-    """The other side of equal bounds, and places off by one."""
+    """Yield the other side of equal bounds, and results that are off by one."""
     right = bool(site.given["right"]) or site.given.get("side") == "right"
     changes: dict[str, Any] = {"right": not right}
     if "side" in site.given:

@@ -1,4 +1,4 @@
-"""Faults of windows that signals are multiplied with: their divisor, their coefficients, their root."""
+"""Faults of signal windows (Hann, Hamming, ...): divisor, coefficients and root."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 Form = Callable[[Tensor], Tensor]
-"""From the share of the period, 0 to 1, to the window."""
+"""Function of the fraction of the period, 0 to 1, that returns the window."""
 FORMS: dict[str, Form] = {
     "hann": lambda t: 0.5 - 0.5 * torch.cos(2 * math.pi * t),
     "hamming": lambda t: 0.54 - 0.46 * torch.cos(2 * math.pi * t),

@@ -1,4 +1,4 @@
-"""Faults of softmax, its logarithm and log-sum-exp."""
+"""Faults of softmax, log-softmax and log-sum-exp."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 Along = Callable[[Tensor], Tensor]
-"""From rows to rows: along the last dimension."""
+"""Function of rows along the last dimension."""
 _LOG2 = math.log(2.0)
 
 

@@ -1,4 +1,4 @@
-"""Faults of a state that is updated: not updated, read on the wrong side of the update, wrong decay."""
+"""Faults of an updated state: no update, a read on the wrong side of the update, or a wrong decay."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ _UPDATE = r"\*|decay|momentum|running|state"
 
 
 def _updates(tape: Tape) -> dict[int, list[Call]]:
-    """The calls that write to each tensor, by its `id`."""
+    """Return the calls that write to each named tensor, by its `id`."""
     found: dict[int, list[Call]] = {}
     for call in tape.calls:
         target = call.given.get("self")
@@ -29,14 +29,14 @@ def _kept(given: Arguments) -> Tensor:
 
 @rule()
 def _not_updated(site: Site) -> Iterator[Variant]:
-    """A state that stays as it was; said at its first update."""
+    """Yield a state that is not updated, at the site of its first update."""
     updates = site.tape.once(_updates) if site.call.func._schema.is_mutable else {}
     own = updates.get(id(site.given.get("self")), [])
     if not own or own[0] is not site.call:
         return
     name = site.tape.name(site.given["self"])
     words = f"with the state ({name}) not updated: it stays as it was before"
-    # A state that nobody returns shows in what is made of it, which is read too early as well.
+    # A state that is not returned shows only in later values, as does a read that is too early.
     state = site.given["self"]
     returned = any(t.shape == state.shape and torch.equal(t, state) for t in tensors(site.tape.result))
     rank = 0 if returned else 2
@@ -49,7 +49,7 @@ def _not_updated(site: Site) -> Iterator[Variant]:
 
 
 def _read_otherwise(site: Site, own: list[Call], name: str) -> Iterator[Variant]:
-    """The state read after its update for before it, or the other way round, by one operator."""
+    """Yield one operator that reads the state after its update instead of before, or the reverse."""
     state, tape = site.given["self"], site.tape
     first, last = own[0].number, own[-1].number
     new = _after(tape, own[-1])
@@ -71,7 +71,7 @@ def _read_otherwise(site: Site, own: list[Call], name: str) -> Iterator[Variant]
 
 
 def _after(tape: Tape, update: Call) -> Tensor:
-    """What the state is after its last update."""
+    """Return the state after its last update."""
     held: list[Tensor] = []
 
     def run(given: Arguments) -> Any:
@@ -96,7 +96,7 @@ def _reading(reader: Call, name: str, held: list[Tensor]) -> Rewrite:
 
 @rule("mul", "lerp", "add")
 def _decays(site: Site) -> Iterator[Variant]:
-    """A share and its complement, each in the other's place, or the complement left out or put in."""
+    """Yield a weight exchanged with its complement, and a complement left out or added."""
     shares = site.tape.once(_shares)
     key, share = next(((k, s) for call, k, s in shares if call is site.call), ("", 0.0))
     if key:
@@ -125,7 +125,7 @@ def _decays(site: Site) -> Iterator[Variant]:
 
 
 def _share(site: Site) -> tuple[str, str]:
-    """Kind and word for a share of a mix: a decay where a state is weighted, else a weight."""
+    """Return the kind and word for a weight of a mix: a decay if it weights a state, else a weight."""
     weighted = site.given["self"]
     steps = sum(call.place == site.call.place for call in site.tape.calls) if site.call.place else 1
     updated = site.tape.name(weighted) is not None and _is_updated(site)
@@ -134,7 +134,7 @@ def _share(site: Site) -> tuple[str, str]:
 
 
 def _is_updated(site: Site) -> bool:
-    """Whether it is written to, or what it is summed up to is returned: a state, and no other input."""
+    """Return True if the operand is a state: it is written to, or a sum with it is written or returned."""
     sums = [call for call in site.tape.users(site.call) if call.name in ("add", "sub")]
     made = [t for call in sums for t in tensors(call.result)]
     return bool(site.call.written) or any(
@@ -143,7 +143,10 @@ def _is_updated(site: Site) -> bool:
 
 
 def _shares(tape: Tape) -> list[tuple[Call, str, float]]:
-    """Numbers between 0 and 1 that a state and what is new are weighted with: those with their complement."""
+    """Return the numbers between 0 and 1 that weight a state and its input, with call and argument name.
+
+    Except for lerp, only numbers whose complement also occurs count.
+    """
     found = []
     for call in tape.calls:
         key = {"mul": "other", "lerp": "weight", "add": "alpha"}.get(call.name, "")
@@ -160,7 +163,7 @@ def _shares(tape: Tape) -> list[tuple[Call, str, float]]:
 
 @rule("native_batch_norm")
 def _running(site: Site) -> Iterator[Variant]:
-    """Running statistics that batch norm updates in place."""
+    """Yield faults of the running statistics that batch norm updates in place."""
     momentum = site.given["momentum"]
     if not site.given["training"] or not isinstance(site.given.get("running_var"), Tensor):
         return
@@ -178,7 +181,7 @@ def _running(site: Site) -> Iterator[Variant]:
 
 
 def _with_running(call: Call, given: Arguments, correction: int | None) -> Any:
-    """The running variance made from the batch's with this correction; None: from its root."""
+    """Run the call and update the running variance with this correction; None takes the batch's deviation."""
     x, momentum = given["input"], given["momentum"]
     old = given["running_var"].clone()
     result = invoke(call.func, given)

@@ -1,4 +1,4 @@
-"""Statistics over other elements than the reference's: other axes, other groups, lost lanes and tiles."""
+"""Faults of statistics over other elements: other axes, other groups, lost lanes and tiles."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ Tensor = torch.Tensor
 
 @rule(*SHAPES)
 def _other_axes(site: Site) -> Iterator[Variant]:
-    """Statistics over every other set of axes, other numbers of groups, and sample 0 for all."""
+    """Yield statistics over every other set of axes, over other group counts, and of sample 0 for all."""
     if is_running(site):
         return
     norm = norm_of(site)
@@ -68,7 +68,7 @@ def _other_axes(site: Site) -> Iterator[Variant]:
 
 
 def _dealt(norm: Norm, given: Arguments) -> Tensor:
-    """Each group has every so many-th channel."""
+    """Return the group norm with interleaved channels: channel c belongs to group c % groups."""
     x = given["input"]
     each = x.shape[1] // norm.groups
     rest = x.shape[2:]
@@ -101,7 +101,7 @@ def _named(norm: Norm, axes: tuple[int, ...], usual: tuple[int, ...]) -> tuple[s
 
 @rule(*SHAPES, late=True)
 def _lost(site: Site) -> Iterator[Variant]:
-    """Elements that the sums behind mean or variance leave out."""
+    """Yield elements left out of the sums behind mean or variance."""
     norm = norm_of(site)
     if site.given.get("running_mean") is not None and not site.given.get("training", False):
         return

@@ -1,4 +1,4 @@
-"""Faults that any operator can suffer: left out, applied twice, exchanged with its neighbour, truncated."""
+"""Faults of any operator: left out, applied twice, exchanged with its neighbour, or truncated."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,11 +30,11 @@ _OWN_RULES = {
     "clamp_min",
     "clamp_max",
 }
-"""Operators whose own rules say what leaving them out is called."""
+"""Operators whose own rules cover leaving them out."""
 
 
 def operand_like(call: Call) -> str | None:
-    """The argument that could stand for the result."""
+    """Return the name of an argument with the result's shape and dtype, or None."""
     if call.value is None:
         return None
     return next(
@@ -76,7 +76,7 @@ def _left_out_or_doubled(site: Site) -> Iterator[Variant]:
 
 @rule()
 def _exchanged(site: Site) -> Iterator[Variant]:
-    """This operator and the one after it in the other order."""
+    """Yield this operator and the next one in the opposite order."""
     first = site.call
     users = site.tape.users(first)
     main = operand_like(first)
@@ -103,7 +103,7 @@ def _exchanged(site: Site) -> Iterator[Variant]:
     ) and not any("dim" in call.given for call in (first, second))
     kind = "mask-wrong-place" if masks else "activation-order"
     words += ", so that the mask comes in elsewhere" if masks else ""
-    # Another number gives the same at times, and is the likelier slip.
+    # A wrong number sometimes gives the same result and is the likelier fault, so this ranks after it.
     yield Variant(kind, words, {first.number: early, second.number: late}, 3)
 
 

@@ -1,4 +1,4 @@
-"""Faults of triangles: the other one, another diagonal, none."""
+"""Faults of tril and triu: the other triangle, another diagonal, or none."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def _triangles(site: Site) -> Iterator[Variant]:
     for step in (-2, -1, 1, 2):
         words = f"with the diagonal of {site.label} off by {step}: the mask's bound is shifted"
         shift = "mask-shifted"
-        # A triangle that is summed along is a running sum, and the strict one an exclusive one.
+        # A sum over a triangle is a running sum; over the strict triangle, an exclusive one.
         if sums and step == (-1 if site.call.name == "tril" else 1):
             shift, words = "scan-exclusive", f"{words}, exclusive: each element without itself"
         shifted = site.changed(diagonal=stated + step)
@@ -44,13 +44,13 @@ def _triangles(site: Site) -> Iterator[Variant]:
 
 
 def _is_data(site: Site) -> bool:
-    """Whether the triangle is cut out of values, not made to be a mask."""
+    """Return True if the triangle is cut out of data, rather than of a constant that makes a mask."""
     x = site.given["self"]
     return x.is_floating_point() and not bool((x == x.reshape(-1)[:1]).all())
 
 
 def _sums_up(site: Site) -> bool:
-    """Whether what the triangle keeps is summed, by no softmax."""
+    """Return True if the elements of the triangle are summed, and not by a softmax."""
     seen, left = {site.call.number}, list(site.tape.users(site.call))
     while left:
         call = left.pop()

@@ -1,4 +1,4 @@
-"""Faults of norms: their order, their root, the absolute value under an odd power."""
+"""Faults of norms: wrong order, missing root, or no absolute value under an odd power."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Faults of losses with classes: weights, ignored classes, smoothed labels, what the sum is divided by."""
+"""Faults of classification losses: weights, ignored classes, smoothed labels and the divisor."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -15,20 +15,23 @@ _LOSS = r"weight|target|ignore|/"
 
 
 class Loss(NamedTuple):
-    """A loss by its parts; the reference's has every part as it is here by default."""
+    """Parts of a classification loss; the defaults are those of the reference."""
 
     of: Callable[[Tensor, Tensor], Tensor] | None = None
-    """From log probabilities (rows by classes) and targets to each row's loss; None: -log p of the target."""
+    """Function of log probabilities (rows by classes) and targets that returns each row's loss.
+
+    None stands for -log p of the target.
+    """
     weight: Callable[[Tensor, Tensor], Tensor] | None = None
-    """From weights and targets to what each row is multiplied with; None: the target's weight."""
+    """Function of weights and targets that returns each row's factor; None: the target's weight."""
     counted: Callable[[Tensor], Tensor] | None = None
-    """From rows that count to those that are summed; None: the same."""
+    """Function of the mask of valid rows that returns the rows to sum; None: the valid rows."""
     divisor: Callable[["Rows"], Any] | None = None
-    """None: the sum of the weights of the rows that count."""
+    """Divisor of a mean; None: the sum of the weights of the summed rows."""
 
 
 class Rows(NamedTuple):
-    """What a divisor may be made of."""
+    """Values from which a divisor may be computed."""
 
     targets: Tensor
     valid: Tensor
@@ -90,7 +93,7 @@ class _Given(NamedTuple):
 
 
 def _given(given: Arguments) -> _Given:
-    """Rows by classes, whatever the dims behind them."""
+    """Return the call's arguments flattened to rows by classes."""
     logs, targets, weight = given["self"], given["target"], given["weight"]
     rows = (
         logs
@@ -126,7 +129,7 @@ def _computed(parts: _Given, loss: Loss) -> Tensor:
 
 @rule("nll_loss_forward", "nll_loss2d_forward")
 def _classes(site: Site) -> Iterator[Variant]:
-    """The loss with one of its parts another."""
+    """Yield the loss with one of its parts changed."""
     given = _given(site.given)
     traits = {"any"} | ({"mean"} if given.reduction == MEAN else set())
     if given.class_weights is not None:
@@ -149,16 +152,16 @@ def _classes(site: Site) -> Iterator[Variant]:
 
 
 class _Smoothed(NamedTuple):
-    """Cross entropy with smoothed labels, which torch makes of two losses."""
+    """Cross entropy with smoothed labels, which torch computes as the sum of two losses."""
 
     end: Call
-    """The sum of the two."""
+    """Call that adds the two losses."""
     share: float
-    """Of the smoothed part: the label smoothing."""
+    """Label smoothing: the weight of the smoothed part."""
 
 
 def _smoothed(site: Site) -> _Smoothed | None:
-    """mul(1 - s) and add behind the loss."""
+    """Return the label smoothing, found as a mul by 1 - s and an add after the loss, or None."""
     users = site.tape.users(site.call)
     scaled = next((u for u in users if u.name == "mul" and isinstance(u.given["other"], float)), None)
     ends = site.tape.users(scaled) if scaled is not None else []
@@ -168,7 +171,7 @@ def _smoothed(site: Site) -> _Smoothed | None:
 
 
 Smoothing = Callable[[Tensor, Tensor, float, int], Tensor]
-"""From -log p of the target, the sum of -log p over all classes, the share and their number."""
+"""Function of -log p of the target, its sum over all classes, the smoothing and the class count."""
 _SMOOTHINGS: tuple[tuple[str, str, Smoothing], ...] = (
     ("smoothing-missing", "without label smoothing", lambda own, all_, s, c: own),
     ("smoothing-missing", "with the target's part of smoothed labels alone: the other classes have no share",
@@ -194,7 +197,7 @@ _SMOOTHINGS: tuple[tuple[str, str, Smoothing], ...] = (
 
 @rule("nll_loss_forward", "nll_loss2d_forward")
 def _smoothing(site: Site) -> Iterator[Variant]:
-    """Label smoothing in another form, with the divisors and weights that the rest may have."""
+    """Yield other forms of label smoothing, and smoothed losses with faulty weights or divisors."""
     smoothed = _smoothed(site)
     if smoothed is None:
         return
@@ -213,7 +216,7 @@ _SMOOTH: tuple[str, str, Smoothing] = ("", "", lambda own, all_, s, c: (1 - s) *
 
 
 def _smoothly(given: _Given, loss: Loss, share: float, form: Smoothing) -> Callable[[Arguments], Tensor]:
-    """The whole cross entropy; every class has its own weight in the smoothed part."""
+    """Return the whole cross entropy; each class has its own weight in the smoothed part."""
 
     def run(_: Arguments) -> Tensor:
         table = given.weights

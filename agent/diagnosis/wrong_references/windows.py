@@ -1,4 +1,4 @@
-"""Pooling as one form: windows over the input, what is outside it, how they are reduced and divided."""
+"""Pooling in one common form: windows over the input, padding, reduction and divisor."""
 
 import math
 from typing import Any, NamedTuple
@@ -10,36 +10,38 @@ from agent.diagnosis.graph import Arguments
 
 Tensor = torch.Tensor
 NONE = -1
-"""The place of what lies outside the input."""
+"""Index of positions outside the input."""
 
 
 class Pool(NamedTuple):
-    """A pooling operator by its parts; one number for each spatial dimension in each list."""
+    """Parts of a pooling operator; each list has one number for each spatial dimension."""
 
     kernel: list[int]
     stride: list[int]
     padding: list[int]
-    """Before the input."""
+    """Padding before the input."""
     dilation: list[int]
     sizes: list[int]
-    """Of the output."""
+    """Spatial sizes of the output."""
     counted: list[int]
-    """The padding that the divisor may count, on either side."""
+    """Padding on either side that the divisor may count."""
     reduce: str
-    """`max`, `min` or `mean`."""
+    """Reduction: `max`, `min` or `mean`."""
     divisor: str | float = "padded"
-    """`padded`: the window within input and padding; `inside`: within the input; `taps`: all of it."""
+    """Divisor of a mean: a number, or the window's elements within input and padding (`padded`), within the
+    input (`inside`), or all of them (`taps`).
+    """
     zeros: bool = False
-    """Whether zeros outside take part in a maximum or minimum."""
+    """True if zeros outside the input take part in a maximum or minimum."""
     start: float | None = None
-    """Where a maximum or minimum starts."""
+    """Start value of a maximum or minimum."""
     numbering: str = "plane"
-    """What an index counts from: `plane`, `window`, `padded`, `tensor`, or `turned` for columns first."""
+    """Origin of indices: `plane`, `window`, `padded`, `tensor`, or `turned` for columns first."""
     last: bool = False
-    """Whether the last of equal elements gives the index."""
+    """True if the last of equal elements gives the index."""
 
     def over(self, x: Tensor, fill: float) -> Tensor:
-        """(..., outputs..., taps): the elements of each window, `fill` outside the input."""
+        """Return each window's elements, shape (..., outputs..., taps), with `fill` outside the input."""
         dims = len(self.kernel)
         pads: list[int] = []
         for axis in reversed(range(dims)):
@@ -57,13 +59,13 @@ class Pool(NamedTuple):
 
 
 def pooled(given: Arguments, pool: Pool) -> Tensor:
-    """The operator's first result."""
+    """Return the operator's first result."""
     x: Tensor = given["self"]
     return _mean(x, pool) if pool.reduce == "mean" else _extreme(x, pool)[0]
 
 
 def pooled_with_places(given: Arguments, pool: Pool) -> tuple[Tensor, Tensor]:
-    """Values and indices of an operator that returns both."""
+    """Return values and indices of an operator that returns both."""
     x: Tensor = given["self"]
     if pool.reduce == "mean":
         return _mean(x, pool), torch.zeros((), dtype=torch.int64)
@@ -121,6 +123,6 @@ def _places(x: Tensor, pool: Pool, tap: Tensor) -> Tensor:
 
 
 def full(value: Any, dims: int, otherwise: list[int]) -> list[int]:
-    """One number for each dimension."""
+    """Return one number for each dimension; `otherwise` if `value` is an empty list."""
     numbers = list(value) if isinstance(value, (list, tuple)) else [value]
     return otherwise if not numbers else numbers * dims if len(numbers) == 1 else numbers

@@ -14,13 +14,17 @@ def varied(value: object, variant: str, use: IntegerUse | None = None, seed: int
     return new
 
 
+def values(tensor: torch.Tensor) -> set[float]:
+    return set(tensor.reshape(-1).tolist())
+
+
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.int64])
 @pytest.mark.parametrize("variant", ["redrawn", "runs"])
 def test_rows_of_a_mask_keep_both_values(dtype: torch.dtype, variant: str) -> None:
     mask = torch.tril(torch.ones(32, 32)).to(dtype)
     new = varied(mask, variant, IntegerUse(bounds=[2]))
     assert new.dtype is dtype
-    assert set(new.unique().tolist()) == {0, 1}
+    assert values(new) == {0, 1}
     assert bool((new != 0).any(1).all()) and bool((new == 0).any(1).all())  # noqa: PT018
     assert not torch.equal(new, mask)
 
@@ -28,7 +32,7 @@ def test_rows_of_a_mask_keep_both_values(dtype: torch.dtype, variant: str) -> No
 def test_ragged_masks_have_rows_of_a_single_value() -> None:
     mask = torch.zeros(16, 64).masked_fill(torch.rand(16, 64) < 0.3, float("-inf"))
     new = varied(mask, "ragged")
-    assert set(new.unique().tolist()) == {float("-inf"), 0.0}
+    assert values(new) == {float("-inf"), 0.0}
     assert bool((new == 0).all(1).any())
     assert bool((new != 0).all(1).any())
 
@@ -58,7 +62,7 @@ def test_permutations_stay_permutations() -> None:
 
 def test_unique_indices_stay_unique() -> None:
     new = varied(torch.tensor([4, 9, 1, 7]), "redrawn", IntegerUse(bounds=[12], is_unique=True))
-    assert new.unique().numel() == 4
+    assert len(values(new)) == 4
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8])

@@ -11,7 +11,8 @@ from agent.harness.truth.usage import IntegerUse, Usage
 
 
 def used(run: Callable[..., Any], *inputs: torch.Tensor) -> Usage:
-    with torch.no_grad(), Usage(inputs) as usage:
+    usage = Usage(inputs)
+    with torch.no_grad(), usage:
         run(*inputs)
     return usage
 

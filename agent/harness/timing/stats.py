@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Iterator
-from statistics import median, quantiles
+from statistics import median, mode, quantiles
 from typing import Any, NamedTuple
 
 from agent.records import Finding, Measurement, Percentiles
@@ -92,8 +92,9 @@ class Times(NamedTuple):
         Every call has to compute its outputs, and a busy host only makes them longer: the least is what the
         call needs.
         """
-        same = max(r.flushes for r in self.rounds)
-        rounds = [r for r in self.rounds if r.flushes == same]  # longer overwrites make both longer
+        # Longer overwrites make both longer: only rounds with the same ones can be compared.
+        usual = mode(r.flushes for r in self.rounds)
+        rounds = [r for r in self.rounds if r.flushes == usual]
         return min(r.wall + r.nothing for r in rounds) - min(r.nothing for r in rounds)
 
     def host_ms(self, name: str) -> float | None:

@@ -11,7 +11,7 @@ import pytest
 
 from agent.errors import OutOfMemory
 from agent.harness.backends import gpu_memory
-from agent.harness.backends.gpu_memory import Reservations
+from agent.harness.backends.gpu_memory import Reservations, Room
 from agent.records import Operation, TensorSpec, Trace
 
 LIMIT_S = 30.0
@@ -89,19 +89,39 @@ def test_a_trial_that_runs_out_is_tried_once_more_with_everything(
 ) -> None:
     monkeypatch.setattr(gpu_memory, "total_bytes", lambda: 200 << 30)
     asked: list[bool] = []
+    room = Room(tmp_path, trace(4, 4), lambda what: None)
+    assert room.is_small
 
-    def judge(is_alone: bool) -> str:
-        asked.append(is_alone)
-        if not is_alone:
-            raise OutOfMemory("too little")
-        return "a verdict"
+    def judge() -> str:
+        asked.append(room.is_whole)
+        with room.held():
+            if not room.is_whole:
+                raise OutOfMemory("too little")
+            return "a verdict"
 
-    assert gpu_memory.with_room(tmp_path, trace(4, 4), lambda what: None, judge) == "a verdict"
+    assert gpu_memory.tried(room, judge, lambda what: None) == "a verdict"
     assert asked == [False, True]
 
 
+def test_a_trial_that_runs_out_with_everything_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_memory, "total_bytes", lambda: 4 << 30)
+    room = Room(tmp_path, trace(4096, 393216), lambda what: None)
+    assert room.is_whole
+    assert not room.is_small
+
+    def judge() -> None:
+        raise OutOfMemory("too little")
+
+    with pytest.raises(OutOfMemory):
+        gpu_memory.tried(room, judge, lambda what: None)
+
+
 def test_without_a_gpu_nothing_is_reserved() -> None:
-    assert gpu_memory.with_room(None, trace(4, 4), lambda what: None, lambda is_alone: is_alone)
+    room = Room(None, trace(4, 4), lambda what: None)
+    with room.held():
+        assert room.is_whole
 
 
 def test_an_elementwise_problem_of_gigabytes_fits_80_gb() -> None:

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -32,6 +32,8 @@ ROWS_BYTES = 2 << 30
 """For timed calls in a row on inputs of their own, which take what is there."""
 USABLE = 0.96
 """Share of the GPU's memory that trials may hold together."""
+SMALL = 1 / 16
+"""Share of the GPU's memory up to which a trial counts as small."""
 WIDE = 2
 """Bytes of a number of the ground truth for each byte of a float32 number."""
 SLICED_BYTES = 4 << 30
@@ -149,31 +151,53 @@ class Reservations:
                 path.unlink(missing_ok=True)
 
 
-def with_room(
-    place: Path | None,
-    trace: Trace,
-    announce: Announce,
-    judge: Callable[[bool], T],
-    begun_ns: int | None = None,
-) -> T:
-    """Return what `judge` returns once memory is reserved for it; it is told whether it has the whole GPU.
+class Room:
+    """Memory for one trial, which is reserved once its candidate is built.
 
-    Without a place, or where the driver does not say how much memory there is, nothing is reserved. Raises
-    OutOfMemory where the whole GPU is too little.
+    Without a place, or where the driver does not say how much memory there is, nothing is reserved.
     """
-    total = total_bytes() if place is not None else None
-    if place is None or total is None:
-        return judge(True)
-    reservations = Reservations(place, total, announce, begun_ns)
-    wanted = needed(trace)
-    if wanted < USABLE * total:
-        try:
-            with reservations.held(wanted):
-                return judge(False)
-        except OutOfMemory:
-            announce("judging once more with the whole GPU: its memory was too little beside other trials")
-    with reservations.held(None):
-        return judge(True)
+
+    def __init__(
+        self, place: Path | None, trace: Trace, announce: Announce, begun_ns: int | None = None
+    ) -> None:
+        total = total_bytes() if place is not None else None
+        self._reservations: Reservations | None = None
+        self._wanted: int | None = None
+        self.is_small = True
+        """True where the trial may use the GPU before its reservation: others hardly notice."""
+        if place is not None and total is not None:
+            self._reservations = Reservations(place, total, announce, begun_ns)
+            needs = needed(trace)
+            self._wanted = needs if needs < USABLE * total else None
+            self.is_small = needs < SMALL * total
+
+    @property
+    def is_whole(self) -> bool:
+        """True where the trial gets all of the GPU's memory."""
+        return self._wanted is None
+
+    def held(self) -> AbstractContextManager[None]:
+        """Return the reservation as a context; entering it waits until others leave the memory."""
+        return self._reservations.held(self._wanted) if self._reservations else nullcontext()
+
+    def take_whole(self) -> None:
+        """Ask for all of the GPU's memory from now on."""
+        self._wanted, self.is_small = None, False
+
+
+def tried(room: Room, judge: Callable[[], T], announce: Announce) -> T:
+    """Return what `judge` returns; where it runs out of memory beside other trials, it is tried once more.
+
+    Raises OutOfMemory where the whole GPU is too little.
+    """
+    try:
+        return judge()
+    except OutOfMemory:
+        if room.is_whole:
+            raise
+    room.take_whole()
+    announce("judging once more with the whole GPU: its memory was too little beside other trials")
+    return judge()
 
 
 @cache

@@ -15,7 +15,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent import config, sandbox, screen
@@ -129,98 +128,98 @@ def _tried(
 ) -> Tried:  # fmt: skip
     """Run one trial; on a GPU within memory that is reserved for it."""
     announce = progress.of(announce)
-    if job.executor != "cuda":
-        return _Judging(job, at, warnings, announce, decided).tried()
-    place = gpu_lock.place_of(Path(job.cache_dir), config.child_environment())
+    on_gpu = job.executor == "cuda"
+    place = gpu_lock.place_of(Path(job.cache_dir), config.child_environment()) if on_gpu else None
+    room = gpu_memory.Room(place, at.trace, announce, job.begun_ns)
 
-    def judge(is_alone: bool) -> Tried:
-        roomy = job.model_copy(update={"has_whole_gpu": is_alone})
-        return _Judging(roomy, at, warnings, announce, decided).tried()
+    def judge() -> Tried:
+        roomy = job.model_copy(update={"has_whole_gpu": room.is_whole})
+        return _Judging(roomy, at, warnings, announce, decided, room).tried()
 
-    return gpu_memory.with_room(place, at.trace, announce, judge, job.begun_ns)
+    return gpu_memory.tried(room, judge, announce)
 
 
-@dataclass
 class _Judging:
     """One trial from its build to its evaluation, and what is known of it so far."""
 
-    job: Job
-    at: Shapes
-    warnings: tuple[Finding, ...]
-    announce: progress.Progress
-    decided: Decided
-    status: Status = Status.VERIFIED
-    stage: Stage = "verify"
-    refusal: tuple[Finding, ...] = ()
-    left_out: tuple[str, ...] = ()
-    reached: Coverage = field(default_factory=Coverage)
-    measurement: Measurement | None = None
-    profile: Profile | None = None
-    envelope: Envelope | None = None
+    def __init__(
+        self, job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: progress.Progress,
+        decided: Decided, room: gpu_memory.Room,
+    ) -> None:  # fmt: skip
+        self._job, self._at, self._warnings = job, at, warnings
+        self._announce, self._decided, self._room = announce, decided, room
+        self._status, self._scope = Status.VERIFIED, at.scope
+        self._stage: Stage = "verify"
+        self._refusal: tuple[Finding, ...] = ()
+        self._left_out: tuple[str, ...] = ()
+        self._reached = Coverage()
+        self._measurement: Measurement | None = None
+        self._profile: Profile | None = None
+        self._envelope: Envelope | None = None
 
     def tried(self) -> Tried:
-        job, at = self.job, self.at
-        backend = backend_for(job, self.announce)
+        job, at = self._job, self._at
+        backend = backend_for(job, self._announce)
         kind = GpuTrial if job.executor == "cuda" else Trial
         with (
+            contextlib.ExitStack() as memory,  # let go last, when no process of the trial is left
             workspace(job.candidate, at.trace, backend) as folder,
             kind(job, at.source, at.trace, folder=folder, backend=backend) as trial,
         ):
-            scope = at.scope
             try:
-                self.announce("building")
-                trial.load()
+                self._announce("building")
+                trial.load(ahead=job.executor == "cuda" and self._room.is_small)
                 trial.environment()  # what the oracle cannot tell now it never will
-                _require_new(job, backend, self.announce)
-                scope = self._judge(trial)
-                # What the process leaves broken on the GPU refuses it or ends the trial, before the verdict.
+                _require_new(job, backend, self._announce)
+                memory.enter_context(self._room.held())
+                self._judge(trial)
                 if isinstance(trial, GpuTrial):
-                    trial.end()
-                self.decided(self._verdict(trial, backend, scope))
+                    trial.end()  # a GPU that has suffered from the candidate is no place for a verdict
+                    self._decided(self._verdict(trial, backend))
                 if job.protocol in ("full", "reduced") and not job.confirms:
-                    self.envelope = _beside(job, at, folder, backend, trial, self.announce)
+                    self._envelope = _beside(job, at, folder, backend, trial, self._announce)
             except Refused as refused:
-                self.status, self.stage, self.refusal = refused.status, refused.stage, refused.findings
+                self._status, self._stage, self._refusal = refused.status, refused.stage, refused.findings
                 if refused.status is Status.INCORRECT and isinstance(trial, GpuTrial):
-                    self.decided(self._verdict(trial, backend, scope))
-                self.refusal = trial.explained(self.refusal, self.announce)
+                    self._decided(self._verdict(trial, backend))
+                self._refusal = trial.explained(self._refusal, self._announce)
             trial.end()
-            real = at._replace(scope=scope)
-            if self.refusal and shrunken_sizes.wanted(job, real, self.status, self.refusal[0].kind):
-                self.reached = _from_outside(job, at, backend, trial)
-            return Tried(self._verdict(trial, backend, scope), trial.ran, self.reached)
+            real, kinds = at._replace(scope=self._scope), [finding.kind for finding in self._refusal[:1]]
+            if kinds and shrunken_sizes.wanted(job, real, self._status, kinds[0]):
+                self._reached = _from_outside(job, at, backend, trial)
+            return Tried(self._verdict(trial, backend), trial.ran, self._reached)
 
-    def _judge(self, trial: Trial) -> Scope:
-        """Verify, then time; the scope so far. Raises Refused."""
-        job, at, announce = self.job, self.at, self.announce
+    def _judge(self, trial: Trial) -> None:
+        """Verify, then time. Raises Refused."""
+        job, at, announce = self._job, self._at, self._announce
         trial.verify(announce)
         with trial.using():
             asked = optional_checks.judge(job, trial.candidate, trial.oracle, announce)
-        self.left_out = (*asked, *_held(job, trial, announce))
-        scope = at.scope
-        if shrunken_sizes.wanted(job, at, self.status):
-            self.reached = trial.cover(announce)
+        self._left_out = (*asked, *_held(job, trial, announce))
+        if shrunken_sizes.wanted(job, at, self._status):
+            self._reached = trial.cover(announce)
+            self._scope = shrunken_sizes.at_real_shape(at.scope)
             addresses = trial.check_addresses(job.problem.trace, announce)
-            self.left_out += (*self.reached.left_out, *addresses)
+            self._left_out += (*self._reached.left_out, *addresses)
+            self._scope = at.scope
         if isinstance(trial, GpuTrial):
-            self.stage, self.measurement, self.profile = _timed(job, trial, announce)
-        return scope
+            self._stage, self._measurement, self._profile = _timed(job, trial, announce)
 
-    def _verdict(self, trial: Trial, backend: Backend, scope: Scope) -> Evaluation:
+    def _verdict(self, trial: Trial, backend: Backend) -> Evaluation:
         """Return the evaluation as it stands now."""
         return Evaluation(
-            status=self.status,
-            stage=self.stage,
-            scope=_covered(scope, trial, (*backend.unchecked(), *self.left_out)),
-            findings=(*self.refusal, *self.warnings, *trial.findings),
+            status=self._status,
+            stage=self._stage,
+            scope=_covered(self._scope, trial, (*backend.unchecked(), *self._left_out)),
+            findings=(*self._refusal, *self._warnings, *trial.findings),
             build=trial.build,
-            correctness=trial.correctness if self.status is Status.VERIFIED else None,
-            mismatch=trial.mismatch if self.status is Status.INCORRECT else None,
-            measurement=self.measurement if self.status is Status.VERIFIED else None,
-            profile=self.profile,
+            correctness=trial.correctness if self._status is Status.VERIFIED else None,
+            mismatch=trial.mismatch if self._status is Status.INCORRECT else None,
+            measurement=self._measurement,
+            profile=self._profile,
             environment=trial.environment(),
-            admission=self.job.admission,
-            envelope=self.envelope,
+            admission=self._job.admission,
+            envelope=self._envelope,
         )
 
 

@@ -32,7 +32,7 @@ TOOLS = {"memcheck": "accesses out of bounds", "racecheck": "races in shared mem
 SHOWN_ERRORS = 20
 CALLS = 3
 """The first call of an instance is not always like those that follow."""
-HELD_S = 5.0
+HELD_S = 4.0
 """Seconds for which the calls under a tool may use the GPU: whoever waits to time waits as long."""
 _HEAD = re.compile(
     r"^=+ (?P<what>Invalid \S+ (?:read|write|atomic) of size \d+ bytes|"

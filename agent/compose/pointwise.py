@@ -109,13 +109,14 @@ def template(name: str, operands: list[str], result: str) -> str | None:
         return LOGICAL[name]
     if result in FLOATS:
         return UNARY.get(name) or BINARY.get(name)
-    if name in WHOLE and len(operands) == 1:
-        return WHOLE[name]
+    # Before WHOLE: in C, ~ of a bool is never false.
     if result == "bool" and name in ("bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor"):
         return {
             "bitwise_not": "!{0}", "bitwise_and": "({0} && {1})", "bitwise_or": "({0} || {1})",
             "bitwise_xor": "({0} != {1})",
         }[name]  # fmt: skip
+    if name in WHOLE and len(operands) == 1:
+        return WHOLE[name]
     if name in _WHOLE_BINARY:
         return _WHOLE_BINARY[name]
     return None if name in ("div", "pow", "atan2", "fmod", "fmax", "fmin") else BINARY.get(name)
@@ -123,6 +124,8 @@ def template(name: str, operands: list[str], result: str) -> str | None:
 
 def common(dtypes: list[str]) -> str:
     """The dtype in which numbers of several dtypes are compared."""
+    if {"float16", "bfloat16"} <= set(dtypes) and not {"float64", "float32"} & set(dtypes):
+        return "float32"
     for dtype in (
         "float64",
         "float32",
@@ -173,6 +176,8 @@ def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Val
     known = name in LOGICAL or name in UNARY or name in BINARY or name in WHOLE or name in _WHOLE_BINARY
     if not known:
         return None
+    if name == "round" and kwargs.get("decimals", 0):
+        raise Declined("round to decimals is not composed yet")
     operands = args[: 1 if name in UNARY or name in WHOLE or name in ("logical_not", "isnan", "isinf") else 2]
     text = template(name, [_dtype(operand) for operand in operands], dtype)
     if text is None:

@@ -40,6 +40,7 @@ def written(
         [
             f'"""Composed for {name}: {_what(len(launches), len(parts))}."""',
             "",
+            *([kept["future"]] if kept["future"] else []),
             "from torch.utils.cpp_extension import load_inline",
             kept["head"],
             "",
@@ -131,12 +132,21 @@ def _kept(tree: ast.Module, model: ast.ClassDef) -> dict[str, str]:
     head = "\n".join(
         ast.unparse(node)
         for node in others
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        or (_bound(node) & needed and not _bound(node) & set(_LEFT_OUT))
+        if not _is_future(node)
+        and (
+            isinstance(node, (ast.Import, ast.ImportFrom))
+            or (_bound(node) & needed and not _bound(node) & set(_LEFT_OUT))
+        )
     )
+    future = "\n".join(ast.unparse(node) for node in others if _is_future(node))
     if "import torch\n" not in head + "\n":
         head = f"import torch\n{head}"
-    return {"head": head, "model": ast.unparse(model)}
+    return {"future": future, "head": head, "model": ast.unparse(model)}
+
+
+def _is_future(node: ast.stmt) -> bool:
+    """Return True for an import that Python takes at the beginning of a file alone."""
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _free(node: ast.AST) -> set[str]:

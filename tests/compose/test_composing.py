@@ -10,6 +10,7 @@ from compose.sample import launches, made, reference
 from agent.compose.apart import told_apart
 from agent.compose.composing import _job, _saying, composed
 from agent.compose.declined import Declined
+from agent.compose.pointwise import common
 
 PRODUCTS = {"matmul"}
 """Shipped references that are nothing else."""
@@ -17,6 +18,30 @@ PRODUCTS = {"matmul"}
 
 def test_a_chain_of_elementwise_operators_is_one_kernel() -> None:
     assert len(launches(made("return F.gelu(x * 2 + 1).tanh().clamp(0, 1)"))) == 1
+
+
+def test_the_opposite_of_a_mask_is_no_bitwise_complement() -> None:
+    """In C, ~ of a bool is never false."""
+    text = made("return x.masked_fill(~(x > 0), 0.0)")
+    assert "~" not in text
+    assert re.search(r"!\w", text)
+
+
+def test_rounding_to_decimals_is_declined() -> None:
+    with pytest.raises(Declined, match="round to decimals"):
+        made("return torch.round(x, decimals=2)")
+
+
+def test_two_half_precisions_are_compared_in_single() -> None:
+    assert common(["float16", "bfloat16"]) == "float32"
+    assert common(["float16", "bfloat16", "float64"]) == "float64"
+
+
+def test_imports_of_the_future_stand_first() -> None:
+    source = "from __future__ import annotations\n" + reference("return torch.relu(x) + 1")
+    text = composed([source, source.replace("BATCH = 6", "BATCH = 2")], "sample")
+    compile(text, "composed.py", "exec")
+    assert text.index("__future__") < text.index("load_inline")
 
 
 def test_softmax_behind_a_norm_is_one_kernel_of_rows() -> None:

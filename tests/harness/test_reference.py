@@ -280,3 +280,41 @@ def test_large_inputs_are_derived_in_pieces_to_the_same(family: str, monkeypatch
     [pieces] = input_distributions.derived(family, [x], 5) or []
     assert torch.equal(pieces.view(torch.int16), whole.view(torch.int16))
     assert torch.equal(x.view(torch.int16), before.view(torch.int16))
+
+
+ALIAS = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+        self._cast = None
+
+    def forward(self, x):
+        if self._cast is None:
+            self._cast = self.weight
+        return x * self._cast
+
+
+def get_inputs():
+    return [torch.randn(5, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_parameter_that_forward_keeps_under_another_name_is_no_state(tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(ALIAS)
+    drawn = Reference(tmp_path / "reference.py", "cpu")
+    for seed in (1, 2):
+        drawn.perturb(seed)
+        for number in (3, 4):
+            draw = drawn.draw(number)
+            assert draw is not None
+            assert draw.expected.accepts([draw.inputs[0] * drawn.state()["weight"]])
+        assert list(drawn.state()) == ["weight"]

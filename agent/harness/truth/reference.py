@@ -157,7 +157,11 @@ class Reference:
             return self._space["Model"](*arguments).eval()
 
     def state(self) -> dict[str, torch.Tensor]:
-        return dict(self.model.state_dict())
+        """Return the parameters and buffers that the constructor made.
+
+        A forward may register more names for them, as one that caches a cast does; those are no state.
+        """
+        return {name: t for name, t in self.model.state_dict().items() if name in self.constructed}
 
     def inputs(self, seed: int, family: str | None) -> list[Any] | None:
         """Inputs as stated, or derived from those; None where the family has nothing to change."""

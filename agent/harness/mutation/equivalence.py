@@ -1,8 +1,8 @@
 """Tests for answers that compute nothing and yet are the reference's own function.
 
 Such an answer is not wrong. The test runs in float64 on inputs far from the stated ones, under new parameters
-each time, because admission looks for answers that are right on likely inputs only. Answers count as equal if
-they differ by float64's own rounding alone. The allowance is 64 eps of float64 plus 2^-20 of the float32
+each time. Admission looks for answers that are right on likely inputs only. Answers count as equal if they
+differ by float64's own rounding alone. The allowance is 64 eps of float64 plus 2^-20 of the float32
 reference's error, which is 2^29 times as large as float64's.
 """
 
@@ -19,8 +19,7 @@ from agent.harness.truth.reference import Reference
 from agent.harness.truth.user_code import ReferenceRaised
 
 SPREADS = (0, 2, 6, 12, 25, 40, 0, 2, 6, 12, 25, 40)
-"""Exponent n of each draw, whose sizes lie between 2^-n and 2^n, evenly by their logarithm. 0 keeps stated
-inputs."""
+"""Exponent n of each draw, with sizes log-uniform between 2^-n and 2^n. 0 keeps the stated inputs."""
 ENOUGH = 4
 """Number of draws that the reference has to accept."""
 REPEATS = 4

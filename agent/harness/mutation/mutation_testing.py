@@ -40,8 +40,7 @@ class Seen(NamedTuple):
     different: set[str]
     """Names that differed by more than `SAME`."""
     apart: set[str]
-    """Names that differed in one element by more than `CLOSE` of it, which only the reference's own errors
-    allow."""
+    """Names that differed in one element by more than `CLOSE` of it, within the reference's own errors."""
     large: set[str]
     """Names whose output as a whole differed by more than `tolerance.UNSTABLE` of its size."""
 
@@ -116,9 +115,7 @@ def _usable(reference: Reference, seed: int, family: str | None) -> Draw | None:
 
 
 def _answers(reference: Reference, draw: Draw) -> tuple[dict[str, Answer], int]:
-    """Return every wrong answer by name, as a function of a draw, and the number of operators with a term to
-    lose.
-    """
+    """Return every wrong answer by name, and the number of operators with a term to lose."""
     answers: dict[str, Answer] = {}
     for name, _ in mutants.null_answers(draw.expected.native, draw.inputs):
         answers[name] = partial(_null, name)

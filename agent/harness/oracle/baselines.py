@@ -35,7 +35,7 @@ ALIKE = 0.006
 NEAR = 1e-4
 """Relative difference that two float32 computations stay below and lower precision does not."""
 NEAR_IN_HALF = 0.02
-"""Relative difference for 16-bit outputs: more than twice the precision of bfloat16."""
+"""Relative difference for 16-bit outputs: more than twice the eps of bfloat16."""
 PIECE = 1 << 26
 
 
@@ -223,8 +223,9 @@ class Baselines:
 
 
 def near(output: torch.Tensor, native: torch.Tensor) -> bool:
-    """Return True if all elements agree except for rounding, relative to the native value or to the root mean
-    square.
+    """Return True if all elements agree except for rounding.
+
+    Rounding is relative to the native value or to the root mean square.
     """
     if not output.is_floating_point():
         return torch.equal(output, native)

@@ -1,7 +1,7 @@
 """Time limits for each command of a candidate's process, derived from the reference's own time.
 
-A limit is a floor, which covers what a first call has to load, plus a multiple of the reference's forward
-time at the judged sizes. On a GPU that time is wall-clock time, measured there after warm-up. For the
+A limit is a floor plus a multiple of the reference's forward time at the judged sizes. The floor covers what
+a first call has to load. On a GPU the forward time is wall-clock time, measured there after warm-up. For the
 emulator it is processor time on this CPU. An emulated thread with its checks costs hundreds of times what a
 real one does, so the multiple is larger there.
 
@@ -17,8 +17,7 @@ from agent.harness.task.job import Job
 
 SETTING = "--candidate-timeout"
 LOAD_S = 60.0
-"""Limit for importing the file and torch before it, in seconds. Extensions built meanwhile have their own
-limit."""
+"""Seconds to import torch and the file. Extensions built meanwhile have a limit of their own."""
 PROFILER_S = 60.0
 """Seconds added for a call under CUDA's profiler, which has to be loaded first."""
 LOCATING_S = 20.0

@@ -12,8 +12,7 @@ from agent.torch_shim import c_abi
 
 _MEMORY = (c_abi.MEMORY_HUGE, c_abi.MEMORY_HUGE_NEGATIVE, c_abi.MEMORY_LEAST, c_abi.MEMORY_USED)
 _SURROUNDINGS = ((1, True), (2, False), (2, True), (3, False))
-"""Number of torch threads, and True if gradients are recorded. The first call has one thread and no
-gradients."""
+"""Number of torch threads, and True if gradients are recorded. The first call has (1, False)."""
 _ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.ORDER_INTERLEAVED)
 
 T = TypeVar("T")
@@ -52,7 +51,7 @@ class Dealer:
         `checked` is True if its memory accesses are planned to be checked. `secret` is True if the protocol
         does not reveal the place of that check.
 
-        A checked draw finds ones everywhere, because used memory would hide reads of uninitialised memory.
+        A checked draw finds ones everywhere, because used memory would hide what no thread has written.
         The first draw also runs its threads in order, so that a plain mistake gets a plain finding. Later
         checked draws interleave threads, which the PTX of the other draws cannot. They run on the second of
         two streams and the first draw on the first, so that neither stream means that nothing is checked. A

@@ -39,8 +39,7 @@ class Job(Record):
     candidate: Candidate
     executor: Literal["cuda", "emulator"]
     candidate_timeout_s: float
-    """Longest limit, in seconds, for any command of the candidate's process (`call_limits`). A build has
-    BUILD_LIMIT_S instead."""
+    """Maximum seconds for a command of the candidate's process (`call_limits`). Builds have BUILD_LIMIT_S."""
     cache_dir: str
     shrunken: Shrunken | None = None
     """Sizes at which the emulator judges. None for CUDA."""
@@ -54,8 +53,7 @@ class Job(Record):
     requests: tuple[Request, ...] = ()
     """Requests judged in addition to the protocol."""
     envelope_limit_s: float = 4.0
-    """Seconds after which no further probe of a verified candidate's envelope starts, and limit of each
-    probe."""
+    """Seconds after which no envelope probe of a verified candidate starts, and limit of each probe."""
     measure: bool = True
     """True if a verified candidate is timed, which only a GPU can do."""
     baselines: tuple[MoreBaselines, ...] = ()
@@ -68,8 +66,7 @@ class Job(Record):
     """Part of a second look at a verified candidate. `cheap` repeats what costs little. `stock` judges and
     times a build of stock `load_inline` from scratch."""
     kernels: tuple[KernelResources, ...] = ()
-    """Resources that ptxas reported for the kernels in an earlier look, for a build that does not see its
-    output."""
+    """Resources that ptxas reported for the kernels earlier, for a build that does not see its output."""
     known: tuple[str, ...] = ()
     """Programs that need not be judged again (`Build.program`)."""
     locates: str | None = None
@@ -77,11 +74,10 @@ class Job(Record):
     floor_ms: float | None = None
     """Roofline floor of the problem at its real shape on the GPU in question, in milliseconds."""
     begun_ns: int = Field(default_factory=time.monotonic_ns)
-    """Start of this look at the candidate, by this machine's monotonic clock. It decides the place in the GPU
+    """Start of this look at the candidate on the monotonic clock, which decides its place in the GPU
     queue."""
     has_whole_gpu: bool = True
-    """False while GPU memory is reserved for other trials as well. Running out of memory is then not a
-    verdict."""
+    """False while other trials reserve GPU memory as well. Running out of it is then not a verdict."""
     servers: Servers = Servers()
     """Servers from which the judge gets its processes."""
     screened: bool = True

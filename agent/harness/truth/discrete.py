@@ -243,9 +243,7 @@ Runs = Callable[[list[Any]], str | None]
 def supported(
     inputs: list[Any], uses: dict[int, IntegerUse], runs: Runs, seed: int
 ) -> tuple[dict[str, dict[int, str]], list[str]]:
-    """Return the variant of each value by family, and the values that cannot be varied, each with its
-    reason.
-    """
+    """Return each value's variant by family, and the values that cannot vary, each with its reason."""
     found: dict[str, dict[int, str]] = {family: {} for family in VARIANTS}
     fixed = []
     for number in places(inputs):

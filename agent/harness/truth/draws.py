@@ -20,8 +20,7 @@ class Draw(NamedTuple):
     family: str | None = None
     """Family from which the inputs were derived. None for stated inputs."""
     in_full: "Callable[[], Draw] | None" = None
-    """Maker of the same draw with limits from every order of summation, for an output outside the present
-    ones.
+    """Maker of the same draw with limits from every order of summation, for outputs outside these limits.
 
     Set only for a draw whose limits come from torch's own order alone. The new limits are never narrower.
     Making them takes the time and memory that were saved.

@@ -38,9 +38,7 @@ class Gradients(NamedTuple):
 
 
 class _OtherOrder(OtherOrder):  # type: ignore[no-untyped-call]
-    """Dispatch mode that decomposes backward operators, so that their sums are also taken in another
-    order.
-    """
+    """Dispatch mode that decomposes backward operators, to take their sums in another order, too."""
 
     def __init__(self, order: Strips | None = None) -> None:
         super().__init__(order)

@@ -1,9 +1,9 @@
 """Inputs that the problem does not state but its reference accepts, with the same constructor arguments.
 
 This code runs in the oracle's process. Other sizes are made by joining several draws of the stated inputs and
-cutting the result, so that values keep their distribution and integers their range. The reference itself
-shows which tensors change together, and what it refuses is no variant. Where the batch can be cut, all
-variants except those of the batch itself have a small one, to be cheap.
+cutting the result. Values keep their distribution, and integers their range. The reference itself shows which
+tensors change together, and what it refuses is no variant. Where the batch can be cut, all variants except
+those of the batch itself have a small one, to be cheap.
 """
 
 from collections.abc import Callable, Iterator

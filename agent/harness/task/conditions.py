@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def fresh_word(dealt: Conditions | None) -> int:
-    """Return the 32-bit word that fills free GPU memory in a draw, as `fresh_word_of` in draw.cpp chooses it.
+    """Return the 32-bit word that fills free GPU memory in a draw: the kinds of `fresh_word_of` in draw.cpp.
 
     Used memory is replaced by ones here: what an earlier call left there may be the very result that the next
     one has to compute.

@@ -1,1 +1,1 @@
-"""What judge, oracle and worker say to each other: commands, answers, and the clients that ask."""
+"""Messages between judge, oracle and worker: commands, answers, and the clients that ask."""

@@ -1,7 +1,7 @@
 """Commands as the judge's side sends them, written from the records that the receiving process declares.
 
-Each writer raises Malformed for a record whose fields do not have the declared types: our fault, as on the
-side that reads it.
+Each writer raises Malformed for a record whose fields do not have the declared types. That is an error of
+this project, as it is on the side that reads the command.
 """
 
 import secrets
@@ -29,13 +29,16 @@ def to_worker(command: worker_commands.Command) -> Message:
 
 
 def load(*, ahead: bool = False) -> Message:
-    """The candidate's file under a name that a user might have given it, another one for each process."""
+    """Return the command to load the candidate's file, under a new name for each process.
+
+    The name is one that a user might have chosen.
+    """
     name = "_".join(map(secrets.choice, _NAMES)) + secrets.choice(("", "2", "3", "_v2"))
     return to_worker(worker_commands.Load(name, ahead))
 
 
 def instance(manifest: Message, *, keeps_former: bool = False) -> Message:
-    """ModelNew with the parameters that the oracle has answered `parameters` with."""
+    """Return the command to make ModelNew with the parameters that the oracle answered to `parameters`."""
     given = {key: value for key, value in manifest.items() if key != "strength"}
     return to_worker(worker_commands.Instance(**given, keeps_former=keeps_former))
 
@@ -49,7 +52,7 @@ def call(
     keep_all: bool = False,
     conditions: worker_commands.Conditions | None = None,
 ) -> Message:
-    """A call on the inputs that the oracle has answered `draw` with."""
+    """Return the command to call forward on the inputs that the oracle answered to `draw`."""
     given = {key: value for key, value in drawn.items() if key != "stem"}
     return to_worker(
         worker_commands.Call(
@@ -65,7 +68,7 @@ def call(
 
 
 def judged(outputs: Message, answer: Message, sent_back: str, *, repeat: bool) -> Message:
-    """The outputs of one call, and what the candidate's process answered of it, for the oracle to judge."""
+    """Return the command for the oracle to judge the outputs of one call and the worker's claims about it."""
     claims = oracle_commands.Claims(
         overlaps=answer["overlaps"], types=answer["types"], devices=answer["devices"],
         written_bands=answer.get("written_bands"), gone=answer.get("gone"), sent_back=sent_back,
@@ -74,9 +77,11 @@ def judged(outputs: Message, answer: Message, sent_back: str, *, repeat: bool) -
 
 
 def require_taken(answer: Message, command: Message) -> None:
-    """For an answer that the worker knows no such command. Whose fault that is, the command says, and not the
-    answer, which whatever runs in that process could have written: raises EnvironmentFault for a command that
-    is none, since nothing was judged, and Malformed where the worker has to know it.
+    """Raise an error if the worker answered that it does not know the command.
+
+    The command decides whose fault that is. The answer cannot, because anything that runs in that process
+    could have written it. Raises EnvironmentFault for an invalid command, since nothing was judged, and
+    Malformed for a valid one, which the worker has to know.
     """
     if worker_commands.REFUSED not in answer:
         return

@@ -1,4 +1,4 @@
-"""What the emulator adds to every answer of the candidate's process; see `worker_answers`."""
+"""Fields that the emulator adds to every answer of the candidate's process; see `worker_answers`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -28,7 +28,7 @@ class DeviceFinding:
 
 @dataclass(frozen=True)
 class Device:
-    """What the emulator adds to every answer."""
+    """Fields that the emulator adds to every answer."""
 
     launches: int
     device_findings: list[DeviceFinding]

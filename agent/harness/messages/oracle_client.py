@@ -1,9 +1,9 @@
-"""The judge's side of the conversation with the oracle: whose fault it is when there is no answer.
+"""The judge's side of the conversation with the oracle, which decides whose fault a missing answer is.
 
-The user's reference raising is the reference's fault (ProblemError). A description of tensors that came from
-the candidate's process and does not fit them is the candidate's (Refused). Memory that a GPU lacks is
-nobody's, and everything else, the oracle's end included, ours: an EnvironmentFault that carries the
-traceback, and never a verdict.
+A reference that raises is the reference's fault (ProblemError). A description of tensors that came from the
+candidate's process and does not fit them is the candidate's fault (Refused). A GPU that lacks memory is
+nobody's fault. Everything else, including the end of the oracle's process, is an EnvironmentFault that
+carries the traceback, and never a verdict.
 """
 
 from typing import Any
@@ -18,24 +18,27 @@ from agent.sandbox import Child, ChildFault
 
 Message = dict[str, Any]
 ORACLE = "agent.harness.oracle.server"
-"""The module that an oracle's process runs."""
+"""Module that an oracle's process runs."""
 _MEASURED = {"max_abs_err", "max_rel_err", "ratio"}
 _WEIGHED = _MEASURED | {"finding", "status", "native_error", "left_out"}
-"""What a comparison says: how far off it is, or the finding, or why the inputs tell nothing."""
+"""Keys of a comparison's answer: the errors, the finding, or why the inputs are inconclusive."""
 
 _GPU_ERROR = "CUDA error"
-"""Words of torch for what the driver reports; the process that saw it can do nothing more on the GPU."""
+"""Prefix of torch's message for a driver error, after which that process can do nothing more on the GPU."""
 
 
 class OracleClient:
-    """Asks the oracle in `child` about one problem. `child`: its process; whoever started it ends it."""
+    """Client that asks the oracle about one problem.
+
+    `child` is the oracle's process. Whoever started that process also ends it.
+    """
 
     def __init__(self, child: Child, problem: str) -> None:
         self._child, self._problem = child, problem
         self._environment: Message | None = None
 
     def ask(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
-        """The answer. Raises ProblemError or EnvironmentFault."""
+        """Return the answer. Raises ProblemError or EnvironmentFault."""
         reply = self._reply(command, limit_s)
         if "error" not in reply:
             return reply
@@ -44,29 +47,35 @@ class OracleClient:
         raise _failed("the oracle", reply)
 
     def environment(self) -> Message:
-        """What it computes with and on; asked for once."""
+        """Return the software and hardware that the oracle computes with. The oracle is asked only once."""
         if self._environment is None:
             self._environment = self.ask(to_oracle(oracle_commands.Environment()))
         return self._environment
 
     def weigh(self, command: Message) -> Message:
-        """The answer about what the candidate's process described. Raises Refused where that does not fit."""
+        """Return the comparison with what the candidate's process described.
+
+        Raises Refused if that does not fit.
+        """
         reply = self._comparison(command)
         if not (reply.keys() <= _WEIGHED and ("finding" in reply or reply.keys() >= _MEASURED)):
             raise defect("the comparison", f"it answered {str(reply)[:200]}")
         return reply
 
     def fits(self, outputs: Message) -> bool:
-        """Whether structure and values are those of the present draw. Raises Refused as `weigh` does."""
+        """Return True if structure and values match the present draw. Raises Refused as `weigh` does."""
         return bool(self._comparison(to_oracle(oracle_commands.Fits(outputs)))["fits"])
 
     def trace_of(self, source: str) -> Trace | None:
-        """What the reference does with other sizes; None where it does not run with them."""
+        """Return a trace of the reference with other sizes, or None if it does not run with them."""
         seen = self.ask(to_oracle(oracle_commands.Trace(source)))["trace"]
         return None if seen is None else Trace.model_validate(seen)
 
     def attempt(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
-        """The answer as it is, an `error` included; for what changes no verdict. Raises ChildFault."""
+        """Return the answer unchanged, including any `error`, for uses that change no verdict.
+
+        Raises ChildFault.
+        """
         return self._child.ask(command, limit_s)
 
     def _comparison(self, command: Message) -> Message:
@@ -81,7 +90,7 @@ class OracleClient:
         try:
             reply = self._child.ask(command, limit_s)
         except ChildFault as fault:
-            # Killed, or slow beyond its limit: what else this machine does may be the reason.
+            # The process was killed or exceeded its limit, and other load on this machine may be the reason.
             raise passing(defect("the oracle", f"the reference's process {fault}", self._child.log)) from None
         if reply.get("blame") == "memory":
             raise OutOfMemory(
@@ -93,7 +102,7 @@ class OracleClient:
 
 
 def _failed(part: str, reply: Message) -> EnvironmentFault:
-    """Return the fault behind an error of ours, as a passing one where the GPU was lost on the way."""
+    """Return the fault behind an internal error, marked as passing if the GPU was lost on the way."""
     error = str(reply["error"])
     fault = defect(part, error, str(reply.get("traceback", "")))
     return passing(fault) if _GPU_ERROR in error else fault

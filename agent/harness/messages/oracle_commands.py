@@ -1,9 +1,9 @@
-"""Every command of the reference's process, with its fields; `agent.sandbox.messages` writes and reads them.
+"""Commands of the reference's process, with their fields; `agent.sandbox.messages` writes and reads them.
 
-The one source for both sides: the judge's builds these records (`agent.harness.messages.commands`), and the
-oracle answers nothing else. Each has a handler `do_...` of its name, in one of the components that
-`agent.harness.oracle.server` lists, which says what it does. A `stem` begins the names of the files that
-tensors pass through; a seed is of at most 62 bits.
+This is the single source for both sides. The judge builds these records (`agent.harness.messages.commands`),
+and the oracle answers nothing else. Each record has a handler `do_...` of its name, in one of the components
+that `agent.harness.oracle.server` lists, which documents the command. A `stem` begins the names of the files
+that hold tensors. A seed has at most 62 bits.
 """
 
 from dataclasses import dataclass, field
@@ -14,9 +14,10 @@ from agent.harness.messages.where_commands import Show, Where
 
 @dataclass(frozen=True)
 class Parameters:
-    """`wide`: some have other signs and sizes, whenever this seed comes again; see `truth.perturbation`.
+    """Draw perturbed parameters from a seed.
 
-    `as_files`: they pass as files, for another process than the one that is judged.
+    With `wide`, some have other signs and sizes, each time this seed comes again; see `truth.perturbation`.
+    With `as_files`, they are passed as files, for another process than the judged one.
     """
 
     seed: int
@@ -41,7 +42,7 @@ class Again:
 
 @dataclass(frozen=True)
 class TimedClaims:
-    """Type and device of each output, as the candidate's process says; none for those of a row."""
+    """Type and device of each output, as claimed by the candidate's process. None for outputs of a row."""
 
     types: list[str] | None = None
     devices: list[str] | None = None
@@ -49,9 +50,10 @@ class TimedClaims:
 
 @dataclass(frozen=True)
 class Claims:
-    """What the candidate's process says of one call, and where its tensors came back.
+    """Claims of the candidate's process about one call, and where its tensors came back.
 
-    `written_bands` where they pass as files, `gone` where they pass through memory; see `worker_answers`.
+    `written_bands` is set where tensors pass as files, `gone` where they pass through memory; see
+    `worker_answers`.
     """
 
     overlaps: list[list[str]]
@@ -76,7 +78,7 @@ class Fits:
 
 @dataclass(frozen=True)
 class FitsOther:
-    """Names other inputs than those of the present draw."""
+    """Ask whether the reference's output for other inputs fits the present draw."""
 
     seed: int
     family: str | None
@@ -130,7 +132,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ways:
-    """Name, shape and dtype of what ModelNew holds, and whether it is a parameter."""
+    """Name, shape and dtype of each tensor in ModelNew, and True if it is a parameter."""
 
     held: list[tuple[str, tuple[int, ...], str, bool]]
 
@@ -170,14 +172,14 @@ class Variant:
 
 @dataclass(frozen=True)
 class ComparisonKernels:
-    """From here on large outputs are compared by the kernels in this file."""
+    """Compare large outputs from now on with the kernels in this file."""
 
     file: str
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """A draw that nothing comes of; `compiled`: the reference under torch.compile instead."""
+    """Compute a draw and discard it. With `compiled`, run the reference under torch.compile instead."""
 
     seed: int
     compiled: bool
@@ -185,12 +187,16 @@ class WarmUp:
 
 @dataclass(frozen=True)
 class ExpectBaselines:
-    """What they need besides the GPU is made ready on the way."""
+    """Prepare what the baselines need besides the GPU, in the background."""
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """`more`: what is timed beside eager, torch.compile and, below so many milliseconds, a CUDA graph."""
+    """Prepare the baselines.
+
+    `more` lists baselines beside eager and torch.compile. Below `launch_bound_ms` milliseconds, a CUDA graph
+    is prepared as well.
+    """
 
     compiled: bool
     launch_bound_ms: float
@@ -204,7 +210,7 @@ class Refresh:
 
 @dataclass(frozen=True)
 class Timed:
-    """`flushes`: as for the worker's command of this name."""
+    """`flushes` has the meaning of the field in the worker's command of this name."""
 
     what: str
     flushes: int
@@ -224,8 +230,10 @@ class Take:
 
 @dataclass(frozen=True)
 class Alone:
-    """For each baseline the two numbers of calls of its slope, and from how many milliseconds of a call on
-    that slope tells nothing.
+    """Time the baselines after the candidate's process has ended.
+
+    `rows` holds the two numbers of calls for the slope of each baseline. `enough_ms` holds the milliseconds
+    per call from which the slope is not measured.
     """
 
     rows: dict[str, tuple[int, int]]
@@ -270,7 +278,7 @@ class Card:
 
 @dataclass(frozen=True)
 class JudgeTaken:
-    """Outputs of a row have their places, so that no description comes with them."""
+    """Judge outputs that were taken. Outputs of a row have fixed places and come without a description."""
 
     outputs: dict[str, Any] | None
     claims: TimedClaims

@@ -1,11 +1,14 @@
-"""Commands of the reference's process about a call whose kernels are repeated; see `oracle_commands`."""
+"""Commands of the reference's process about a call whose kernels are replayed; see `oracle_commands`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Show:
-    """Stems of files outside the candidate's sight: for parameters and the constructor's, and for inputs."""
+    """Stems of files outside the candidate's sight.
+
+    `parameters` is for parameters and the constructor's arguments, `inputs` for inputs.
+    """
 
     parameters: str
     inputs: str
@@ -13,7 +16,7 @@ class Show:
 
 @dataclass(frozen=True)
 class Launched:
-    """A launch of the candidate's, by its process's own record."""
+    """One launch by the candidate, as recorded by its own process."""
 
     kernel: str
     line: int
@@ -23,15 +26,15 @@ class Launched:
 
 @dataclass(frozen=True)
 class Where:
-    """What the candidate's kernels wrote when they were repeated; see `player_commands.Follow`.
+    """Memory that the candidate's kernels wrote when they were replayed; see `player_commands.Follow`.
 
-    `outputs`: dtype, shape and strides of each.
+    `outputs` holds the dtype, shape and strides of each output.
     """
 
     stem: str
     launches: list[Launched]
     written: list[tuple[int, int, int, int]]
-    """First and last launch, number and bytes of the piece."""
+    """First and last launch, index and size in bytes of each piece."""
     outputs: list[tuple[str, list[int], list[int]]]
     operators: bool
-    """Whether torch computes something in between."""
+    """True if torch computes something between the launches."""

@@ -1,7 +1,8 @@
-"""What the candidate's process may answer to each command: a claim, read strictly, by the judge alone.
+"""Answers that the candidate's process may give to each command.
 
-An answer that lacks something, has something else or another type is none: `ask` ends the process and raises
-ChildFault, a `protocol-violation`. That a claim is missing is never taken for its being harmless.
+The judge alone reads them, strictly, as claims. An answer with a missing field, an extra one or a wrong type
+is invalid: `ask` ends the process and raises ChildFault, a `protocol-violation`. A missing claim is never
+taken for a harmless one.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Described:
-    """Tensors in files that begin with `stem`; see `wire`."""
+    """Tensors in files whose names begin with `stem`; see `wire`."""
 
     stem: str
     tree: Any
@@ -35,7 +36,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Copied:
-    """Tensors in shared memory; `there`: in their places."""
+    """Tensors in shared memory. `there` is True if they lie in their assigned places."""
 
     tree: Any
     tensors: list[Spec]
@@ -59,7 +60,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Misfit:
-    """Parameters that do not fit, and those that there are: name, shape, dtype, whether a parameter."""
+    """Parameters that do not fit, and what ModelNew holds: name, shape, dtype, and True for a parameter."""
 
     error: Raised
     held: list[tuple[str, list[int], str, bool]]
@@ -88,7 +89,7 @@ class Called:
 
 @dataclass(frozen=True)
 class CalledInMemory:
-    """One call whose tensors pass through shared memory; `gone` are parameters that are no more."""
+    """One call whose tensors pass through shared memory. `gone` lists parameters that no longer exist."""
 
     overlaps: list[list[str]]
     types: list[str]
@@ -115,7 +116,7 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Operators:
-    """Each with the reason."""
+    """Operators, each with the reason."""
 
     refused: list[tuple[str, str]]
     unchecked: list[tuple[str, str]]
@@ -123,7 +124,7 @@ class Operators:
 
 @dataclass(frozen=True)
 class Kernels:
-    """`coverage` reads them: what is malformed there counts as not launched."""
+    """Kernels as read by `coverage`, where a malformed one counts as not launched."""
 
     kernels: list[Any]
 
@@ -136,8 +137,11 @@ class RealShapes(Kernels):
 
 @dataclass(frozen=True)
 class Further:
-    """Calls that came to their end, what their outputs share memory with, and why there are no more; whether
-    one of them launched nothing, and the operators of torch that ran where no block did.
+    """Further calls on the same inputs.
+
+    `calls` counts those that completed, `shared` says what their outputs share memory with, and `stopped` why
+    there are no more. `idle` is True if one of them launched nothing. `operators` lists the torch operators
+    that ran where no block did.
     """
 
     calls: int
@@ -149,7 +153,7 @@ class Further:
 
 @dataclass(frozen=True)
 class Event:
-    """`operators`: torch's that launched it, the innermost first."""
+    """One kernel in a profile. `operators` lists the torch operators that launched it, innermost first."""
 
     name: str
     us: float
@@ -177,7 +181,7 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Timed(Repeated):
-    """As `timing.Sample`."""
+    """One timed call, with the fields of `timing.Sample`."""
 
     ms: float
     host_ms: float
@@ -190,7 +194,7 @@ class Row:
 
 
 class Expected(NamedTuple):
-    """What a command may be answered with: the kind, and another that is told by a key of its own."""
+    """Answer that a command may have: its type, and an alternative type recognised by a key of its own."""
 
     kind: type
     other: tuple[str, type] | None = None
@@ -211,7 +215,10 @@ _CALLED = {"cpu": Expected(Called), "cuda": Expected(CalledInMemory)}
 
 
 def expected(command: Mapping[str, Any], device: str) -> Expected:
-    """What the command may be answered with. Raises KeyError for one that no worker knows: ours."""
+    """Return the answer that the command may have.
+
+    Raises KeyError for a command that no worker knows, which is an error of this project.
+    """
     do = command["do"]
     if do == "call":
         return _CALLED[device]
@@ -226,8 +233,11 @@ def ask(
     granted: Callable[[], float] = lambda: 0.0,
     serve: Callable[[Message], Message] | None = None,
 ) -> Message:
-    """The answer, which is as it has to be; `granted` as in `Child.ask`, `serve` builds for the backend.
-    Raises ChildFault, and EnvironmentFault where the worker knows no such command."""
+    """Return the validated answer of the worker.
+
+    `granted` has the meaning it has in `Child.ask`, and `serve` builds in place of the backend. Raises
+    ChildFault, and EnvironmentFault where the worker does not know a command that is invalid.
+    """
     wanted = expected(command, backend.device)
 
     def built(message: Message) -> Message:
@@ -245,7 +255,7 @@ def ask(
 
 
 def check(answer: Message, wanted: Expected, device: str) -> None:
-    """Raises Malformed for an answer that is not as expected."""
+    """Raise Malformed for an answer that is not as expected."""
     keys = ("launches", "device_findings") if device == "cpu" else ()
     report = {key: answer[key] for key in keys if key in answer}
     if device == "cpu":
@@ -269,7 +279,10 @@ def check(answer: Message, wanted: Expected, device: str) -> None:
 
 
 def asked_to_build(message: Message) -> Message:
-    """A request of the worker's own, which only builds are. Raises ChildFault for any other."""
+    """Return a worker's request to build, the only request that it may make.
+
+    Raises ChildFault for any other.
+    """
     build = message.get("build")
     known = (
         message.keys() == {"request", "build"} and message["request"] == "build" and isinstance(build, dict)
@@ -286,7 +299,7 @@ def asked_to_build(message: Message) -> Message:
 
 
 def _check_stem(answer: Message, stem: str | None) -> None:
-    """Files have the names that the judge gave."""
+    """Raise Malformed unless the files have the names that the judge gave."""
     outputs = answer.get("outputs")
     if stem is not None and isinstance(outputs, dict) and outputs.get("stem") != stem:
         raise messages.Malformed(".outputs.stem: another name than was given")

@@ -1,1 +1,1 @@
-"""Wrong answers of our own making, to see whether a problem can tell them from right ones."""
+"""Deliberately wrong answers, to test if a problem can tell them from right ones."""

@@ -1,8 +1,9 @@
-"""Whether an answer that computes nothing is the reference's own function: nobody is wrong by giving it.
+"""Tests for answers that compute nothing and yet are the reference's own function.
 
-Decided in float64 on inputs far from the stated ones, under new parameters each time, since an answer that is
-only right on likely inputs is what admission looks for. Equal means apart by float64's own rounding alone: 64
-eps of it, or a 2^-20 of the float32 reference's error, which is 2^29 times as large as float64's.
+Such an answer is not wrong. The test runs in float64 on inputs far from the stated ones, under new parameters
+each time. Admission looks for answers that are right on likely inputs only. Answers count as equal if they
+differ by float64's own rounding alone. The allowance is 64 eps of float64 plus 2^-20 of the float32
+reference's error, which is 2^29 times as large as float64's.
 """
 
 import math
@@ -18,16 +19,16 @@ from agent.harness.truth.reference import Reference
 from agent.harness.truth.user_code import ReferenceRaised
 
 SPREADS = (0, 2, 6, 12, 25, 40, 0, 2, 6, 12, 25, 40)
-"""One draw each: sizes between 2^-n and 2^n, evenly by their logarithm; 0: as stated."""
+"""Exponent n of each draw, with sizes log-uniform between 2^-n and 2^n. 0 keeps the stated inputs."""
 ENOUGH = 4
-"""Draws that the reference has to take."""
+"""Number of draws that the reference has to accept."""
 REPEATS = 4
-"""Draws, and runs of the reference on each, that say how far a reference of random numbers spreads."""
+"""Number of draws, and of runs on each, that measure the spread of a reference with random numbers."""
 OTHER = "the answer to other inputs"
 
 
 def same(reference: Reference, names: Iterable[str], seed: int) -> set[str]:
-    """Those of the null answers that are the reference's own function."""
+    """Return the names of the null answers that are the reference's own function."""
     left, taken = set(names), 0
     for number, spread in enumerate(SPREADS):
         if not left:
@@ -48,11 +49,11 @@ def same(reference: Reference, names: Iterable[str], seed: int) -> set[str]:
 
 
 def as_random(reference: Reference, answers: Mapping[str, Callable[[Draw], Any]], seed: int) -> set[str]:
-    """Those that are no further from the truth than the reference itself is from one run to the next.
+    """Return the names of answers no further from the truth than the reference's runs are from each other.
 
-    Empty for a reference that draws no random numbers in its forward. One that does (a recurrent network that
-    draws its first state) has no single right answer: what stays within its own spread under each of
-    `REPEATS` parameters and inputs is one of them.
+    The result is empty for a reference whose forward draws no random numbers. A reference that does, such as
+    a recurrent network that draws its first state, has no single right answer. An answer that stays within
+    its spread under each of `REPEATS` parameters and inputs counts as right.
     """
     left = set(answers)
     for number in range(REPEATS if answers else 0):
@@ -71,13 +72,13 @@ def as_random(reference: Reference, answers: Mapping[str, Callable[[Draw], Any]]
 
 
 def _distance(answer: Any, truth: Any) -> float:
-    """The root of the summed squares of all differences."""
+    """Return the root of the summed squares of all differences."""
     pairs = zip(tolerance.leaves(answer), tolerance.leaves(truth), strict=True)
     return math.sqrt(sum(float((y.double() - r64.double()).square().sum()) for y, r64 in pairs))
 
 
 def words(same: set[str]) -> list[str]:
-    """What this says of the reference, for the user."""
+    """Return what these equal answers say about the reference, for the user."""
     if "zeros" in same:
         return ["its output is 0 whatever the inputs are: a kernel that writes zeros computes it"]
     if OTHER in same:
@@ -87,7 +88,7 @@ def words(same: set[str]) -> list[str]:
 
 
 def _run(reference: Reference, seed: int, spread: int) -> tuple[list[Any], Any, float]:
-    """Inputs, the result in float64, and the largest error of float32."""
+    """Return inputs, the result in float64, and the largest error of float32."""
     stated = reference.inputs(seed, None) or []
     generator = torch.Generator().manual_seed(seed)
     inputs = tree_map(lambda t: _spread(t, spread, generator), stated)
@@ -101,7 +102,7 @@ def _run(reference: Reference, seed: int, spread: int) -> tuple[list[Any], Any, 
 
 
 def _spread(x: torch.Tensor, spread: int, generator: torch.Generator) -> torch.Tensor:
-    """Sizes of all orders with either sign, a sixteenth of them zero."""
+    """Return values of all orders of magnitude with either sign, a sixteenth of them zero."""
     if not spread or not x.is_floating_point():
         return x
     power = spread * (2 * torch.rand(x.shape, generator=generator, dtype=torch.float64) - 1)

@@ -1,4 +1,4 @@
-"""Wrong answers that ignore one input: its stated values, a causal mask or a constant stand in for it."""
+"""Wrong answers that ignore one input by putting stated values, a causal mask or a constant in its place."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ from agent.harness.truth.draws import Draw, tree_map
 from agent.harness.truth.reference import Reference
 
 MOST = 8
-"""Largest number of inputs that are ignored, each by itself."""
+"""Maximum number of inputs that are ignored, each by itself."""
 
 Answer = Callable[[Draw], Any]
 

@@ -1,7 +1,7 @@
-"""Wrong sums for `mutants`: of many terms into few results, where one number has to show all.
+"""Wrong sums for `mutants`, of many terms into few results, where one number has to show every fault.
 
-Some terms are left out, or terms or partial sums are rounded to a shorter dtype. The finer of these can be
-smaller than what float32 loses in another order of the same sum (`FINE`).
+Some terms are left out, or terms or partial sums are rounded to a shorter dtype. The finer faults (`FINE`)
+can be smaller than what float32 loses in another order of the same sum.
 """
 
 import math
@@ -17,9 +17,9 @@ from agent.harness.truth.summation_order import rule_of
 from agent.harness.worker.memory_guards import leaves
 
 BLOCK = 256
-"""Terms that one block of threads leaves out; a quarter of them where there are not four times as many."""
+"""Maximum number of terms that a block of threads leaves out. Shorter sums lose a quarter of their terms."""
 LEAST = 64
-"""Terms for each result from which on there are many."""
+"""Minimum number of terms per result that counts as many."""
 _SUMS = {
     "sum", "mean", "linalg_vector_norm", "var", "std", "var_mean", "dot", "mse_loss", "smooth_l1_loss",
     "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "soft_margin_loss",
@@ -30,7 +30,7 @@ Rewrite = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> list[str]:
-    """What can be wrong about this call, if it is such a sum."""
+    """Return the possible faults of this call, or [] if it is not such a sum."""
     if func._schema.name.split("::")[-1] not in _SUMS or rule_of(func, args, kwargs) is None:
         return []
     terms = leaves(list(bound(func, args, kwargs).values()))[0]
@@ -39,7 +39,7 @@ def changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: An
 
 
 def _on_terms(change: Callable[[torch.Tensor], torch.Tensor]) -> Rewrite:
-    """Changes every operand of the terms' shape."""
+    """Return a rewrite that changes every operand of the terms' shape."""
 
     def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = bound(func, args, kwargs)
@@ -63,7 +63,7 @@ def _on_terms(change: Callable[[torch.Tensor], torch.Tensor]) -> Rewrite:
 
 
 def _without(begin: Callable[[int], int], x: torch.Tensor) -> torch.Tensor:
-    """Zeros in place of `BLOCK` terms from there on; of one where it is the last."""
+    """Return `x` with zeros in place of `BLOCK` terms from `begin` on, or of fewer at its end."""
     left = x.clone(memory_format=torch.contiguous_format).reshape(-1)
     first = begin(x.numel())
     left[first : first + min(BLOCK, math.ceil(x.numel() / 4))] = 0
@@ -92,4 +92,4 @@ REWRITES: dict[str, Rewrite] = {
     "summed in float16": _short(torch.float16),
 }
 FINE = ("the last term left out", "terms in bfloat16")
-"""Those by which no problem is refused: draws are added for them, and what still passes is said."""
+"""Faults that are no reason to refuse a problem. Draws are added for them, and survivors are reported."""

@@ -1,11 +1,14 @@
-"""Wrong answers made from the reference itself: what a problem has to tell from a right one.
+"""Wrong answers made from the reference itself, which a problem has to tell from a right one.
 
-Null answers need no computation worth the name: zeros, the mean everywhere, an input copied, the last
-elements missing. Mutants are the reference in float64 with one operator dropped, its affine step ignored, its
-eps dropped or doubled, a sum of few results (`agent.harness.mutation.lost_terms`) without some of its terms
-or in a shorter dtype, a recurrent layer with a fault at every step
-(`agent.harness.mutation.recurrent_faults`), and the reference in float32 with every result rounded to
-float16. The reference's own operators are mutated while they run; nothing is known of its source.
+Null answers need almost no computation: zeros, the mean everywhere, a copied input, or missing last elements.
+Mutants are the reference in float64 with one fault:
+
+- one operator dropped, its affine step ignored, or its eps dropped or doubled
+- a sum of few results without some of its terms or in a shorter dtype (`agent.harness.mutation.lost_terms`)
+- a recurrent layer with a fault at every step (`agent.harness.mutation.recurrent_faults`)
+
+One more is the reference in float32 with every result rounded to float16. The reference's own operators are
+mutated while they run, so nothing has to be known about its source.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,18 +25,18 @@ from agent.harness.worker.memory_guards import leaves
 
 LAST_BLOCK = 32
 MAX_SITES = 40
-"""Mutations of operators at most; a reference with more has them thinned out evenly."""
+"""Maximum number of operator mutations. A reference with more has them thinned out evenly."""
 SMALL_EPS = 1e-3
-"""A number up to here that is added is taken for an eps."""
+"""Largest added number that is taken for an eps."""
 CHANGES = (
     "dropped", "ignored", "doubled", "taken for causal", "taken for constant",
     *lost_terms.REWRITES, *recurrent_faults.ENDS,
 )  # fmt: skip
-"""Ends of the names of mutated operators and ignored inputs."""
+"""Endings of the names of mutated operators and ignored inputs."""
 TERMS = ("weight ignored", "bias ignored", "eps dropped", "eps doubled")
-"""Those that change one constant or one affine term of an operator."""
+"""Changes of one constant or one affine term of an operator."""
 EVERY = "every "
-"""How the name of a mutation begins that all operators of one kind have together."""
+"""Start of the name of a mutation that affects all operators of one kind together."""
 _MOVES = {
     "clone",
     "_to_copy",
@@ -62,7 +65,7 @@ class Site(NamedTuple):
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operator calls and hands each to `self.call`."""
+    """Dispatch mode that counts operator calls and hands each to `self.call`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -83,7 +86,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Layers(TorchFunctionMode):
-    """Hands recurrent layers to a mode whole, as one operator each."""
+    """Function mode that hands whole recurrent layers to a dispatch mode, as one operator each."""
 
     def __init__(self, mode: "_WithLayers") -> None:
         super().__init__()
@@ -100,7 +103,7 @@ class _Layers(TorchFunctionMode):
 
 
 class _WithLayers(_Mode):  # type: ignore[no-untyped-call]
-    """Counts a recurrent layer as one operator and hands it to `self.layer`."""
+    """Dispatch mode that counts a recurrent layer as one operator and hands it to `self.layer`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +123,7 @@ class _WithLayers(_Mode):  # type: ignore[no-untyped-call]
 
 
 class Sites(_WithLayers):  # type: ignore[no-untyped-call]
-    """Collects what can be mutated in the run inside; works in any dtype."""
+    """Dispatch mode that collects the possible mutations of the run inside, in any dtype."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +143,7 @@ class Sites(_WithLayers):  # type: ignore[no-untyped-call]
         return self.found[::step]
 
     def together(self) -> dict[str, list[Site]]:
-        """By its name each change of `TERMS` that several operators of one kind can have."""
+        """Return, by name, each change of `TERMS` that several operators of one kind can have."""
         kinds: dict[str, list[Site]] = {}
         for site in self.found:
             if site.change in TERMS:
@@ -149,7 +152,7 @@ class Sites(_WithLayers):  # type: ignore[no-untyped-call]
 
 
 class Mutated(_WithLayers):  # type: ignore[no-untyped-call]
-    """Runs with these sites mutated, at most one of each call."""
+    """Dispatch mode that runs with these sites mutated, at most one per call."""
 
     def __init__(self, *sites: Site) -> None:
         super().__init__()
@@ -167,7 +170,7 @@ class Mutated(_WithLayers):  # type: ignore[no-untyped-call]
 
 
 class Halved(_Mode):  # type: ignore[no-untyped-call]
-    """Rounds every float32 result to float16."""
+    """Dispatch mode that rounds every float32 result to float16."""
 
     def call(self, number: int, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
@@ -177,9 +180,10 @@ class Halved(_Mode):  # type: ignore[no-untyped-call]
 
 
 def null_answers(native: Any, inputs: Any) -> Iterator[tuple[str, Any]]:
-    """Answers that compute nothing, each with its name; a copy only of an input that looks like an output.
+    """Yield answers that compute nothing, each with its name.
 
-    The mean of one number is that number, and no wrong answer.
+    Only an input that looks like the output is copied. The mean of one number is that number and not a wrong
+    answer, so it is left out.
     """
     outputs = leaves(native)
     several = any(out.numel() > 1 for out in outputs)
@@ -211,7 +215,7 @@ def _name(func: Any) -> str:
 
 
 def _changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> list[str]:
-    """What can be wrong about this call."""
+    """Return the possible faults of this call."""
     if func.is_view or _name(func) in _MOVES:
         return []
     given = bound(func, args, kwargs)
@@ -227,7 +231,7 @@ def _changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
 
 
 def _optional(func: Any, given: dict[str, Any], name: str) -> bool:
-    """Whether the tensor argument is given and might as well not be."""
+    """Return True if the tensor argument is given and optional."""
     kinds = {argument.name: str(argument.type) for argument in func._schema.arguments}
     return isinstance(given.get(name), torch.Tensor) and kinds.get(name) == "Optional[Tensor]"
 
@@ -239,7 +243,7 @@ def _small(value: Any) -> bool:
 
 
 def _operand_like(given: dict[str, Any], result: Any) -> torch.Tensor | None:
-    """The first operand that could stand for the result."""
+    """Return the first operand that could stand for the result."""
     if not isinstance(result, torch.Tensor):
         result = next(iter(leaves(result)), None) if isinstance(result, (list, tuple)) else None
     if result is None:

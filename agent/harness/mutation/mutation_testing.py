@@ -1,8 +1,9 @@
-"""Whether a problem can tell right answers from wrong ones: wrong ones through the judge's own comparator.
+"""Mutation testing of a problem: wrong answers go through the judge's own comparator.
 
-Runs in the oracle's process, on the reference alone. Every wrong answer of `agent.harness.mutation.mutants`
-is tried on the stated distribution; what passes goes on to the families of inputs that each candidate meets,
-and then to those of `protocol.TIGHTENING`, which join the protocol of this problem where they are needed.
+The test shows if the problem can tell right answers from wrong ones. It runs in the oracle's process, on the
+reference alone. Every wrong answer of `agent.harness.mutation.mutants` is tried on the stated distribution.
+Survivors are tried on the families of inputs that each candidate meets. Those that remain are tried on the
+families of `protocol.TIGHTENING`, which join this problem's protocol where they are needed.
 """
 
 import math
@@ -21,12 +22,12 @@ from agent.harness.truth.reference import Reference
 from agent.harness.truth.user_code import ReferenceRaised
 
 SAME = 4 * torch.finfo(torch.float32).eps
-"""A mutant whose float64 output is no further from the truth, relative to its size, is the same function."""
+"""Relative distance from the truth up to which a mutant's float64 output counts as the same function."""
 
 CLOSE = 1e-5
-"""Distance from the truth, relative to each element, that the budget leaves to every right answer."""
+"""Distance from the truth, relative to each element, that the tolerance grants every right answer."""
 MANY = 8
-"""Operators with an eps, a weight or a bias from which on one of them alone may be too fine to show."""
+"""Number of operators with an eps, weight or bias from which one of them alone may be too fine to show."""
 
 HALVED = "computed in float16"
 
@@ -34,23 +35,23 @@ Answer = Callable[[Draw], Any]
 
 
 class Seen(NamedTuple):
-    """Names of the wrong answers that differed from the truth on a draw that took them for right."""
+    """Names of the wrong answers that differed from the truth on a draw that accepted them."""
 
     different: set[str]
-    """By more than `SAME`."""
+    """Names that differed by more than `SAME`."""
     apart: set[str]
-    """In one element by more than `CLOSE` of it: only the reference's own errors made room for it."""
+    """Names that differed in one element by more than `CLOSE` of it, within the reference's own errors."""
     large: set[str]
-    """As a whole by more than `budget.UNSTABLE` of the output's size."""
+    """Names whose output as a whole differed by more than `tolerance.UNSTABLE` of its size."""
 
 
 def probe(reference: Reference, seed: int) -> dict[str, Any]:
-    """How many wrong answers were tried and refused, which pass, and the families that it takes.
+    """Return how many wrong answers were tried and refused, which pass, and the families needed.
 
-    `equivalent`: mutants that float32 cannot tell from the reference on the inputs tried, or from one that
-    draws random numbers, and null answers that are the same function (`agent.harness.mutation.equivalence`).
-    `unresolved`: faults that are `_too_fine`. `trivial`: what the null answers say of the reference.
-    `strength`: the least of any perturbation.
+    `equivalent` lists mutants that float32 cannot tell from the reference on the inputs tried, or from one
+    that draws random numbers. It also lists null answers that are the same function
+    (`agent.harness.mutation.equivalence`). `unresolved` lists faults that are `_too_fine`. `trivial` holds
+    what the null answers say about the reference. `strength` is the lowest strength of any perturbation.
     """
     tightened: list[str] = []
     alive: dict[str, Answer] | None = None
@@ -76,7 +77,7 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
         alive = passing
     left = alive or {}
     different, unresolved = seen.different, _too_fine(left, seen, layers)
-    # Counts and quantised values are the same in float16: nobody is wrong by being like that.
+    # Counts and quantised values are the same in float16, so surviving that way is no fault.
     null = [
         name for name in left if not name.endswith(mutants.CHANGES) and (name != HALVED or name in different)
     ]
@@ -114,7 +115,7 @@ def _usable(reference: Reference, seed: int, family: str | None) -> Draw | None:
 
 
 def _answers(reference: Reference, draw: Draw) -> tuple[dict[str, Answer], int]:
-    """Every wrong answer by name, as a function of a draw; and how many operators have a term to lose."""
+    """Return every wrong answer by name, and the number of operators with a term to lose."""
     answers: dict[str, Answer] = {}
     for name, _ in mutants.null_answers(draw.expected.native, draw.inputs):
         answers[name] = partial(_null, name)
@@ -141,7 +142,10 @@ def _answers(reference: Reference, draw: Draw) -> tuple[dict[str, Answer], int]:
 def _right(
     reference: Reference, left: dict[str, Answer], null: set[str], different: set[str], seed: int
 ) -> set[str]:
-    """Those that are no wrong answers: null ones that compute the same, mutants within its own randomness."""
+    """Return the answers that are not wrong after all.
+
+    These are null answers that compute the same, and mutants within the reference's own randomness.
+    """
     same = equivalence.same(reference, [name for name in left if name in null - {HALVED}], seed)
     if HALVED in null - different and same & {"zeros", equivalence.OTHER}:
         same.add(HALVED)
@@ -150,11 +154,13 @@ def _right(
 
 
 def _too_fine(left: Iterable[str], seen: Seen, layers: int) -> list[str]:
-    """Faults that pass and are too small to be told from rounding: named, but no reason to refuse.
+    """Return the surviving faults that cannot be told from rounding, which are named but no reason to refuse.
 
-    Single terms of a sum of few results; an operator's fault that no draw shows in any element by more than
-    every right answer is granted; and, of `MANY` operators, the eps, weight or bias of one, while no draw's
-    output changes by more than the share by which float32 itself may be off.
+    There are three kinds:
+
+    - single terms of a sum of few results
+    - an operator's fault that no draw shows in any element by more than every right answer is granted
+    - the eps, weight or bias of one of `MANY` operators, if it moves no draw's output more than float32 may
     """
     return [
         name
@@ -188,7 +194,7 @@ def _mutated(reference: Reference, sites: list[mutants.Site], draw: Draw) -> Any
 
 
 def _passes(answer: Answer, draw: Draw, name: str, seen: Seen) -> bool:
-    """Whether the comparator takes the answer for right; notes in `seen` how far it is from the truth."""
+    """Return True if the comparator accepts the answer, and note in `seen` how far it is from the truth."""
     try:
         given = answer(draw)
         outputs = tolerance.leaves(given)
@@ -201,7 +207,7 @@ def _passes(answer: Answer, draw: Draw, name: str, seen: Seen) -> bool:
             _note(outputs, draw, name, seen)
         return passes
     except RuntimeError:
-        # An operator that cannot run so is no answer that passes.
+        # An operator that cannot run this way gives no passing answer.
         return False
 
 

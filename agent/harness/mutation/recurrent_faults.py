@@ -1,10 +1,11 @@
 """Wrong recurrent layers for `mutants`: a GRU, an LSTM or an RNN with one fault at every step.
 
-torch computes such a call step by step. One operator left out of one of many steps is no fault that answers
-have, and most are forgotten by the end of the sequence; gates, weights, biases, states and layers that are
-mixed up or left out are. A call is `func(x, states, weights, biases?, layers, dropout, training,
-bidirectional, batch_first)`, and the weights of a layer and direction are those of the input, those of the
-state, and a bias for each.
+torch computes such a call step by step. Omitting an operator from one of many steps is not a realistic fault,
+and most such omissions are forgotten by the end of the sequence. Realistic faults mix up or leave out gates,
+weights, biases, states and layers.
+
+A call is `func(x, states, weights, biases?, layers, dropout, training, bidirectional, batch_first)`. The
+weights of a layer and direction are those of the input, those of the state, and a bias for each.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,13 +22,13 @@ _GATES: Mapping[Any, tuple[int, tuple[tuple[int, int], ...]]] = {
     torch.rnn_tanh: (1, ()),
     torch.rnn_relu: (1, ()),
 }
-"""How many gates there are, and which of them have the same activation: those can be taken for each other."""
+"""Number of gates, and the pairs of gates with the same activation, which can be mistaken for each other."""
 ENDS = ("swapped",)
-"""How names end that other mutations do not have."""
+"""Endings of names that other mutations do not have."""
 
 
 class _Call(NamedTuple):
-    """The arguments of a recurrent layer, in their order."""
+    """Arguments of a recurrent layer, in order."""
 
     x: torch.Tensor
     states: Any
@@ -41,7 +42,7 @@ class _Call(NamedTuple):
 
     @property
     def kinds(self) -> int:
-        """Weights and biases of one layer in one direction."""
+        """Return the number of weights and biases of one layer in one direction."""
         return 4 if self.has_biases else 2
 
     @property
@@ -50,7 +51,7 @@ class _Call(NamedTuple):
 
 
 def is_layer(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether this is a call that can be changed: on a padded sequence, without projections."""
+    """Return True if the call can be changed: on a padded sequence, without projections."""
     if func not in _GATES or kwargs or len(args) != len(_Call._fields) or not isinstance(args[-1], bool):
         return False
     given = _Call(*args)
@@ -58,7 +59,7 @@ def is_layer(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> boo
 
 
 def changes(func: Any, args: tuple[Any, ...]) -> list[str]:
-    """What can be wrong about this call."""
+    """Return the possible faults of this call."""
     given = _Call(*args)
     found = ["recurrence dropped"]
     found += [f"gates {one} and {other} swapped" for one, other in _GATES[func][1]]
@@ -74,7 +75,7 @@ def changes(func: Any, args: tuple[Any, ...]) -> list[str]:
 
 
 def changed(change: str, func: Any, args: tuple[Any, ...]) -> Any:
-    """What the layer gives with that fault."""
+    """Return the layer's result with that fault."""
     given = _Call(*args)
     if change.startswith("gates "):
         pair = next(pair for pair in _GATES[func][1] if change == f"gates {pair[0]} and {pair[1]} swapped")
@@ -91,7 +92,7 @@ def _swapped(weight: torch.Tensor, gates: int, one: int, other: int) -> torch.Te
 
 
 def _without(kind: int, func: Any, given: _Call) -> Any:
-    """With zeros in place of one of the weights or biases of each layer."""
+    """Run with zeros in place of one of the weights or biases of each layer."""
     weights = [
         torch.zeros_like(weight) if place % given.kinds == kind else weight
         for place, weight in enumerate(given.weights)
@@ -105,7 +106,7 @@ def _from_zeros(func: Any, given: _Call) -> Any:
 
 
 def _without_the_last_layer(func: Any, given: _Call) -> Any:
-    """The last layer's states stay what they were."""
+    """Run without the last layer, whose states stay unchanged."""
     rows = given.directions * (given.layers - 1)
     several = isinstance(given.states, (list, tuple))
     first = [state[:rows].contiguous() for state in leaves(given.states)]
@@ -121,14 +122,14 @@ def _without_the_last_layer(func: Any, given: _Call) -> Any:
 
 
 def _forward_weights_alone(func: Any, given: _Call) -> Any:
-    """Both directions with the weights of the first."""
+    """Run both directions with the weights of the first."""
     kinds = given.kinds
     weights = [given.weights[p - kinds if p // kinds % 2 else p] for p in range(len(given.weights))]
     return func(*given._replace(weights=weights))
 
 
 def _directions_swapped(func: Any, given: _Call) -> Any:
-    """The weights of each direction go with the other."""
+    """Run each direction with the weights of the other."""
     kinds = given.kinds
     weights = [given.weights[p - kinds if p // kinds % 2 else p + kinds] for p in range(len(given.weights))]
     return func(*given._replace(weights=weights))

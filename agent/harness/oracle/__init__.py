@@ -1,1 +1,1 @@
-"""The process of the reference: inputs, parameters, the float64 truth and what may differ from it."""
+"""Process of the reference: inputs, parameters, the float64 ground truth and its tolerance."""

@@ -1,8 +1,8 @@
-"""What a candidate is timed against: the reference, in the oracle's process.
+"""Baselines of a candidate: the reference, timed in the oracle's process.
 
-The reference runs eagerly, under torch.compile and, where it is bound by launches, replayed as a CUDA graph;
-where that is asked for also under max-autotune, and each of them as a CUDA graph. All at the precision that
-the truth is held against: TF32 off.
+The reference runs eagerly, under torch.compile and, where launches dominate its time, replayed as a CUDA
+graph. On request it also runs under max-autotune, and each variant as a CUDA graph. All run at the precision
+of the ground truth's comparison, with TF32 off.
 """
 
 import math
@@ -24,24 +24,26 @@ from agent.harness.worker.timing import FLUSHES, Sample, Timer, slope
 
 Call = Callable[[], Any]
 AUTOTUNED = "max-autotune-no-cudagraphs"
-"""max-autotune without the CUDA graph that it replays by itself: that is a baseline of its own."""
+"""max-autotune without its own CUDA graph, which is a separate baseline here."""
 LEAST_ALONE, ALONE = 7, 15
-"""Calls of the reference once the candidate's process is gone; the median of seven lies between the least and
-the largest of them with 98 %."""
+"""Minimum and maximum number of calls of the reference after the candidate's process has ended.
+
+With seven calls, the true median lies between their minimum and maximum with a probability of 98 %.
+"""
 ALIKE = 0.006
-"""Share of their median by which they may be apart for further ones to tell nothing."""
+"""Spread, relative to the median, below which further calls are not worthwhile."""
 NEAR = 1e-4
-"""Relative difference that two ways to compute in float32 stay below, and lower precision does not."""
+"""Relative difference that two float32 computations stay below and lower precision does not."""
 NEAR_IN_HALF = 0.02
-"""The same for outputs of 16 bits: twice the precision of bfloat16 and more."""
+"""Relative difference for 16-bit outputs: more than twice the eps of bfloat16."""
 PIECE = 1 << 26
 
 
 class Baselines:
-    """Callables over inputs whose contents change; their memory stays where graphs read it."""
+    """Callables over inputs whose contents change while their memory stays where CUDA graphs read it."""
 
     def __init__(self, reference: Reference, exchange: Exchange, inputs: list[Any], like: Any) -> None:
-        """Takes the inputs over; `like` is an output of the reference."""
+        """Take over the inputs. `like` is an output of the reference."""
         self._reference, self._exchange = reference, exchange
         self.inputs = inputs
         self._like = tree_map(lambda t: torch.empty_like(t, device="meta"), like)
@@ -49,14 +51,17 @@ class Baselines:
         self._calls: dict[str, Call] = {"eager": self._eager}
         self._rows: Rows | None = None
         self._replays = False
-        """Whether a graph reads the inputs where they were when it was recorded."""
+        """True if a graph reads the inputs where they were when it was recorded."""
         self.problems: dict[str, str] = {}
-        """Why a baseline is missing."""
+        """Reason why a baseline is missing, by name."""
         self.taken: Any = None
-        """The outputs that were taken last."""
+        """Outputs that were taken last."""
 
     def prepare(self, compiled: bool, launch_bound_ms: float, more: Collection[str] = ()) -> list[str]:
-        """The names of the baselines that there are; `more`: of `records.MoreBaselines`."""
+        """Prepare the baselines and return the names of those available.
+
+        `more` is from `records.MoreBaselines`.
+        """
         graphed = "graphs" in more or median(self.timed("eager").ms for _ in range(5)) < launch_bound_ms
         if compiled:
             self._add("compile", self._compiled)
@@ -78,14 +83,14 @@ class Baselines:
             self.problems[name] = f"{type(error).__name__}: {cause}"[:300]
 
     def refresh(self, seed: int) -> None:
-        """Fresh contents for the next calls, of the candidate too, and nothing of them in the L2 cache."""
+        """Write new contents for the next calls, the candidate's too, and flush them from the L2 cache."""
         self.recall(seed)
         self._exchange.refresh(self.inputs)
         self._timer.flush()
         torch.cuda.synchronize()
 
     def recall(self, seed: int) -> None:
-        """The contents of this seed for the reference alone."""
+        """Restore the contents of this seed for the reference alone."""
         fresh = self._reference.inputs(seed, None)
         assert fresh is not None
         if not self._replays:
@@ -95,12 +100,12 @@ class Baselines:
             mine.data.copy_(new)
 
     def rest(self) -> None:
-        """Lets go of the present contents, which `recall` brings back, unless a graph reads them there."""
+        """Release the present contents, which `recall` restores, unless a graph reads them in place."""
         if not self._replays:
             self.inputs = []
 
     def room_for_row(self, least: int, most: int) -> dict[str, Any]:
-        """How many calls in a row there is room for, and what workers have to know of it."""
+        """Return the number of calls in a row that fit, and what workers have to know about the row."""
         try:
             self._rows = self._exchange.rows(self.inputs, self._like, least=least, most=most)
         except MemoryError:
@@ -108,7 +113,7 @@ class Baselines:
         return {"calls": self._rows.calls} | ({"row": self._rows.described} if self._rows.calls else {})
 
     def fill_row(self, seeds: list[int]) -> None:
-        """Contents of their own for the first calls of a row."""
+        """Fill the first calls of a row, each with contents of its own."""
         assert self._rows is not None
         for number, seed in enumerate(seeds):
             self._rows.fill(number, self._reference.inputs(seed, None))
@@ -117,15 +122,16 @@ class Baselines:
         torch.cuda.synchronize()
 
     def take_of_row(self, number: int) -> None:
-        """Copies the outputs of one call of a row."""
+        """Copy the outputs of one call of a row."""
         assert self._rows is not None
         self.taken = self._rows.outputs(number)
         torch.cuda.synchronize()
 
     def doubtful(self) -> bool:
-        """Whether the outputs that were taken are far from the reference's own on the present inputs.
+        """Return True if the outputs taken are far from the reference's own on the present inputs.
 
-        A glance at all of them that costs one call; what it doubts is held against the truth.
+        This quick check of all outputs costs one call. Doubtful outputs are then compared with the ground
+        truth.
         """
         with torch.no_grad():
             native = leaves(self._eager())
@@ -134,23 +140,24 @@ class Baselines:
         )
 
     def timed(self, name: str, flushes: int = FLUSHES) -> Sample:
-        """Return the times of one call behind so many overwrites of the L2 cache."""
+        """Return the times of one call after this many overwrites of the L2 cache."""
         return self._timer.timed(self._calls[name], flushes)[0]
 
     def slope(self, name: str, few: int, many: int) -> float:
-        """Milliseconds of each call in a row of them."""
+        """Return the milliseconds per call in a row of calls."""
         return slope(self._calls[name], few, many)
 
     def take(self) -> None:
-        """Copies what lies where outputs belong."""
+        """Copy the outputs from the places assigned to them."""
         self.taken = self._exchange.outputs({"there": True}, self._like)
         torch.cuda.synchronize()
 
     def alone(
         self, rows: dict[str, tuple[int, int]], enough_ms: dict[str, float]
     ) -> dict[str, tuple[float, float]]:
-        """Median milliseconds of a call, and of each call in a row, for each baseline; the former twice where
-        they are enough.
+        """Return, for each baseline, the median milliseconds of a single call and of a call in a row.
+
+        A single call of `enough_ms` or more stands for both.
         """
         found = {}
         for name, lengths in rows.items():
@@ -169,7 +176,7 @@ class Baselines:
         return median(found)
 
     def launches(self, name: str) -> list[dict[str, Any]]:
-        """What the GPU does in one call on cold caches, by CUDA's profiler; none where it does not tell."""
+        """Return the GPU's activities in one call on cold caches by CUDA's profiler, or [] where it fails."""
         from torch import profiler
 
         self._timer.flush()
@@ -216,7 +223,10 @@ class Baselines:
 
 
 def near(output: torch.Tensor, native: torch.Tensor) -> bool:
-    """Whether all elements agree but for rounding, relative to the native one or to the root mean square."""
+    """Return True if all elements agree except for rounding.
+
+    Rounding is relative to the native value or to the root mean square.
+    """
     if not output.is_floating_point():
         return torch.equal(output, native)
     share = NEAR_IN_HALF if output.dtype.itemsize < 4 else NEAR
@@ -237,7 +247,10 @@ def near(output: torch.Tensor, native: torch.Tensor) -> bool:
 
 
 def _apart_at_most(output: torch.Tensor, native: torch.Tensor, limit: float) -> bool:
-    """Whether no two elements are further apart, in few passes over the memory; False where one is NaN."""
+    """Return True if no two elements differ by more than `limit`, in few passes over memory.
+
+    False for NaN.
+    """
     pieces = zip(torch.split(output, CHUNK), torch.split(native, CHUNK), strict=True)
     most = [torch.linalg.vector_norm(mine - its, float("inf")) for mine, its in pieces]
     return bool((torch.stack(most) <= limit).all())

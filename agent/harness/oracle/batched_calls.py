@@ -1,8 +1,8 @@
-"""Room in shared GPU memory for calls in a row, each on inputs of its own and with a place for its outputs.
+"""Shared GPU memory for calls in a row, each with its own inputs and its own place for outputs.
 
-The oracle fills the inputs before the row and looks at any of the outputs after it. So what one call computes
-of its own contents is of no use to the next, and what is not there when the row ends has not been computed in
-it. The contents of later calls lie there from the beginning, though (docs/adr/0011).
+The oracle fills the inputs before the row and reads any of the outputs after it. A result that one call
+computes from its own contents is therefore useless to the next. Output missing at the end of the row was not
+computed in the row. The contents of later calls are visible from the beginning, though (docs/adr/0011).
 """
 
 import socket
@@ -17,11 +17,11 @@ from agent.harness.worker.shared_memory import Segment, blank, laid
 
 ROW_BYTES = 4 << 30
 SHARE = 8
-"""Of the memory that is free, rows take no more than this part: the candidate needs some as well."""
+"""Divisor of free GPU memory that limits the size of rows, since the candidate needs memory as well."""
 
 
 class Rows:
-    """`calls` places; none where the tensors of `least` calls take more than may be taken.
+    """Places for `calls` calls, or none where the tensors of `least` calls exceed the allowed memory.
 
     Raises MemoryError where the GPU has no room for them.
     """
@@ -29,7 +29,10 @@ class Rows:
     def __init__(
         self, workers: list[socket.socket], inputs: Any, like: Any, *, least: int, most: int
     ) -> None:
-        """`like` is an output of the reference; each of the `workers` gets the memory."""
+        """Allocate the row and hand its memory to each of the `workers`.
+
+        `like` is an output of the reference.
+        """
         given, wanted = wire.describe(inputs), wire.describe(like)
         sizes = [[t.numel() * t.element_size() for t in leaves(value)] for value in (inputs, like)]
         each = sum(laid(group, 0)[1] for group in sizes)
@@ -52,21 +55,21 @@ class Rows:
             "bytes": self._segment.size, "tree": given["tree"], "inputs": given["tensors"],
             "outputs": wanted["tensors"], "places": self._places,
         }  # fmt: skip
-        """For the workers."""
+        """Layout of the row for the workers."""
 
     def fill(self, number: int, inputs: Any) -> None:
-        """Puts the inputs of one call there."""
+        """Write the inputs of one call to their places."""
         for tensor, place in zip(leaves(inputs), self._places[number][0], strict=True):
             self._segment.tensor(place, tensor.shape, tensor.dtype).copy_(tensor)
 
     def outputs(self, number: int) -> Any:
-        """A copy of what lies where the outputs of one call belong."""
+        """Return a copy of what lies at the places of one call's outputs."""
         places = iter(self._places[number][1])
         segment = self._segment
         return tree_map(lambda t: segment.tensor(next(places), t.shape, t.dtype).clone(), self._like)
 
     def forget(self) -> None:
-        """Overwrites the places of the outputs, so that those of an earlier row do not count for the next."""
+        """Overwrite the places of the outputs, so that an earlier row's results do not count for the next."""
         for _, places in self._places:
             for place, tensor in zip(places, leaves(self._like), strict=True):
                 size = tensor.numel() * tensor.element_size()

@@ -1,7 +1,7 @@
-"""State of the GPU while it is timed: clocks, power and what holds the clocks back, by NVIDIA's NVML.
+"""State of the GPU while it is timed: clocks, power and the reasons for throttling, read through NVML.
 
 A sample takes a fraction of a millisecond and can be taken after each timed call, which nvidia-smi cannot.
-Where there is no NVML, or it does not know this GPU, there are no samples, and no verdict hangs on it.
+Where there is no NVML, or it does not know this GPU, there are no samples. No verdict depends on them.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ REASONS = {
     0x4: "power cap", 0x8: "hardware slowdown", 0x20: "thermal limit (software)",
     0x40: "thermal limit (hardware)", 0x80: "external power brake",
 }  # fmt: skip
-"""Bits of NVML's clocks event reasons that say why clocks are below what was asked for."""
+"""Bits of NVML's clocks event reasons that explain clocks below the requested ones."""
 
 
 class _Nvml:
-    """NVML for this process's current GPU. Raises OSError where it cannot be used."""
+    """NVML access to this process's current GPU. Raises OSError where it cannot be used."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libnvidia-ml.so.1")
@@ -66,7 +66,7 @@ def _nvml() -> _Nvml | None:
 
 
 def sample() -> dict[str, Any]:
-    """Return SM clock in MHz, power in W and what holds the clock back; empty where NVML does not say."""
+    """Return SM clock in MHz, power in W and the throttling reasons, or {} where NVML reports none."""
     nvml = _nvml()
     with contextlib.suppress(OSError, AttributeError):
         return nvml.sample() if nvml else {}
@@ -74,7 +74,7 @@ def sample() -> dict[str, Any]:
 
 
 def card() -> dict[str, Any]:
-    """Return the fields of a `records.Card` as they are now; empty where NVML does not say."""
+    """Return the present values of the fields of a `records.Card`, or {} where NVML does not report them."""
     nvml = _nvml()
     with contextlib.suppress(OSError, AttributeError):
         return nvml.sample() | nvml.limits() if nvml else {}

@@ -1,4 +1,4 @@
-"""Commands about the output judged last, where it is wrong: where, and why."""
+"""Commands that locate and explain the errors of the output judged last."""
 
 import contextlib
 from typing import Any
@@ -16,14 +16,14 @@ from agent.records import Finding
 
 
 class DiagnosisCommands:
-    """Handlers; `do_explain` comes before `do_where`, and both before `do_narrow`."""
+    """Handlers. `do_explain` comes before `do_where`, and both before `do_narrow`."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
         self._explaining: Explaining | None = None
 
     def do_explain(self, command: oracle_commands.Explain) -> dict[str, Any]:
-        """Why the output judged last is wrong."""
+        """Explain why the output judged last is wrong."""
         found, draw = Finding.model_validate(command.finding), self._state.present
         self._explaining = Explaining(self._state.reference, command.source, found)
         if found.kind != "wrong-shape":
@@ -34,7 +34,7 @@ class DiagnosisCommands:
         return self._explaining.of_shape(draw, given, wanted)
 
     def do_show(self, command: where_commands.Show) -> dict[str, Any]:
-        """Writes the present parameters and inputs once more."""
+        """Write the present parameters and inputs again."""
         state, folder = self._state, self._state.folder
         wire.dump(state.arguments, folder, command.parameters + "-init")
         wire.dump(state.parameters(), folder, command.parameters + "-state")
@@ -42,14 +42,15 @@ class DiagnosisCommands:
         return {}
 
     def do_where(self, command: where_commands.Where) -> dict[str, Any]:
-        """The explanation with what the candidate's kernels wrote in the call that was judged last."""
+        """Refine the explanation with what the candidate's kernels wrote in the call judged last."""
         assert self._explaining is not None
         followed = following.read(command, tolerance.leaves(self._state.output))
         return self._explaining.where(self._state.present, self._state.output, followed)
 
     def do_map(self, command: oracle_commands.Map) -> dict[str, Any]:
-        """Show where the output judged last is wrong; null where its structure is, or every element is right,
-        or the memory does not suffice.
+        """Return a map of the errors in the output judged last.
+
+        The map is null where the structure is wrong, every element is right, or memory does not suffice.
         """
         if self._state.draw is None or self._state.output is None:
             return {"map": None}
@@ -59,7 +60,7 @@ class DiagnosisCommands:
         return {"map": None}
 
     def do_narrow(self, command: oracle_commands.Narrow) -> dict[str, Any]:
-        """The same with the candidate's outputs for the present draw besides."""
+        """Refine the explanation with the candidate's outputs for the present draw."""
         assert self._explaining is not None
         if self._state.present.expected.structure(wire.checked(command.outputs)) is not None:
             return {}

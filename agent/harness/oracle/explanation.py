@@ -1,4 +1,7 @@
-"""From a draw and a wrong output to the case that `agent.diagnosis` explains, in the oracle's process."""
+"""Explanations of wrong outputs: turns a draw and an output into a case for `agent.diagnosis`.
+
+This code runs in the oracle's process.
+"""
 
 import contextlib
 import time
@@ -22,45 +25,45 @@ from agent.harness.truth.reference import Reference
 from agent.records import Finding
 
 FEW_ELEMENTS = 1 << 16
-"""Of inputs and outputs; with more, a few samples are explained first."""
+"""Number of elements of inputs and outputs above which a few samples are explained first."""
 UNSURE = frozenset({"unknown-cause", "wrong-values"})
-"""Kinds that say less than what was known before."""
+"""Kinds of finding that say less than was known before."""
 NOT_FINITE = frozenset({"nan-output", "non-finite-output", "constant-output"})
-"""Kinds that say what the output holds, and not why."""
+"""Kinds of finding that say what the output holds, but not why."""
 WHERE_S = 2.0
-"""Of computing, for an explanation and the search in what kernels wrote; LEAST_S for that in any case."""
+"""CPU seconds for an explanation and the search in the kernels' writes. The search always gets LEAST_S."""
 LEAST_S = 0.2
 MOST_LOOKED_AT = 1 << 26
-"""Elements of outputs that are looked at as a whole in float64, at most."""
+"""Maximum number of output elements examined as a whole in float64."""
 AT_ONCE = 1 << 24
-"""Elements of which it is seen at a time whether they are finite."""
+"""Number of elements whose finiteness is tested at a time."""
 ALLOCATOR = "DefaultCPUAllocator"
-"""Part of the message of a RuntimeError of torch that is one of memory on a CPU."""
+"""Part of the message of torch's RuntimeError for exhausted CPU memory."""
 NO_MEMORY = "Too little memory to look for the cause; judge smaller sizes for it."
 ON_SAMPLES = "Seen on some samples; the whole is too large to be compared with wrong references."
 
 
 class Explaining:
-    """The explanation of one candidate's wrong outputs, narrowed down draw by draw."""
+    """Explanation of one candidate's wrong outputs, narrowed down draw by draw."""
 
     def __init__(self, reference: Reference, source: str, finding: Finding) -> None:
-        """`source` is the candidate's, and only read."""
+        """Start an explanation. `source` is the candidate's source, which is only read."""
         self._reference, self._source, self._found = reference, source, Explained(finding)
         self._first = finding
         self._budget_s = causes.BUDGET_S
         self._across = False
         self._begun = time.thread_time()
         self._sentences: tuple[str, ...] = ()
-        """Where the error comes from, which is said where no cause is known."""
+        """Sentences about where the error comes from, used where no cause is known."""
         self._few: list[Case] = []
-        """Outputs of few numbers that nothing explained: several of them may be explained together."""
+        """Unexplained outputs of few numbers, several of which may be explained together."""
 
     def of_values(self, draw: Draw, output: Any) -> dict[str, Any]:
-        """Explain one more output; `open` in the answer means that another one may tell more."""
+        """Explain one more output. `open` in the answer means that another output may tell more."""
         return self._within_memory(draw, lambda: self._of_values(draw, output))
 
     def _within_memory(self, draw: Draw, explain: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return what is known already, with a note, where the memory does not suffice to find out more."""
+        """Run `explain`, or return what is known already, with a note, if memory does not suffice."""
         with _checked(draw):
             try:
                 return explain()
@@ -69,7 +72,7 @@ class Explaining:
             except RuntimeError as error:
                 if ALLOCATOR not in str(error):
                     raise
-        # Only now the frames that held what did not fit are gone.
+        # The frames that held the oversized tensors are gone only after the except block.
         self._few = []
         noted = wording.with_evidence(self._found.finding, NO_MEMORY)
         self._found = self._found._replace(finding=noted, open=(), unconfirmed=False)
@@ -87,10 +90,10 @@ class Explaining:
             found = causes.explain(whole, self._first, self._found.open, self._budget_s, self._across)
         finite = all(map(_is_finite, whole.outputs))
         if self._found.unconfirmed and not large and finite and not found.named and not found.open:
-            # What agreed with the few elements of one output does not agree with those of another.
+            # An explanation that fitted the few elements of one output does not fit those of another.
             self._found = causes.explain(whole, self._first, (), self._budget_s)
         elif self._is_part(found):
-            # One of two faults shows in this output, and both are known from another one.
+            # Only one of two faults shows in this output, and both are known from another one.
             self._found = self._found._replace(open=())
         elif not self._found.open or found.open != self._found.open and found.finding.kind not in UNSURE:
             self._found = found
@@ -99,12 +102,12 @@ class Explaining:
         return self._answer()
 
     def _is_part(self, found: Explained) -> bool:
-        """Whether what is known so far is two faults, and this is one of them alone."""
+        """Return True if two faults are known so far and `found` is one of them alone."""
         before, now = self._found.named[:1], found.named[:1]
         return any(AND in words and word in words.split(AND) for words in before for word in now)
 
     def _of_several(self, whole: Case) -> dict[str, Any]:
-        """Once there are enough numbers."""
+        """Explain the small outputs together once they hold enough numbers."""
         self._few.append(whole)
         if len(self._few) * min(t.numel() for t in whole.outputs) >= rounds.NUMBERS:
             found = causes.of_several(self._few, self._first)
@@ -113,9 +116,10 @@ class Explaining:
         return self._answer()
 
     def _by_samples(self, whole: Case, large: bool) -> Explained | None:
-        """Explain a few samples, confirmed on all; None where the output is small or its samples depend.
+        """Explain a few samples and confirm the result on the whole output.
 
-        `large`: nothing is confirmed, and the inputs are no float64 yet.
+        Returns None where the output is small or its samples depend on each other. If `large`, nothing is
+        confirmed and the inputs are not in float64 yet.
         """
         if sum(t.numel() for t in (*whole.inputs, *whole.outputs)) <= FEW_ELEMENTS:
             return None
@@ -139,7 +143,7 @@ class Explaining:
         return confirmed if confirmed.named else None
 
     def where(self, draw: Draw, output: Any, followed: Followed) -> dict[str, Any]:
-        """Explain with what the candidate's kernels wrote in the call that gave this output."""
+        """Explain with what the candidate's kernels wrote in the call that produced this output."""
         return self._within_memory(draw, lambda: self._where(draw, output, followed))
 
     def _where(self, draw: Draw, output: Any, followed: Followed) -> dict[str, Any]:
@@ -178,7 +182,7 @@ class Explaining:
 
 
 def _checked(draw: Draw) -> contextlib.AbstractContextManager[Any]:
-    """Return the context in which no wrong reference fails inside a kernel of the draw's device."""
+    """Return a context in which no wrong reference fails inside a kernel of the draw's device."""
     return preconditions.checked([*tolerance.leaves(draw.inputs), *tolerance.leaves(draw.expected.truth)])
 
 
@@ -198,7 +202,7 @@ def _on_samples(found: Explained) -> Explained:
 
 
 def case(reference: Reference, draw: Draw, output: Any, source: str, *, wide: bool = True) -> Case:
-    """Make the case; unless `wide` its inputs are the draw's own, to be cut to samples."""
+    """Return the case. Unless `wide`, its inputs are the draw's own, to be cut to samples."""
     model = reference.in_float64()
     inputs = draw.inputs
     if wide:
@@ -208,7 +212,7 @@ def case(reference: Reference, draw: Draw, output: Any, source: str, *, wide: bo
     before = [t.detach().clone() for t in state] if reference.changes and wide else []
 
     def run(*given: Any) -> Any:
-        # What a reference writes to is as it was before, each time; nobody records that.
+        # Each run restores what the reference writes to, outside any dispatch mode that records it.
         with _disable_current_modes(), torch.no_grad():
             for tensor, value in zip(state, before, strict=False):
                 tensor.copy_(value)
@@ -234,5 +238,5 @@ def case(reference: Reference, draw: Draw, output: Any, source: str, *, wide: bo
 
 
 def _constant(tensor: torch.Tensor) -> bool:
-    """Whether a constructor gave every element the same value: others were drawn at random."""
+    """Return True if every element has the same value. A constructor draws other tensors at random."""
     return tensor.is_floating_point() and tensor.numel() > 0 and bool((tensor == tensor.reshape(-1)[0]).all())

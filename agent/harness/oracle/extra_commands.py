@@ -1,6 +1,6 @@
-"""Commands beside the protocol: names of parameters, what was asked for besides, and the envelope.
+"""Commands beside the protocol: parameter names, additional requests, and the envelope.
 
-Tensors pass as files of raw bytes here, on a GPU too.
+Their tensors pass as files of raw bytes, on a GPU too.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from agent.harness.worker import wire
 
 
 class ExtraCommands:
-    """Handlers; most are about the present draw."""
+    """Handlers, most of which concern the present draw."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
@@ -21,7 +21,7 @@ class ExtraCommands:
         self._variants: list[input_variants.Variant] = []
 
     def do_ways(self, command: oracle_commands.Ways) -> dict[str, Any]:
-        """The ways to assign the reference's parameters to what ModelNew holds; `{"none": reason}`."""
+        """Return the ways to assign the reference's parameters to ModelNew's, or `{"none": reason}`."""
         known = dict(self._state.reference.model.named_parameters(remove_duplicate=False))
         mine = [
             parameter_names.Held(name, tuple(tensor.shape), str(tensor.dtype), name in known)
@@ -34,12 +34,12 @@ class ExtraCommands:
             return {"none": str(error)}
 
     def do_name(self, command: oracle_commands.Name) -> dict[str, Any]:
-        """From here on the candidate hears of the parameters by these names."""
+        """Use these names from now on when parameters are passed to the candidate."""
         self._state.names = dict(command.names)
         return {}
 
     def do_compare_files(self, command: oracle_commands.CompareFiles) -> dict[str, Any]:
-        """Structure and values alone, of outputs for the present draw."""
+        """Compare structure and values only, for outputs of the present draw."""
         expected = self._state.present.expected
         finding = expected.structure(wire.checked(command.outputs))
         if finding is not None:
@@ -47,7 +47,7 @@ class ExtraCommands:
         return expected.compare(wire.load(command.outputs, self._state.folder, self._state.device))
 
     def do_gradients(self, command: oracle_commands.Gradients) -> dict[str, Any]:
-        """What to send backwards through the present draw, and what is asked for; `{"none": reason}`."""
+        """Return the draw's upstream gradient and the gradients wanted, or `{"none": reason}`."""
         try:
             self._gradients = gradients.expected(self._state.reference, self._state.present, command.seed)
         except gradients.NotDifferentiable as error:
@@ -58,7 +58,7 @@ class ExtraCommands:
         }
 
     def do_judge_gradients(self, command: oracle_commands.JudgeGradients) -> dict[str, Any]:
-        """Gradients that came back, in the order they were asked for."""
+        """Judge the gradients that came back, in the order in which they were requested."""
         assert self._gradients is not None
         description = wire.checked(command.gradients)
         given = wire.load(description, self._state.folder, self._state.device)
@@ -67,18 +67,21 @@ class ExtraCommands:
         return gradients.compare(self._gradients, given)
 
     def do_variants(self, command: oracle_commands.Variants) -> dict[str, Any]:
-        """What the reference takes beyond the stated inputs, by number."""
+        """Return the inputs that the reference accepts beyond the stated ones, by number."""
         self._variants = input_variants.of(self._state.reference, command.seed, command.kinds)
         return {"variants": [{"kind": variant.kind, "what": variant.what} for variant in self._variants]}
 
     def do_variant(self, command: oracle_commands.Variant) -> dict[str, Any]:
-        """The inputs of one variant, and parameters where it needs others; the truth stays here."""
+        """Return the inputs of one variant, and parameters where it needs others.
+
+        The ground truth stays here.
+        """
         variant = self._variants[command.number]
         self._state.draw = None
         try:
             draw = input_variants.draw(self._state.reference, variant)
         except ReferenceRaised as error:
-            # It has no float64 or no half of its own.
+            # The reference does not run in float64 or in half precision on its own.
             return {"left_out": f"the reference raises {type(error.__cause__).__name__}"}
         if tolerance.non_finite(draw.expected.native):
             return {"left_out": "the reference is not finite"}

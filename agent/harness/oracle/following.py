@@ -1,4 +1,4 @@
-"""Reads what a replay left in files of what kernels wrote; their sizes are those that the judge has given."""
+"""Reader of the files in which a replay left what kernels wrote. The judge has given their sizes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +15,10 @@ Tensor = torch.Tensor
 
 
 def read(told: Where, like: Sequence[Tensor]) -> Followed:
-    """`like`: the outputs that were judged. Raises WireError for a file that is not as it was told, and for
-    outputs of other types or shapes.
+    """Return the replay's launches, writes and outputs.
+
+    `like` holds the outputs that were judged. Raises WireError for a file that does not match its
+    description, and for outputs of other types or shapes.
     """
     if [(o[0], o[1]) for o in told.outputs] != [(str(t.dtype)[6:], list(t.shape)) for t in like]:
         raise wire.WireError("the outputs of the replay are not those that were judged")
@@ -34,7 +36,7 @@ def read(told: Where, like: Sequence[Tensor]) -> Followed:
 
 
 def _saved(stem: str, names: tuple[str, str], number: int, size: int) -> tuple[Tensor, Tensor]:
-    """Bytes and cells; of memory that begins within a word there is a cell more than is read."""
+    """Return bytes and writer cells. Memory that begins within a word has one more cell than is read."""
     values, writers = (Path(f"{stem}-{name}.{number}") for name in names)
     return (
         wire.read_tensor(values, (size,), "uint8"),

@@ -1,4 +1,4 @@
-"""Commands about the reference as a whole, and about the process and the machine that it runs on."""
+"""Commands about the reference as a whole, and about its process and machine."""
 
 import sys
 from pathlib import Path
@@ -13,22 +13,22 @@ from agent.problems import tracer
 
 
 class ProcessCommands:
-    """Handlers of the commands that no output is compared for."""
+    """Handlers of the commands that compare no output."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
 
     def do_probe(self, command: oracle_commands.Probe) -> dict[str, Any]:
-        """Which wrong answers this problem would let pass."""
+        """Return the wrong answers that this problem would accept."""
         return mutation_testing.probe(self._state.reference, command.seed)
 
     def do_duration(self, command: oracle_commands.Duration) -> dict[str, Any]:
-        """What the reference takes, as far as it was run."""
+        """Return the seconds that the reference took, as far as it has run."""
         reference = self._state.reference
         return {"forward_s": reference.forward_s, "construct_s": reference.construct_s}
 
     def do_trace(self, command: oracle_commands.Trace) -> dict[str, Any]:
-        """What the reference does when its source is that of the command; null where it does not run."""
+        """Return a trace of the reference with the command's source, or null where it does not run."""
         fast = torch.backends.mha.get_fastpath_enabled()
         try:
             return {"trace": tracer.trace(command.source).model_dump(mode="json")}
@@ -38,13 +38,13 @@ class ProcessCommands:
             torch.backends.mha.set_fastpath_enabled(fast)
 
     def do_rest(self, command: oracle_commands.Rest) -> dict[str, Any]:
-        """Forgets the present draw: what comes next needs the memory."""
+        """Release the present draw, because the next command needs its memory."""
         self._state.draw = self._state.output = None
         torch.cuda.empty_cache()
         return {}
 
     def do_health(self, command: oracle_commands.Health) -> dict[str, Any]:
-        """Whether the GPU still does sums."""
+        """Return True under `healthy` if the GPU still adds integers correctly."""
         numbers = torch.arange(1 << 20, device=self._state.device, dtype=torch.int64)
         return {"healthy": int(numbers.sum()) == (1 << 19) * ((1 << 20) - 1)}
 

@@ -1,9 +1,9 @@
-"""The reference's process: it draws inputs and parameters, holds the float64 truth and compares.
+"""Process of the reference, which draws inputs and parameters, holds the float64 truth and compares.
 
-It runs the user's own reference, which is trusted; it never imports candidate code and reads a candidate's
-output only as raw bytes of a size it fixed itself. Started as `python -m agent.harness.oracle.server SOURCE
-FOLDER DEVICE SHARED DESCRIPTOR`, where SHARED are the sockets for GPU memory, or -; commands and answers are
-JSON lines as in the worker.
+The process runs the user's own reference, which is trusted. It never imports candidate code, and reads a
+candidate's output only as raw bytes of a size that it fixed itself. It is started as `python -m
+agent.harness.oracle.server SOURCE FOLDER DEVICE SHARED DESCRIPTOR`, where SHARED lists the sockets for GPU
+memory, or is -. Commands and answers are JSON lines as in the worker.
 
 Both sides run in eval mode without gradients and with TF32 off, for matrix products and for cuDNN.
 """
@@ -34,28 +34,31 @@ from agent.sandbox import messages
 
 Answer = dict[str, Any]
 COMPONENTS = (VerificationCommands, DiagnosisCommands, ExtraCommands, TimingCommands, ProcessCommands)
-"""Each has a handler `do_TAG` for every command that it answers; all share one state."""
+"""Components that share one state. Each has a handler `do_TAG` for every command that it answers."""
 
 
 class Oracle:
-    """Answers commands about one reference."""
+    """Dispatcher of commands about one reference."""
 
     def __init__(self, source: Path, folder: Path, device: str, exchange: Exchange) -> None:
         self.state = OracleState(Reference(source, device), folder, device, exchange)
         self.handlers = handlers_of(*(component(self.state) for component in COMPONENTS))
 
     def answer(self, line: bytes | str) -> Answer:
-        """What one command comes to. Raises Malformed for a line that is none."""
+        """Return the answer to one command. Raises Malformed for a line that is not a command."""
         command: oracle_commands.Command = messages.decoded(line, oracle_commands.Command)
         return self.handle(command)
 
     def handle(self, command: oracle_commands.Command) -> Answer:
-        """What a command of ours comes to."""
+        """Return the answer to a command that has been read."""
         return self.handlers[messages.tag(type(command))](command)
 
 
 def handlers_of(*components: object) -> dict[str, Callable[[Any], Answer]]:
-    """The handlers of all components, by the tag of their command. Raises ValueError for a second one."""
+    """Return the handlers of all components by the tag of their command.
+
+    Raises ValueError for a duplicate.
+    """
     found: dict[str, Callable[[Any], Answer]] = {}
     for component in components:
         for name in (name for name in dir(component) if name.startswith("do_")):
@@ -80,8 +83,10 @@ _BLAME = {
 
 
 def _failed(error: Exception) -> dict[str, Any]:
-    """`blame`: the user's `reference`, the `description` of a candidate's tensors, the GPU's too small
-    `memory`, or `own` code of ours.
+    """Return the error as an answer with its `blame`.
+
+    The blame is the user's `reference`, the `description` of a candidate's tensors, the GPU's `memory` being
+    too small, or this project's `own` code.
     """
     blame = _BLAME.get(type(error), "own")
     return {
@@ -98,7 +103,7 @@ def main(argv: list[str]) -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     if argv[3] == "cuda":
-        # Truths are several GB: what is freed in parts has to serve for a whole one.
+        # Truths take several GB, and memory freed in parts has to serve for a whole one.
         torch.cuda.memory._set_allocator_settings("expandable_segments:True")
     oracle: Oracle | None = None
     for line in commands:

@@ -1,4 +1,4 @@
-"""What the commands of the oracle share: the reference, the present draw and the output judged last."""
+"""State shared by the oracle's commands: the reference, the present draw and the output judged last."""
 
 from pathlib import Path
 from typing import Any
@@ -13,38 +13,39 @@ from agent.harness.truth.reference import Reference
 from agent.records import Finding
 
 ROOM = 3
-"""The part of the GPU's memory that is to be free for the candidate's call."""
+"""Divisor of GPU memory that gives the part to keep free for the candidate's call."""
 
 
 class OracleState:
-    """Of one oracle; its components read and write it."""
+    """State of one oracle, which its components read and write."""
 
     def __init__(self, reference: Reference, folder: Path, device: str, exchange: Exchange) -> None:
         self.reference, self.folder, self.device, self.exchange = reference, folder, device, exchange
         self.arguments: list[Any] = []
-        """The constructor's, of the present parameters."""
+        """Constructor arguments that belong to the present parameters."""
         self.draw: Draw | None = None
-        """The present draw, where there is one."""
+        """Present draw, or None."""
         self.names: parameter_names.Names = {}
-        """ModelNew's name for each parameter that has another name than the reference's."""
+        """ModelNew's name for each parameter whose name differs from the reference's."""
         self.output: Any = None
-        """The output judged last."""
+        """Output judged last."""
         self.described: dict[str, Any] = {}
-        """Its description, by the candidate's process."""
+        """Description of that output by the candidate's process."""
 
     @property
     def present(self) -> Draw:
-        """The present draw, for commands that only come when there is one."""
+        """Return the present draw, for commands that come only while there is one."""
         assert self.draw is not None
         return self.draw
 
     def parameters(self) -> dict[str, torch.Tensor]:
-        """The present parameters and buffers, as the candidate is to hear of them."""
+        """Return the present parameters and buffers under the names that the candidate uses."""
         return {self.names.get(name, name): tensor for name, tensor in self.reference.state().items()}
 
     def make_room(self, part: int = ROOM) -> None:
-        """Gives memory back that the candidate's process may need, where less than that part is free. What is
-        given back has to be taken anew, which takes longer than to compute in it.
+        """Release cached memory that the candidate's process may need, if less than 1/`part` of it is free.
+
+        Allocating that memory again takes longer than computing in it.
         """
         if self.device == "cuda":
             free, whole = torch.cuda.mem_get_info()
@@ -52,7 +53,7 @@ class OracleState:
                 torch.cuda.empty_cache()
 
     def has_room(self) -> bool:
-        """Whether half of the GPU's memory is free: enough to make up later for what a draw leaves out."""
+        """Return True if half of the GPU's memory is free, enough to compute later what a draw leaves out."""
         if self.device != "cuda":
             return False
         free, whole = torch.cuda.mem_get_info()
@@ -60,5 +61,5 @@ class OracleState:
         return free + kept > whole // 2
 
     def foreign(self, types: list[str] | None, devices: list[str] | None) -> Finding | None:
-        """An output that is no plain tensor, or not on the GPU."""
+        """Return a finding if an output is not a plain tensor, or not on the GPU."""
         return faults.foreign_output(types, devices if self.device == "cuda" else None)

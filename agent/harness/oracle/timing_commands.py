@@ -1,4 +1,4 @@
-"""Commands of timing: contents of the timed calls, times of the reference, and the outputs taken."""
+"""Commands for timing: contents of the timed calls, times of the reference, and the outputs taken."""
 
 import contextlib
 import gc
@@ -19,13 +19,16 @@ from agent.harness.truth.tolerance import Expected, leaves
 from agent.harness.worker import wire
 
 SETTLED = 8
-"""The part of the GPU's memory that is left free while a candidate is timed: it has been called before."""
+"""Divisor of GPU memory that gives the part left free while a candidate is timed.
+
+The part can be small, since the candidate has been called before.
+"""
 KEPT_BYTES = 512 << 20
-"""What may stay in use after a draw that nothing comes of."""
+"""Bytes that may stay allocated after a draw that is discarded."""
 
 
 class TimingCommands:
-    """Handlers; `do_baselines` comes first."""
+    """Handlers. `do_baselines` comes first."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
@@ -33,25 +36,28 @@ class TimingCommands:
         self._baselines: Baselines | None = None
 
     def do_expect_baselines(self, command: oracle_commands.ExpectBaselines) -> dict[str, Any]:
-        """Imports torch's compiler, which takes most of the first compilation's time, in a thread."""
+        """Import torch's compiler in a thread, which takes most of the first compilation's time."""
         threading.Thread(target=_import_compiler, daemon=True).start()
         return {}
 
     def do_comparison_kernels(self, command: oracle_commands.ComparisonKernels) -> dict[str, Any]:
-        """Whether they are used; without them the same is found in more passes over the memory."""
+        """Load the comparison kernels, and return True under `used` if they work.
+
+        Without them, comparisons give the same result in more passes over memory.
+        """
         return {"used": passes.use(Path(command.file))}
 
     def do_warm_up(self, command: oracle_commands.WarmUp) -> dict[str, Any]:
-        """What a process does on the GPU for the first time takes longer: nothing of this is used.
+        """Run what takes longer the first time that a process does it on the GPU, and discard the results.
 
-        Its memory is, by the first draw, where the GPU has enough for the candidate beside it.
+        The first draw reuses the memory, where the GPU has enough for the candidate beside it.
         """
         self._state.reference.perturb(command.seed)
         before = torch.cuda.memory_allocated()
         self._warm_up(command)
         gc.collect()  # baselines refer to themselves
         if command.compiled and torch.cuda.memory_allocated() > before + KEPT_BYTES:
-            # What is compiled holds tensors of its own: rather compiled again than without that memory.
+            # Compiled code holds tensors of its own. Compiling again is better than lacking that memory.
             importlib.import_module("torch._dynamo").reset()
             gc.collect()
         self._state.make_room()
@@ -67,7 +73,7 @@ class TimingCommands:
         draw.expected.accepts(leaves(draw.expected.native))
 
     def do_baselines(self, command: oracle_commands.Baselines) -> dict[str, Any]:
-        """Makes ready what the candidate is timed against, at the parameters of the last draw."""
+        """Prepare the baselines at the parameters of the last draw."""
         reference = self._state.reference
         self._baselines = Baselines(reference, self._state.exchange, *reference.sample(self._seed))
         torch.cuda.empty_cache()
@@ -94,7 +100,7 @@ class TimingCommands:
         return {"ms": self._timing.alone(command.rows, command.enough_ms)}
 
     def do_launches(self, command: oracle_commands.Launches) -> dict[str, Any]:
-        """What the GPU does in one call of a baseline."""
+        """Return the GPU's activities in one call of a baseline."""
         return {"kernels": self._timing.launches(command.what)}
 
     def do_room_for_row(self, command: oracle_commands.RoomForRow) -> dict[str, Any]:
@@ -109,23 +115,24 @@ class TimingCommands:
         return {}
 
     def do_recall(self, command: oracle_commands.Recall) -> dict[str, Any]:
-        """The contents that outputs taken of a row were computed from, as the present inputs."""
+        """Make the contents from which a row's taken outputs were computed the present inputs."""
         self._seed = command.seed
         self._timing.recall(self._seed)
         return {}
 
     def do_glance(self, command: oracle_commands.Glance) -> dict[str, Any]:
-        """Whether the outputs that were taken have to be held against the truth."""
-        # Such a reference would change the contents that the candidate was given, too.
+        """Return True under `doubtful` if the outputs taken have to be compared with the ground truth."""
+        # A reference that writes to its inputs would change the candidate's contents, too.
         return {"doubtful": "input" not in self._state.reference.changes and self._timing.doubtful()}
 
     def do_card(self, command: oracle_commands.Card) -> dict[str, Any]:
         return {"card": card()}
 
     def do_judge_taken(self, command: oracle_commands.JudgeTaken) -> dict[str, Any]:
-        """The outputs that were taken, against the truth about the contents they were computed from.
+        """Compare the outputs taken with the ground truth for the contents they were computed from.
 
-        A draw's limits are found only where the outputs are not within stricter ones, which cost less.
+        Stricter limits, which cost less, come first. The limits of a full draw are computed only where they
+        fail.
         """
         reference = self._state.reference
         try:
@@ -158,6 +165,6 @@ class TimingCommands:
 
 
 def _import_compiler() -> None:
-    with contextlib.suppress(Exception):  # the compilation says what is missing
+    with contextlib.suppress(Exception):  # The compilation itself reports what is missing.
         for name in COMPILER:
             importlib.import_module(name)

@@ -1,8 +1,8 @@
-"""What passes between oracle and candidate, the oracle's side: files on a CPU, shared memory on a GPU.
+"""The oracle's side of tensor exchange with a candidate: files on a CPU, shared memory on a GPU.
 
-Both ways do the same. They give the inputs of a draw, take copies of the outputs that came of it, and tell
-which of the tensors that had to stay as they were came back with other bytes. What is taken is raw bytes, and
-their places and sizes are those that the reference's own tensors have, never those the candidate states.
+Both ways do the same. They pass the inputs of a draw, copy the resulting outputs, and report which tensors
+came back with other bytes than they must have. Outputs are read as raw bytes. Their places and sizes are
+those of the reference's own tensors, never those that the candidate states.
 """
 
 import socket
@@ -25,53 +25,58 @@ _WORD = 8
 
 
 class Excepted(NamedTuple):
-    """What a candidate may change, because the reference does."""
+    """Tensors that a candidate may change because the reference does."""
 
     written: set[str]
-    """What the reference writes to: names of its state, and `input`."""
+    """Tensors that the reference writes to: names of its state, and `input`."""
     shared: list[list[str]]
-    """For each of its outputs what that shares memory with: the next draw may rewrite it."""
+    """Tensors that each of the reference's outputs shares memory with, so that the next draw may rewrite it.
+    """
 
 
 class Exchange(Protocol):
-    """How the tensors of one draw travel."""
+    """Transport of the tensors of one draw."""
 
     def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
-        """What the worker has to know of these inputs; `like` is an output of the reference.
+        """Pass the inputs and return what the worker has to know about them.
 
-        `in_place`: they take the memory of the draw before.
+        `like` is an output of the reference. With `in_place`, the inputs take the memory of the previous
+        draw.
         """
         ...
 
     def give_state(self, state: State, stem: str) -> dict[str, Any]:
-        """Return what the candidate's worker has to know of these parameters and buffers."""
+        """Pass these parameters and buffers and return what the worker has to know about them."""
         ...
 
     def refresh(self, inputs: Any) -> None:
-        """Other values in the memory of the present inputs; only on a GPU."""
+        """Write other values into the memory of the present inputs. Only on a GPU."""
         ...
 
     def rows(self, inputs: Any, like: Any, *, least: int, most: int) -> Rows:
-        """Room for calls in a row; only on a GPU."""
+        """Return the memory for calls in a row. Only on a GPU."""
         ...
 
     def outputs(self, description: dict[str, Any], like: Any) -> Any:
-        """The outputs that the worker described. Raises WireError where that does not fit."""
+        """Return the outputs that the worker described.
+
+        Raises WireError where the description does not fit.
+        """
         ...
 
     def changed(
         self, inputs: Any, earlier: Any, state: State, claims: Claims, excepted: Excepted
     ) -> Iterator[str]:
-        """Of `input`, `parameter` and `earlier output` those whose bytes are others now."""
+        """Yield each of `input`, `parameter` and `earlier output` whose bytes have changed."""
         ...
 
     def written_bands(self, claims: Claims) -> Any:
-        """Numbers of the inputs beside which something was written."""
+        """Return the numbers of the inputs whose surrounding guard bands were written."""
         ...
 
 
 class Files:
-    """Tensors as files of raw bytes in the candidate's folder."""
+    """Exchange of tensors as files of raw bytes in the candidate's folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -100,7 +105,7 @@ class Files:
                 yield "input"
         for number, (name, tensor) in enumerate(state.items()):
             file = f"{stem}-parameter.{number}.0"
-            # One that is gone was replaced, as packing does; one that is there must be as it was.
+            # A missing parameter was replaced, as packing does. One that is present must be unchanged.
             may = name in excepted.written or not (self._folder / file).exists()
             if not may and self._differs(file, tensor):
                 yield "parameter"
@@ -116,7 +121,7 @@ class Files:
         try:
             size = (self._folder / file).stat().st_size
         except OSError:
-            # Whether it is there is up to the candidate's process.
+            # The candidate's process decides whether the file is there.
             raise wire.WireError(f"tensor file {file} is missing") from None
         if size != given.numel():
             return True
@@ -124,11 +129,11 @@ class Files:
 
 
 class SharedMemory:
-    """Tensors in GPU memory that workers map as well, at two addresses: a place for the inputs, which are
-    found at the one address or the other, and one for what comes back.
+    """Exchange through GPU memory that workers map as well, at two addresses.
 
+    One place holds the inputs, which are found at either address, and another holds what comes back.
     `descriptors` are local sockets, on each of which a worker gets the memory. Raises MemoryError in `give`
-    where the GPU has no room for it.
+    where the GPU has no room.
     """
 
     def __init__(self, descriptors: list[int]) -> None:
@@ -140,9 +145,10 @@ class SharedMemory:
         self._segment: Segment | None = None
         self._layout: list[list[int]] = []
         self._mapping = 0
-        """Which of the worker's two addresses the inputs have."""
+        """Index of the worker's mapping, of two, at which the inputs are found."""
         self._given_state: tuple[int, list[int], Segment] | None = None
-        """Number, sizes of its tensors and memory of the parameters that the candidate's worker has."""
+        """Number of the parameters that the candidate's worker has, their tensors' sizes, and their memory.
+        """
 
     def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
         sizes = [[_size(t) for t in leaves(inputs)], [_size(t) for t in leaves(like)],
@@ -158,7 +164,7 @@ class SharedMemory:
         }
 
     def give_state(self, state: State, stem: str) -> dict[str, Any]:
-        """Put the parameters into memory that the candidate's worker maps, the same for every set of them."""
+        """Copy the parameters into memory that the candidate's worker maps, reused for equal sizes."""
         described = wire.describe(state) | {"stem": stem}
         tensors = leaves(state)
         sizes = [_size(t) for t in tensors]
@@ -247,7 +253,7 @@ class SharedMemory:
         return laid([_size(t) for t in tensors], self._regions[region][0])[0]
 
     def _hold(self, tensors: list[torch.Tensor], places: list[int]) -> bool:
-        """Whether the memory at these places has the tensors' bytes."""
+        """Return True if the memory at these places has the tensors' bytes."""
         assert self._segment is not None
         for tensor, place in zip(tensors, places, strict=True):
             mine = _bytes(tensor)
@@ -259,7 +265,10 @@ class SharedMemory:
 
 
 def _same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Of two tensors of bytes; as numbers of 64 bits, of which a GPU compares as many in a second."""
+    """Return True if two byte tensors are equal.
+
+    They are compared as 64-bit words, since a GPU compares as many words as bytes per second.
+    """
     if other.storage_offset() % _WORD or one.storage_offset() % _WORD:
         return torch.equal(one, other)
     whole = one.numel() // _WORD * _WORD

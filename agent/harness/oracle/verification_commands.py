@@ -1,4 +1,4 @@
-"""Commands that verify: parameters and inputs are drawn, and outputs are compared with the truth."""
+"""Commands for verification, which draw parameters and inputs and compare outputs with the truth."""
 
 from typing import Any
 
@@ -16,25 +16,25 @@ from agent.harness.worker import wire
 from agent.records import Finding
 
 _NOTHING = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
-"""Of an output that nothing can be held against."""
+"""Measures of an output that could not be compared with anything."""
 
 
 def _nothing_to_change(family: str | None) -> str:
-    """Return why a family gives no draw; empty where its absence is no gap of the verdict."""
+    """Return why a family gives no draw, or an empty string where its absence is no gap in the verdict."""
     return "" if family in protocol.VARYING else "no floating-point input"
 
 
 class VerificationCommands:
-    """Handlers of the commands that every draw takes."""
+    """Handlers of the commands that every draw needs."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
 
     def do_parameters(self, command: oracle_commands.Parameters) -> dict[str, Any]:
-        """A new set of perturbed parameters, written for the candidate, with their `strength`."""
+        """Write a new set of perturbed parameters for the candidate, and return it with its `strength`."""
         self._state.output = None
         if command.wide:
-            # A whole draw is made on the way, which may need the memory of the draw before.
+            # Perturbing computes a whole draw, which may need the memory of the previous one.
             self._state.draw = None
         arguments = self._state.arguments = self._state.reference.perturb(command.seed, wide=command.wide)
         state, stem = self._state.parameters(), command.stem + "-state"
@@ -48,10 +48,10 @@ class VerificationCommands:
         }
 
     def do_draw(self, command: oracle_commands.Draw) -> dict[str, Any]:
-        """Fresh inputs for the candidate; the truth about them stays here.
+        """Draw fresh inputs for the candidate. The ground truth about them stays here.
 
-        With a `family` they are derived from the draw of that seed; `{"left_out": reason}` where the
-        reference cannot take them. `as_files`: they pass as files whatever the exchange is.
+        With a `family`, they are derived from the draw of that seed. The answer is `{"left_out": reason}`
+        where the reference cannot take them. With `as_files` they pass as files, whatever the exchange is.
         """
         self._state.draw, family = None, command.family
         try:
@@ -73,7 +73,7 @@ class VerificationCommands:
         return self._given(command.stem, in_place=command.in_place) | fixed
 
     def do_again(self, command: oracle_commands.Again) -> dict[str, Any]:
-        """The inputs of the present draw once more, at another address."""
+        """Pass the inputs of the present draw again, at another address."""
         return self._given(command.stem, in_place=False)
 
     def _given(self, stem: str, *, in_place: bool) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class VerificationCommands:
         }
 
     def do_judge(self, command: oracle_commands.Judge) -> dict[str, Any]:
-        """Structure, then what had to stay as it was, then values; see `truth.tolerance` for the rule.
+        """Check structure, then what must not have changed, then values; see `truth.tolerance` for the rule.
 
         A finding comes with the status that it leads to.
         """
@@ -107,7 +107,7 @@ class VerificationCommands:
         result = expected.compare(output)
         is_other = command.repeat and ("finding" in result or expected.differs(output, earlier))
         if draw.in_full is not None and (is_other or "finding" in result):
-            del draw, expected  # a truth of several GB makes room for the other
+            del draw, expected  # This frees a truth of several GB, to make room for the other one.
             expected, reason = self._in_full()
             if reason is not None:
                 return _NOTHING | {"status": "incorrect", "native_error": 0.0, "left_out": reason}
@@ -120,7 +120,10 @@ class VerificationCommands:
         return result | {"status": "incorrect", "native_error": expected.native_error}
 
     def do_fits(self, command: oracle_commands.Fits) -> dict[str, Any]:
-        """Whether structure and values are right, of outputs for the present draw; not what is wrong."""
+        """Return True under `fits` if outputs for the present draw have the right structure and values.
+
+        The answer does not say what is wrong.
+        """
         draw = self._state.present
         if draw.expected.structure(wire.checked(command.outputs)) is not None:
             return {"fits": False}
@@ -128,7 +131,7 @@ class VerificationCommands:
         return {"fits": self._accepts(draw, output)}
 
     def do_fits_other(self, command: oracle_commands.FitsOther) -> dict[str, Any]:
-        """Whether what other inputs of this seed give `fits` the present draw as well."""
+        """Return True under `fits` if the reference's output for other inputs fits the present draw too."""
         reference, present = self._state.reference, self._state.present
         other = reference.draw(command.seed, command.family) or reference.draw(command.seed)
         assert other is not None
@@ -138,11 +141,14 @@ class VerificationCommands:
         if draw.expected.accepts(output):
             return True
         if draw.expected.is_far(output):
-            return False  # no order of summation explains that, and trying them all takes longest
+            return False  # No order of summation explains this, and trying all is slowest.
         return draw.in_full is not None and self._in_full()[0].accepts(output)
 
     def _in_full(self) -> tuple[tolerance.Expected, str | None]:
-        """What the present draw must give by every order from now on; why a derived one tells nothing."""
+        """Replace the present draw by one with limits from every order of summation.
+
+        Returns its expectation, and the reason why a draw from a family is inconclusive, if any.
+        """
         made, self._state.draw = self._state.present.in_full, None
         assert made is not None
         drawn = self._state.draw = made()
@@ -150,7 +156,10 @@ class VerificationCommands:
         return drawn.expected, drawn.expected.obstacle() if drawn.family is not None else None
 
     def _tampering(self, claims: oracle_commands.Claims, earlier: Any) -> Finding | None:
-        """What the candidate changed or shares, by bytes that came back and by its process's own claims."""
+        """Return a finding if the candidate changed or shares tensors.
+
+        It relies on the bytes that came back and on claims of the candidate's process.
+        """
         reference, exchange, draw = self._state.reference, self._state.exchange, self._state.present
         excepted = Excepted(reference.changes, draw.overlaps)
         changed = exchange.changed(draw.inputs, earlier, reference.state(), claims, excepted)

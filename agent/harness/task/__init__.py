@@ -1,1 +1,1 @@
-"""What one evaluation is: the job, its draws and time limits, and how it ends."""
+"""Definition of one evaluation: the job, its draws and time limits, and how it ends."""

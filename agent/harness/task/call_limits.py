@@ -1,11 +1,13 @@
-"""How long each command of a candidate's process may take: what the reference's own time justifies.
+"""Time limits for each command of a candidate's process, derived from the reference's own time.
 
-A limit is a floor, which covers what a first call has to load, and a multiple of what the reference's forward
-takes at the sizes that are judged: on a GPU by the clock, there and warm; for the emulator by processor time
-on this CPU. An emulated thread with its checks costs hundreds of times what it stands for, hence the multiple
-there. No limit exceeds `--candidate-timeout`, and what is not the reference's work at all, as tracing by
-torch.compile, has that one. Which seconds count is in `agent.sandbox.stopwatch`: a busy machine makes no
-timeout. A hang costs one limit, since nothing that ran out of time is tried again.
+A limit is a floor plus a multiple of the reference's forward time at the judged sizes. The floor covers what
+a first call has to load. On a GPU the forward time is wall-clock time, measured there after warm-up. For the
+emulator it is processor time on this CPU. An emulated thread with its checks costs hundreds of times what a
+real one does, so the multiple is larger there.
+
+No limit exceeds `--candidate-timeout`. Work that the reference's time says nothing about, such as tracing by
+torch.compile, gets exactly that limit. `agent.sandbox.stopwatch` says which seconds count, so that a busy
+machine causes no timeout. A hang costs one limit, since nothing that timed out is retried.
 """
 
 import math
@@ -15,27 +17,27 @@ from agent.harness.task.job import Job
 
 SETTING = "--candidate-timeout"
 LOAD_S = 60.0
-"""Importing the file, and torch before it; what is built on the way has a limit of its own."""
+"""Seconds to import torch and the file. Extensions built meanwhile have a limit of their own."""
 PROFILER_S = 60.0
-"""Added for a call under CUDA's profiler, which has to be loaded first."""
+"""Seconds added for a call under CUDA's profiler, which has to be loaded first."""
 LOCATING_S = 20.0
-"""For an emulated run of a kernel that hung on a GPU: a deadlock shows at once."""
+"""Limit, in seconds, for an emulated run of a kernel that hung on a GPU. A deadlock shows at once."""
 GRADIENTS = 5
-"""Forwards that a forward with its backward may take as long as."""
+"""Number of forwards whose time a forward with its backward may take."""
 TOOL = 12
-"""How much longer everything may take under compute-sanitizer or ncu."""
+"""Factor on every limit under compute-sanitizer or ncu."""
 CONSTRUCTED = 10
-"""How much longer ModelNew may take to construct than Model."""
+"""Number of times longer that ModelNew may take to construct than Model."""
 LOADED_BYTES_S = 200e6
-"""Bytes of parameters that any machine moves to where the candidate computes in a second."""
+"""Bytes per second at which any machine can move parameters to the candidate's device."""
 SIZES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4}
-"""Bytes of one number of a dtype; `LARGEST` for every other."""
+"""Bytes per element of a dtype. Every other dtype counts as `LARGEST`."""
 LARGEST = 16
 _UNRELATED = ("operators", "traced")
 
 
 class Rule(NamedTuple):
-    """Seconds that are granted in any case, and how many times the reference's."""
+    """Limit of a call: seconds granted in any case, and the multiple of the reference's time."""
 
     floor_s: float
     times: float
@@ -47,11 +49,11 @@ RULES = {"cuda": Rule(10.0, 100.0), "emulator": Rule(30.0, 2000.0)}
 class Limit(NamedTuple):
     seconds: float
     reason: str
-    """Where it comes from, in words that may follow it in parentheses."""
+    """Origin of the limit, in words that can stand in parentheses after it."""
 
 
 class CallLimits:
-    """Those of one trial."""
+    """Time limits of one trial."""
 
     def __init__(self, job: Job, *, under_a_tool: bool = False) -> None:
         self._slower = TOOL if under_a_tool else 1
@@ -62,11 +64,14 @@ class CallLimits:
         self._forward_s = self._construct_s = 0.0
 
     def learn(self, forward_s: float, construct_s: float) -> None:
-        """What the reference takes at the sizes of this trial; nothing is known before."""
+        """Record how long the reference takes at the sizes of this trial.
+
+        Until then both times count as 0.
+        """
         self._forward_s, self._construct_s = forward_s, construct_s
 
     def of(self, command: dict[str, Any]) -> Limit:
-        """For one command of the worker's."""
+        """Return the limit for one command of the worker."""
         what, part = command["do"], command.get("what")
         if part in _UNRELATED:
             return Limit(self.most_s, SETTING)
@@ -81,7 +86,7 @@ class CallLimits:
 
     @property
     def call(self) -> Limit:
-        """For one call of forward."""
+        """Return the limit for one call of forward."""
         return self.of({"do": "call"})
 
     def _sum(self, times: float, each_s: float, whose: str, extra_s: float = 0.0) -> Limit:
@@ -94,7 +99,7 @@ class CallLimits:
 
 
 def state_bytes(command: dict[str, Any]) -> int:
-    """Bytes of the parameters that a command to make an instance describes."""
+    """Return the bytes of the parameters described by a command that makes an instance."""
     return sum(
         math.prod(spec["shape"]) * SIZES.get(spec["dtype"], LARGEST)
         for spec in (command.get("state") or {}).get("tensors", ())
@@ -102,5 +107,5 @@ def state_bytes(command: dict[str, Any]) -> int:
 
 
 def least_s(job: Job) -> float:
-    """No limit of a call is shorter."""
+    """Return the lower bound of every limit for a call, in seconds."""
     return min(RULES[job.executor].floor_s, job.candidate_timeout_s)

@@ -1,7 +1,7 @@
-"""What each draw finds in fresh memory, and on the emulator in which order its threads run.
+"""Conditions of each draw: the content of fresh memory and, on the emulator, the order of threads.
 
-A GPU promises neither, so a right answer hangs on neither. The kinds go round in a sequence that is drawn for
-each trial, with numbers that nobody knows before the call that brings them.
+A GPU promises neither, so a correct answer depends on neither. The kinds rotate in a sequence drawn for each
+trial, with numbers that nobody knows before the call that brings them.
 """
 
 import secrets
@@ -12,16 +12,17 @@ from agent.torch_shim import c_abi
 
 _MEMORY = (c_abi.MEMORY_HUGE, c_abi.MEMORY_HUGE_NEGATIVE, c_abi.MEMORY_LEAST, c_abi.MEMORY_USED)
 _SURROUNDINGS = ((1, True), (2, False), (2, True), (3, False))
-"""Threads of torch, and whether gradients are recorded; the first call has one thread and none."""
+"""Number of torch threads, and True if gradients are recorded. The first call has (1, False)."""
 _ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.ORDER_INTERLEAVED)
 
 T = TypeVar("T")
 
 
 def fresh_word(dealt: Conditions | None) -> int:
-    """The 32 bits that free memory of a GPU is full of in a draw: the kinds of `fresh_word_of` in draw.cpp.
+    """Return the 32-bit word that fills free GPU memory in a draw: the kinds of `fresh_word_of` in draw.cpp.
 
-    Memory that is used is ones here: what a call left there may be the very result that the next one owes.
+    Used memory is replaced by ones here: what an earlier call left there may be the very result that the next
+    one has to compute.
     """
     if dealt is None:
         return ONES
@@ -35,7 +36,7 @@ def fresh_word(dealt: Conditions | None) -> int:
 
 
 class Dealer:
-    """Deals the conditions of one trial, draw by draw."""
+    """Dealer of the conditions of one trial, draw by draw."""
 
     def __init__(self) -> None:
         self._random = secrets.SystemRandom()
@@ -45,14 +46,17 @@ class Dealer:
         self._begun = False
 
     def deal(self, *, checked: bool, secret: bool = False) -> Conditions:
-        """Those of the next draw; `checked`: whether its memory accesses are planned to be, `secret`: at a
-        place that the protocol does not tell.
+        """Return the conditions of the next draw.
 
-        A checked draw finds ones everywhere: used memory would hide what nobody has written. The first draw
-        runs in order besides, so that what a plain mistake does is told in plain words. Later checked draws
-        interleave threads, which the PTX of the other draws cannot, and run under the second of two streams,
-        the first under the first: neither is a sign that nothing is checked. One that is checked in secret
-        finds what those that are not checked find, so that memory does not tell either.
+        `checked` is True if its memory accesses are planned to be checked. `secret` is True if the protocol
+        does not reveal the place of that check.
+
+        A checked draw finds ones everywhere, because used memory would hide what no thread has written.
+        The first draw also runs its threads in order, so that a plain mistake gets a plain finding. Later
+        checked draws interleave threads, which the PTX of the other draws cannot. They run on the second of
+        two streams and the first draw on the first, so that neither stream means that nothing is checked. A
+        secretly checked draw finds the same memory as unchecked ones, so that memory does not reveal it
+        either.
         """
         first, self._begun = not self._begun, True
         seed = secrets.randbits(63)

@@ -1,4 +1,4 @@
-"""A candidate's faults as findings, and the one exception by which a trial ends early."""
+"""Findings for a candidate's faults, and the one exception that ends a trial early."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ OVERLAPPING = {
 }
 _MOST_FINDINGS = 256
 _LONGEST = 4_000
-"""Of the text of a finding; the runtime, which writes at most 64, stays far below."""
+"""Maximum characters of a finding's text. The runtime, which writes at most 64, stays far below."""
 NO_LAUNCH = Finding(
     kind="no-kernel-launched",
     message="forward launched no CUDA kernel of this file: the result came from somewhere else.",
@@ -64,7 +64,7 @@ SOME_CALLS = Finding(
 
 
 class Refused(Exception):
-    """Ends a trial with a verdict other than verified."""
+    """Raised to end a trial with a verdict other than verified."""
 
     def __init__(self, status: Status, stage: Stage, findings: Sequence[Finding]) -> None:
         super().__init__(findings[0].message)
@@ -72,7 +72,7 @@ class Refused(Exception):
 
 
 def under(inputs: str | None, refused: Refused) -> Refused:
-    """The same verdict; its headline says on which inputs, where they were not the stated ones."""
+    """Return the same verdict, with the inputs named in its headline unless they were the stated ones."""
     if inputs is None:
         return refused
     headline, *rest = refused.findings
@@ -83,7 +83,10 @@ def under(inputs: str | None, refused: Refused) -> Refused:
 def refused_child(
     fault: ChildFault, stage: Stage, doing: str, said: timeouts.LastWords, reason: str = ""
 ) -> Refused:
-    """The verdict when the candidate's process did not answer; `reason` says where its limit comes from."""
+    """Return the verdict for a candidate's process that did not answer.
+
+    `reason` says where its time limit comes from.
+    """
     evidence = said.log[-2_000:] or None
     if isinstance(fault, TimedOut):
         reason = f" ({reason})" if reason else ""
@@ -110,14 +113,15 @@ def protocol_violation(detail: str | None = None) -> Finding:
 
 
 def changed(kinds: Collection[str]) -> Finding | None:
-    """What must stay as it is and did not: of `input`, `parameter`, `earlier output` the first."""
+    """Return the first finding of `input`, `parameter`, `earlier output` that changed and must not have."""
     return next((finding for kind, finding in CHANGED.items() if kind in kinds), None)
 
 
 def overlapping(claims: Any, own: list[list[str]]) -> Finding | None:
-    """An output that shares memory where the reference's does not.
+    """Return a finding if an output shares memory where the reference's does not.
 
-    One that may lie in an input meets the earlier output that lay there as well.
+    An output that may alias an input may also alias the earlier output that lay in that input. Raises
+    ValueError where the claims do not match these outputs.
     """
     if not isinstance(claims, list) or len(claims) != len(own):
         raise ValueError("the claims about overlaps are not those of these outputs")
@@ -130,7 +134,7 @@ def overlapping(claims: Any, own: list[list[str]]) -> Finding | None:
 
 
 def guard_written(claims: Any) -> Finding | None:
-    """A write outside an input tensor."""
+    """Return a finding if a call wrote outside an input tensor."""
     if not claims:
         return None
     return Finding(
@@ -141,7 +145,7 @@ def guard_written(claims: Any) -> Finding | None:
 
 
 def foreign_output(types: Any, devices: Any) -> Finding | None:
-    """An output that is not exactly a torch.Tensor, or one that is not on the GPU."""
+    """Return a finding if an output is not exactly a torch.Tensor, or is not on the GPU."""
     for kind in types if isinstance(types, list) else ():
         if kind != "Tensor":
             message = f"forward returned an object of type {kind}; only a plain torch.Tensor counts."
@@ -154,7 +158,7 @@ def foreign_output(types: Any, devices: Any) -> Finding | None:
 
 
 def not_deterministic(finding: dict[str, Any] | None) -> Finding:
-    """The second call on the same inputs does not agree with the first."""
+    """Return the finding for a second call on the same inputs that disagrees with the first."""
     return Finding(
         kind="not-deterministic",
         message="A second call on the same inputs gave another result, by more than rounding: a race between "
@@ -164,7 +168,7 @@ def not_deterministic(finding: dict[str, Any] | None) -> Finding:
 
 
 def device_findings(claims: list[dict[str, Any]], locate: Callable[[Finding], Finding]) -> list[Finding]:
-    """What the emulator reports about kernels, errors first; the claims have been read strictly."""
+    """Return the emulator's findings about kernels, errors first. The claims have been validated before."""
     found = [locate(_device_finding(claim)) for claim in claims[:_MOST_FINDINGS]]
     return sorted(found, key=lambda finding: finding.severity != "error")
 

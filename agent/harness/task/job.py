@@ -1,4 +1,4 @@
-"""What an executor hands to the judge."""
+"""The job that an executor hands to the judge."""
 
 import secrets
 import time
@@ -21,64 +21,67 @@ from agent.records import (
 )
 
 Announce = Callable[[str], None]
-"""Is told what is going on, in words for the user."""
+"""Callback that is told what is going on, in words for the user."""
 
 
 def preparing(announce: Announce) -> Callable[[str, int, int], None]:
-    """Announces the steps of what is prepared once per user: called with a step, its number and how many."""
+    """Return a callback that announces preparation done once per user.
+
+    Its arguments are a step, the step's number and the number of steps.
+    """
     return lambda step, number, steps: announce(f"preparing {step} ({number} of {steps}, once)")
 
 
 class Job(Record):
-    """One candidate to be judged, with the limits that hold."""
+    """One candidate to be judged, with its settings and limits."""
 
     problem: Problem
     candidate: Candidate
     executor: Literal["cuda", "emulator"]
     candidate_timeout_s: float
-    """No command that the candidate's process is given has a longer limit (`call_limits`); a build has
-    BUILD_LIMIT_S instead."""
+    """Maximum seconds for a command of the candidate's process (`call_limits`). Builds have BUILD_LIMIT_S."""
     cache_dir: str
     shrunken: Shrunken | None = None
-    """The sizes the emulator judges at; None for CUDA."""
+    """Sizes at which the emulator judges. None for CUDA."""
     protocol: Literal["full", "reduced", "quick", "further", "once"] = "full"
     admission: Admission | None = None
-    """What probing the problem found; its families of inputs join the protocol."""
+    """Results of probing the problem. Its families of inputs join the protocol."""
     build: Literal["slim", "load_inline"] = "slim"
-    """How extensions for a GPU are built: `slim` leaves to stock `load_inline` what it has doubts about."""
+    """Way in which GPU extensions are built. `slim` leaves doubtful ones to stock `load_inline`."""
     lines: bool = False
-    """Whether a slim build keeps the lines of device code, for a profiler: the code stays the same."""
+    """True if a slim build keeps line information of device code for a profiler. The code stays the same."""
     requests: tuple[Request, ...] = ()
-    """What is judged beside the protocol."""
+    """Requests judged in addition to the protocol."""
     envelope_limit_s: float = 4.0
-    """From here on no probe of what else a verified candidate handles is begun, and none takes longer."""
+    """Seconds after which no envelope probe of a verified candidate starts, and limit of each probe."""
     measure: bool = True
-    """Whether a verified candidate is timed; only a GPU can."""
+    """True if a verified candidate is timed, which only a GPU can do."""
     baselines: tuple[MoreBaselines, ...] = ()
-    """What it is timed against beside eager, torch.compile and, where launches bound it, a CUDA graph."""
+    """Baselines beside eager, torch.compile and, where launches dominate the time, a CUDA graph."""
     library_ops: LibraryOps = "gemm-conv"
-    """Which of torch's operators may stay; the candidate's own kernels have to do the rest."""
+    """Torch operators that may stay. The candidate's own kernels have to do the rest."""
     unchecked: bool = False
-    """Whether the emulator's sanitizer stays off."""
+    """True if the emulator's sanitizer stays off."""
     confirms: Literal["cheap", "stock"] | None = None
-    """The part of a second look at a verified candidate: by what costs little, or by a build of stock
-    `load_inline` that is judged and timed as a whole."""
+    """Part of a second look at a verified candidate. `cheap` repeats what costs little. `stock` judges and
+    times a build of stock `load_inline` from scratch."""
     kernels: tuple[KernelResources, ...] = ()
-    """What ptxas said of the candidate's kernels in an earlier look, for a build that does not hear it."""
+    """Resources that ptxas reported for the kernels earlier, for a build that does not see its output."""
     known: tuple[str, ...] = ()
     """Programs that need not be judged again (`Build.program`)."""
     locates: str | None = None
-    """The kind of a fault that a GPU reported without its place, where only that is wanted."""
+    """Kind of a fault that a GPU reported without its place, where only that place is wanted."""
     floor_ms: float | None = None
-    """Roofline floor of the problem at its real shape on the GPU in question."""
+    """Roofline floor of the problem at its real shape on the GPU in question, in milliseconds."""
     begun_ns: int = Field(default_factory=time.monotonic_ns)
-    """When this look at the candidate began, by this machine's clock: its place in the queue for a GPU."""
+    """Start of this look at the candidate on the monotonic clock, which decides its place in the GPU
+    queue."""
     has_whole_gpu: bool = True
-    """False while memory of the GPU is reserved for other trials as well: too little of it is no verdict."""
+    """False while other trials reserve GPU memory as well. Running out of it is then not a verdict."""
     servers: Servers = Servers()
-    """Where the judge gets its processes from."""
+    """Servers from which the judge gets its processes."""
     screened: bool = True
-    """False only in tests: what the screen would refuse has to fall at a later stage."""
+    """False only in tests, where a later stage has to catch what the screen would refuse."""
 
 
 BUILD_LIMIT_S = 600.0
@@ -89,5 +92,5 @@ OUTPUT_LIMIT_BYTES = 16 << 20
 
 
 def secret_seed() -> int:
-    """A seed that nothing outside the judge and its oracle can know."""
+    """Return a seed that nothing outside the judge and its oracle can know."""
     return secrets.randbits(61)

@@ -1,4 +1,4 @@
-"""What a user is told is going on; a build in between is named while it lasts."""
+"""Progress messages for the user. A build that interrupts a step is named while it lasts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from agent.harness.task.job import Announce
 
 
 class Progress:
-    """An `Announce` that remembers what it said last, as `now`."""
+    """`Announce` callback that remembers its last message as `now`."""
 
     def __init__(self, announce: Announce) -> None:
         self._announce, self.now = announce, ""
@@ -18,7 +18,7 @@ class Progress:
 
     @contextmanager
     def during(self, what: str) -> Iterator[None]:
-        """Says `what`, and afterwards once more what was said before."""
+        """Announce `what`, and on exit repeat the message before it."""
         before = self.now
         if before == what:
             yield
@@ -32,5 +32,5 @@ class Progress:
 
 
 def of(announce: Announce) -> Progress:
-    """The same one where it remembers already."""
+    """Return `announce` itself if it is a `Progress`, else wrap it in one."""
     return announce if isinstance(announce, Progress) else Progress(announce)

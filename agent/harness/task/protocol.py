@@ -1,7 +1,7 @@
-"""Which draws a candidate has to stand, in which order, as data.
+"""The draws that a candidate has to pass, in order, as data.
 
-Two sets of perturbed parameters, a new instance for each. The memory accesses of the first draw of a set are
-checked where that is possible, and those of another at a secret place.
+There are two sets of perturbed parameters, with a new instance for each. Where possible, memory accesses are
+checked in the first draw of each set, and in one more draw at a secret place.
 """
 
 import math
@@ -9,20 +9,26 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 Name = Literal["full", "reduced", "quick", "further", "once"]
-"""`reduced`: fewer draws, each of which is costly. `further`: at other sizes, of what the full protocol has
-judged already; `once`: so at the real sizes, by a single draw."""
+"""Name of a protocol.
+
+`reduced` has fewer draws, for costly calls. `further` judges at other sizes what the full protocol has judged
+already, and `once` does so at the real sizes with a single draw.
+"""
 
 FAMILIES = ("shifted", "scaled", "faint", "sparse", "tied", "negative", "vast", "minute")
-"""Of inputs, as `truth.input_distributions` derives them; each needs a reference that stays finite."""
+"""Families of inputs, as `truth.input_distributions` derives them. Each needs a reference that stays finite.
+"""
 TIGHTENING = ("negated", "even", "lone", "rows", "uneven")
 """Families that join only where admission finds that a wrong answer would pass without them."""
 DOMINATED = ("lone", "rows", "uneven")
-"""Families in each set of parameters where all of a large input ends in a few numbers: in others, what one
-element or one row contributes is lost in them."""
+"""Families drawn in both parameter sets where a large input is reduced to a few numbers.
+
+In other inputs, the contribution of one element or one row is lost in those numbers.
+"""
 VARYING = ("redrawn", "ragged", "wide", "mixed", "edges")
-"""Families that follow from how the reference uses its inputs; a reference without such inputs has none."""
+"""Families that follow from how the reference uses its inputs. A reference without such inputs has none."""
 FEW = 64
-"""Elements up to which an output has few."""
+"""Maximum number of elements of an output that counts as small."""
 NEAR = "near"
 WORDS = {
     "shifted": "inputs shifted by three standard deviations",
@@ -51,27 +57,27 @@ class Draw(NamedTuple):
     """One call of the candidate."""
 
     family: str | None = None
-    """None: the distribution that `get_inputs` states."""
+    """Family of the inputs. None stands for the distribution that `get_inputs` states."""
     repeat: bool = False
-    """The inputs of the draw before once more, at another address."""
+    """True if the inputs of the previous draw come once more, at another address."""
     in_place: bool = False
-    """The inputs take the memory of the draw before."""
+    """True if the inputs take the memory of the previous draw."""
     checked: bool = False
     secret: bool = False
-    """Nothing but the check sets it apart from calls that are not checked."""
+    """True if nothing but the check distinguishes this call from unchecked ones."""
 
 
 REDUCED = ("shifted", "negative", "vast", "redrawn", "ragged", "mixed")
-"""The families that stay where a call is so costly that there are fewer of them."""
+"""Families that remain where a call is so costly that fewer are drawn."""
 
 Plan = tuple[tuple[Draw, ...], tuple[Draw, ...]]
 _FIRST = Draw(checked=True)
 
 
 def plan(protocol: Name, tightened: tuple[str, ...] = (), few: bool = False) -> Plan:
-    """The draws of both parameter sets; `tightened` names families that the problem needs besides.
+    """Return the draws of both parameter sets.
 
-    `few`: as that function says.
+    `tightened` names families that the problem needs in addition. `few` is the result of the function `few`.
     """
     if protocol == "quick":
         return (_FIRST, Draw(in_place=True)), (Draw(),)
@@ -103,10 +109,11 @@ def plan(protocol: Name, tightened: tuple[str, ...] = (), few: bool = False) -> 
 
 
 def with_secret_check(plan: Plan, below: Callable[[int], int]) -> Plan:
-    """The plan with memory checked in one more draw, which `below` chooses, where each set has a checked one.
+    """Return the plan with memory checked in one more draw, chosen by `below`.
 
-    Those that are always checked are known to whoever knows the protocol, and could be all that keep within
-    bounds. The repeated call stays as it is: it has to find what the call before it found.
+    The plan stays as it is unless each set has a checked draw. Whoever knows the protocol knows the draws
+    that are always checked, and could keep within bounds in those alone. The repeated call is left unchecked,
+    because it has to meet the same conditions as the call before it.
     """
     if not all(any(draw.checked for draw in draws) for draws in plan):
         return plan
@@ -128,18 +135,18 @@ def with_secret_check(plan: Plan, below: Callable[[int], int]) -> Plan:
 
 
 def checking(draw: Draw, owed: bool) -> Draw:
-    """The draw with its memory checked if that is owed: where it was not to be, in secret."""
+    """Return the draw with its memory checked if `owed`, secretly where no check was planned."""
     return draw._replace(checked=owed, secret=owed and (draw.secret or not draw.checked))
 
 
 def few(inputs: Iterable[Sequence[int]], outputs: Iterable[Sequence[int]]) -> bool:
-    """Whether outputs of these shapes have few elements, and an input so many times more."""
+    """Return True if the outputs have few elements and an input has at least `FEW` times as many."""
     most = max(map(math.prod, outputs), default=0)
     return most <= FEW and max(map(math.prod, inputs), default=0) >= FEW * max(most, 1)
 
 
 def weakened(strength: float) -> tuple[str, ...]:
-    """What parameters perturbed by that share leave out, for the scope of a verdict."""
+    """Return what parameters perturbed by this share leave out, for the scope of a verdict."""
     if strength == 1:
         return ()
     share = f"1/{round(1 / strength)}"
@@ -147,7 +154,7 @@ def weakened(strength: float) -> tuple[str, ...]:
 
 
 def skipped(protocol: Name, few: bool = False) -> tuple[str, ...]:
-    """What the plan leaves out, for the scope of a verdict."""
+    """Return what the plan leaves out, for the scope of a verdict."""
     if protocol in ("full", "further", "once"):
         return ()
     if protocol == "reduced":

@@ -1,4 +1,4 @@
-"""The servers that a judge gets its processes from, as their descriptors in its own process."""
+"""Servers from which a judge gets its processes, as descriptors in its own process."""
 
 from functools import cache
 from typing import Literal
@@ -7,28 +7,28 @@ from agent.records import Record
 from agent.sandbox import ProcessServer
 
 TRUSTED = ("agent.harness.judge.evaluate", "agent.harness.oracle.server")
-"""What the server of our own processes imports: whatever may run there."""
+"""Modules that the server of the judge's trusted processes imports: everything that may run there."""
 COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "agent.harness.oracle.compiling")
-"""What it imports besides where there is a GPU: most of what a first compilation takes."""
+"""Modules imported in addition where there is a GPU: most of what a first compilation loads."""
 MACHINE = "agent.harness.backends.machine"
-"""There it also asks for compilers and GPUs, once for all its judges."""
+"""Module through which that server asks for compilers and GPUs, once for all its judges."""
 COMPILING = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-"""With which environment. Otherwise a process for each processor is started for a kernel or two."""
+"""Environment of that server. Without it, one process per processor is started to compile a kernel or two."""
 CANDIDATES = ("torch", "torch.profiler", "torch.utils.cpp_extension", "torch._dynamo")
-"""What the server of the candidates' processes imports: nothing of ours.
+"""Modules that the servers of the candidates' processes import, none of them part of this project.
 
-The last is what torch imports itself where the parameters of a module are moved.
+Torch itself imports the last one where the parameters of a module are moved.
 """
 
 
 class Servers(Record):
-    """None where processes are started afresh."""
+    """Descriptors of the servers. None where processes are started afresh."""
 
     trusted: int | None = None
     emulator: int | None = None
-    """Of candidates on the emulator."""
+    """Server for candidates on the emulator."""
     cuda: int | None = None
-    """Of candidates on a GPU: what is loaded there before everything else is loaded in the server already."""
+    """Server for candidates on a GPU. It has already loaded what such a process loads first."""
 
     def descriptors(self) -> tuple[int, ...]:
         return tuple(number for number in (self.trusted, self.emulator, self.cuda) if number is not None)

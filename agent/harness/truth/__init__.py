@@ -1,6 +1,6 @@
-"""The reference in float64: what right answers may differ by, and the inputs that they are tried on."""
+"""The reference in float64: tolerances of right answers, and the inputs on which they are tested."""
 
 from pathlib import Path
 
 PASSES = Path(__file__).resolve().with_name("passes.cu")
-"""The kernels that `passes` runs on a GPU."""
+"""Source of the kernels that `passes` runs on a GPU."""

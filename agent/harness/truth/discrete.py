@@ -1,7 +1,8 @@
-"""Other values for integers, booleans, masks and Python scalars, within what the reference makes of them.
+"""New values for integers, booleans, masks and Python scalars, within the range that the reference accepts.
 
-`redrawn` stays in the range of each value, `ragged` is skewed or uniform by rows, `wide` reaches the ends of
-what an operator takes. Sorted rows stay sorted, permutations stay permutations, and two values stay two.
+`redrawn` stays in the range of each value, `ragged` is skewed or uniform by rows, and `wide` reaches the
+limits of what an operator accepts. Sorted rows stay sorted, permutations stay permutations, and two values
+stay two.
 """
 
 from collections.abc import Callable
@@ -13,11 +14,11 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from agent.harness.truth.usage import IntegerUse
 
 VARIANTS = {"redrawn": ("redrawn",), "ragged": ("ragged", "runs"), "wide": ("wide", "signed")}
-"""Ways to vary a value by family, the strongest first."""
+"""Ways to vary a value, by family, strongest first."""
 LEAST_MASK = 8
-"""Least number of elements of a tensor of two values that is taken for a mask."""
+"""Minimum number of elements of a two-valued tensor that is taken for a mask."""
 MOST_BITS = 62
-"""Magnitude bits of a wide integer."""
+"""Number of magnitude bits of a wide integer."""
 DENSITIES = (0.03, 0.25, 0.5, 0.75, 0.97)
 _UNCHANGED = "the reference takes no other values"
 
@@ -46,9 +47,9 @@ def described(inputs: Any, number: int) -> str:
 def derived(
     inputs: list[Any], variants: dict[int, str], uses: dict[int, IntegerUse], seed: int
 ) -> list[Any] | None:
-    """Return the inputs with the values at the places in `variants` varied; None where nothing changes.
+    """Return the inputs with the values at the places in `variants` varied, or None where nothing changes.
 
-    `uses` has the use of each integer tensor by its number among the flattened inputs.
+    `uses` maps the number of each integer tensor among the flattened inputs to its use.
     """
     values, structure = tree_flatten(inputs)
     changed = False
@@ -61,7 +62,7 @@ def derived(
 
 
 def varied(value: Any, variant: str, use: IntegerUse, generator: torch.Generator) -> Any:
-    """Return another value of the same meaning; None where there is none."""
+    """Return another value of the same meaning, or None where there is none."""
     if not isinstance(value, torch.Tensor):
         return _scalar(value, variant, generator)
     stated = value.detach().cpu()
@@ -120,7 +121,7 @@ def _scalar(value: bool | int | float, variant: str, generator: torch.Generator)
 
 
 def _mask(x: torch.Tensor, variant: str, generator: torch.Generator) -> torch.Tensor | None:
-    """Draw rows of the two values; only `ragged` ones may hold a single value."""
+    """Draw rows of the two values. Only `ragged` rows may hold a single value."""
     if x.dtype is torch.bool:
         low, high = torch.tensor(False), torch.tensor(True)
     else:
@@ -197,7 +198,7 @@ def _range(x: torch.Tensor, variant: str, use: IntegerUse) -> tuple[int, int]:
     if use.compared:
         least = min(low, *use.compared)
         if low > 0 and variant != "ragged":
-            least = max(least, 1)  # a length of nothing often has no mean
+            least = max(least, 1)  # A length of zero often has no mean.
         return least, max(high, max(use.compared) + 1)
     return (min(low, 0), max(high, 1)) if low == high else (low, high)
 
@@ -219,7 +220,7 @@ def _distinct(
 
 
 def _signed(x: torch.Tensor, variant: str, generator: torch.Generator) -> torch.Tensor:
-    """Draw either sign, over all magnitudes of the dtype or up to that of the stated values."""
+    """Draw values of either sign, over all magnitudes of the dtype or up to those of the stated values."""
     info = torch.iinfo(x.dtype)
     stated = max(int(x.amax()), -int(x.amin()), 1).bit_length()
     bits = min(info.bits - (info.min < 0), MOST_BITS) if variant == "wide" else stated
@@ -236,13 +237,13 @@ def _signed(x: torch.Tensor, variant: str, generator: torch.Generator) -> torch.
 
 
 Runs = Callable[[list[Any]], str | None]
-"""Run the reference on inputs; return why it does not take them."""
+"""Callback that runs the reference on inputs and returns why it does not accept them, or None."""
 
 
 def supported(
     inputs: list[Any], uses: dict[int, IntegerUse], runs: Runs, seed: int
 ) -> tuple[dict[str, dict[int, str]], list[str]]:
-    """Return the variant of each value by family, and what cannot be varied, each with its reason."""
+    """Return each value's variant by family, and the values that cannot vary, each with its reason."""
     found: dict[str, dict[int, str]] = {family: {} for family in VARIANTS}
     fixed = []
     for number in places(inputs):

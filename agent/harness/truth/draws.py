@@ -1,4 +1,4 @@
-"""What is drawn of a reference, inputs and what they must give, and what making it takes."""
+"""Draws from a reference: inputs with their expected outputs, and helpers to make them."""
 
 import time
 from collections.abc import Callable
@@ -16,16 +16,19 @@ class Draw(NamedTuple):
     inputs: list[Any]
     expected: tolerance.Expected
     overlaps: list[list[str]]
-    """For each output the kinds of tensors that the reference's own output shares memory with."""
+    """Kinds of tensors, for each output, with which the reference's own output shares memory."""
     family: str | None = None
-    """How the inputs were derived; None for stated ones."""
+    """Family from which the inputs were derived. None for stated inputs."""
     in_full: "Callable[[], Draw] | None" = None
-    """Of a draw with the limits of torch's own order alone: the same draw with those of every order, which
-    are never narrower, for an output outside. It takes the time and memory that were saved."""
+    """Maker of the same draw with limits from every order of summation, for outputs outside these limits.
+
+    Set only for a draw whose limits come from torch's own order alone. The new limits are never narrower.
+    Making them takes the time and memory that were saved.
+    """
 
 
 def in_sequence(run: Callable[[], Any]) -> tolerance.Sequence:
-    """What a run gives when each of few sums is taken value after value."""
+    """Return a run's results with each of few sums taken value after value."""
     order = OneByOne()
     with OtherOrder(order):
         outputs = run()
@@ -33,7 +36,10 @@ def in_sequence(run: Callable[[], Any]) -> tolerance.Sequence:
 
 
 def seconds(device: str) -> float:
-    """Of the clock once a GPU is done, and of all processors together on a CPU; for differences."""
+    """Return a time in seconds, for differences only.
+
+    On a GPU the time is wall-clock time after the GPU is done, on a CPU the processor time of all threads.
+    """
     if device != "cuda":
         return time.process_time()
     torch.cuda.synchronize()
@@ -41,5 +47,5 @@ def seconds(device: str) -> float:
 
 
 def tree_map(change: Any, value: Any) -> Any:
-    """`value` with `change` applied to every tensor in it."""
+    """Return `value` with `change` applied to every tensor in it."""
     return tree_map_only(torch.Tensor, change, value)

@@ -1,4 +1,4 @@
-"""Tensors and what modules hold in float64, for the truth."""
+"""Conversion of tensors and modules' attributes to float64, for the ground truth."""
 
 import torch
 from torch.utils._pytree import tree_map_only
@@ -7,7 +7,7 @@ from agent.harness.worker import memory_guards
 
 
 def widen_attributes(model: torch.nn.Module) -> None:
-    """In float64 what modules hold as plain attributes, which `double` leaves as it is."""
+    """Convert plain tensor attributes of modules to float64, which `double` leaves unchanged."""
     for module in model.modules():
         for name, value in vars(module).items():
             plain = isinstance(value, torch.Tensor) or type(value) in (list, tuple, dict)
@@ -16,5 +16,8 @@ def widen_attributes(model: torch.nn.Module) -> None:
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """In memory of its own, integers too: a model that writes to what it is given writes to nothing else."""
+    """Return a float64 copy, or a plain copy of an integer tensor.
+
+    A model that writes to its inputs then changes nothing else.
+    """
     return tensor.to(torch.float64 if tensor.is_floating_point() else tensor.dtype, copy=True)

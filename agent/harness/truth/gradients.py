@@ -1,9 +1,9 @@
-"""Gradients of the reference: what a candidate that can be trained has to give back.
+"""Gradients of the reference, which a trainable candidate has to reproduce.
 
-Runs in the oracle's process. For each floating-point output a secret upstream gradient is drawn; asked for
-are the gradients of the floating-point inputs and of the parameters. They have a budget like that of outputs:
-the error of two float32 runs against float64, torch's own and one that sums in another order. Modules stay in
-eval mode, as everywhere in the protocol.
+This code runs in the oracle's process. It draws a secret upstream gradient for each floating-point output.
+The candidate returns the gradients of the floating-point inputs and of the parameters. Their tolerance works
+like that of outputs: the error of two float32 runs against float64, torch's own and one that sums in another
+order. Modules stay in eval mode, as everywhere in the protocol.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,21 +24,21 @@ _aten = torch.ops.aten
 
 
 class NotDifferentiable(Exception):
-    """The reference has no gradients to compare with; the message says why."""
+    """Raised when the reference has no gradients to compare with. The message says why."""
 
 
 class Gradients(NamedTuple):
-    """What one draw must give back."""
+    """Gradients that one draw must give."""
 
     upstream: list[torch.Tensor | None]
-    """For each output tensor; None where it takes no gradient."""
+    """Upstream gradient of each output tensor. None where the output takes no gradient."""
     names: list[str]
-    """`input 0`, `weight`: those that the reference has a gradient for, inputs first."""
+    """Names such as `input 0` and `weight` for which the reference has a gradient, inputs first."""
     expected: list[tolerance.Expected]
 
 
 class _OtherOrder(OtherOrder):  # type: ignore[no-untyped-call]
-    """Takes backward operators apart, so that their sums too are taken in another order."""
+    """Dispatch mode that decomposes backward operators, to take their sums in another order, too."""
 
     def __init__(self, order: Strips | None = None) -> None:
         super().__init__(order)
@@ -61,7 +61,7 @@ class _OtherOrder(OtherOrder):  # type: ignore[no-untyped-call]
 
 
 def expected(reference: Reference, draw: Draw, seed: int) -> Gradients:
-    """The gradients for one draw. Raises NotDifferentiable, and whatever the reference raises."""
+    """Return the gradients for one draw. Raises NotDifferentiable, and whatever the reference raises."""
     if reference.changes:
         raise NotDifferentiable("the reference writes to its inputs or buffers")
     generator = torch.Generator().manual_seed(seed)
@@ -91,9 +91,9 @@ def expected(reference: Reference, draw: Draw, seed: int) -> Gradients:
 
 
 def compare(gradients: Gradients, given: list[Any]) -> dict[str, Any]:
-    """Worst use of the budget, and the finding where a gradient is missing or wrong.
+    """Return the worst use of the tolerance, and a finding where a gradient is missing or wrong.
 
-    `given` are tensors or None, in the order of the names.
+    `given` holds tensors or None, in the order of the names.
     """
     worst = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
     for name, want, gradient in zip(gradients.names, gradients.expected, given, strict=True):
@@ -121,7 +121,7 @@ def _wrong(what: str, said: str) -> dict[str, Any]:
 
 
 class _Run:
-    """One forward with gradients recorded, on leaves of its own."""
+    """One forward with gradients recorded, on leaf tensors of its own."""
 
     def __init__(self, model: Any, inputs: list[Any]) -> None:
         given = tree_map(_leaf, inputs)

@@ -1,7 +1,8 @@
-"""Inputs derived from those that `get_inputs` draws, so that shortcuts on the stated distribution show.
+"""Inputs derived from those of `get_inputs`, which expose shortcuts on the stated distribution.
 
-Only floating-point tensors change, and of these only finite elements; integers, masks and scalars stay. What
-a family does to the reference is not known here: the oracle leaves out a draw that the reference cannot take.
+Only floating-point tensors change, and only their finite elements. Integers, masks and scalars stay. This
+module does not know what a family does to the reference. The oracle leaves out a draw that the reference does
+not accept.
 """
 
 import math
@@ -18,25 +19,36 @@ from agent.harness.worker.memory_guards import leaves
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 NEAR = "near"
-"""The draw before with a few elements changed: answers remembered by address or by a sample are stale."""
+"""Family that repeats the previous draw with a few elements changed.
+
+Answers remembered by address or by a sample of the elements are then stale.
+"""
 
 
 VARIED = 1 / 64
-"""Share that inputs lose at most where `get_inputs` gives the same whatever the seed: no number grows or
-changes its sign, zeros and infinities stay."""
+"""Maximum share by which inputs shrink where `get_inputs` ignores the seed.
+
+No number grows or changes its sign, and zeros and infinities stay.
+"""
 ENOUGH = 1 << 26
-"""Elements from which a deviation is taken, and of which something is made at a time: those of a larger
-tensor are not copied for it."""
+"""Maximum number of elements used to estimate a deviation, and processed at a time.
+
+A larger tensor is therefore not copied as a whole.
+"""
 MOST = 1 << 20
-"""Largest factor by which single elements stand out; their squares have to be finite."""
+"""Maximum factor by which single elements stand out. Their squares have to be finite."""
 VAST, LARGE = 1 << 14, 1 << 10
-"""Least factor of vast inputs, and least size of their largest element; where a reference does not take the
-former, the latter."""
+"""Minimum factor of vast inputs, which is also the minimum size of their largest element.
+
+LARGE applies where a reference does not accept VAST.
+"""
 SPECIAL = (1.0, -1.0, 2.0**-110, -(2.0**-110))
-"""Numbers that stand among sparse inputs, as far as these are as large and have such signs. No denormal: a
-kernel may take those for zero."""
+"""Numbers placed among sparse inputs, where the inputs are as large and have such signs.
+
+No number is denormal, since a kernel may flush denormals to zero.
+"""
 MOST_DOUBLINGS = 100
-"""Of vast inputs: a factor that float32 can hold."""
+"""Maximum power of two in the factor of vast inputs, so that float32 can hold it."""
 
 
 def varied(tensor: torch.Tensor, seed: int) -> torch.Tensor:
@@ -68,7 +80,7 @@ def _sparse(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _with_special(sparse: torch.Tensor, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Each number several times, at places that are drawn outside the first slice."""
+    """Place each special number several times, at random places outside the first slice."""
     flat = sparse.reshape(-1)
     first = sparse[0].numel() if sparse.dim() > 1 and sparse.shape[0] > 1 else 0
     finite = torch.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
@@ -90,8 +102,11 @@ def _tied(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _even(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Signs stay, sizes come so near their geometric mean, made 1, that a product over the longest dimension
-    is about as large as one element was: by a root whose power is the root of that length."""
+    """Pull all magnitudes towards their geometric mean, scaled to 1, and keep the signs.
+
+    The exponent is the inverse square root of the longest dimension's length. A product over that dimension
+    is then about as large as one element was.
+    """
     size = torch.where(x == 0, 1.0, x.abs().double())
     logarithm = size.log()
     finite = torch.isfinite(logarithm)
@@ -102,7 +117,7 @@ def _even(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _lone(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The last element and up to seven others, as large as all elements together were; else zero."""
+    """Keep the last element and up to seven others, scaled by the number of elements. Zero the rest."""
     flat, few = x.reshape(-1), torch.zeros_like(x).reshape(-1)
     places = torch.randint(flat.numel(), (8,), generator=generator, device=x.device)
     places[0] = flat.numel() - 1
@@ -111,7 +126,7 @@ def _lone(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _rows(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The last slice of the first dimension and up to seven others; else zero."""
+    """Keep the last slice and up to seven others, scaled by the number of slices. Zero the rest."""
     few = torch.zeros_like(x)
     places = torch.randint(x.shape[0] if x.dim() else 1, (8,), generator=generator, device=x.device)
     places[0] = -1 if x.dim() else 0
@@ -121,7 +136,7 @@ def _rows(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _uneven(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Each slice of the first dimension times its own power of two, the last one times the largest."""
+    """Scale each slice of the first dimension by a power of two of its own, the last one by the largest."""
     slices = x.shape[:1] + (1,) * (x.dim() - 1)
     powers = torch.randint(11, slices, generator=generator, device=x.device)
     powers.reshape(-1)[-1] = 10
@@ -129,7 +144,7 @@ def _uneven(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _scaled_to(x: torch.Tensor, least: int) -> torch.Tensor:
-    """Scaled until the largest element overflows an exponential, however small the stated ones are."""
+    """Scale until the largest element overflows an exponential, however small the stated ones are."""
     size = float(torch.where(torch.isfinite(x), x, 0).abs().max())
     needed = math.ceil(math.log2(least / size)) if size > 0 else 0
     return x * 2.0 ** min(max(needed, least.bit_length() - 1), MOST_DOUBLINGS)
@@ -166,16 +181,17 @@ MILDER: dict[str, tuple[str, ...]] = {
     "mixed": tuple(mixtures.REACHES)[1:],
     "edges": ("finite edges",),
 }
-"""Families that stand in for one that a reference does not take, the strongest first."""
+"""Milder families that replace one that a reference does not accept, strongest first."""
 
 
 def _where_finite(new: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
-    """What is stated where one of both is not finite: nobody states that inputs may be infinite, and what a
-    short type cannot hold stays.
+    """Return `new` with the stated value wherever either value is not finite.
+
+    Inputs are not stated to be infinite, and values that a short dtype cannot hold stay unchanged.
     """
     if stated.numel() < ENOUGH or not (new.is_contiguous() and stated.is_contiguous()):
         return torch.where(torch.isfinite(stated) & torch.isfinite(new), new, stated)
-    # In pieces: masks and magnitudes of large tensors take as much memory again.
+    # In pieces, because masks and magnitudes of large tensors take as much memory again.
     pieces = zip(torch.split(new.view(-1), ENOUGH), torch.split(stated.view(-1), ENOUGH), strict=True)
     for one, other in pieces:
         one.copy_(torch.where(torch.isfinite(other) & torch.isfinite(one), one, other))
@@ -183,9 +199,10 @@ def _where_finite(new: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
 
 
 def derived(family: str, inputs: list[Any], seed: int) -> list[Any] | None:
-    """The inputs of the family; None where there is no floating-point tensor to change.
+    """Return the inputs of the family, or None where there is no floating-point tensor to change.
 
-    Single elements or slices stand out of the largest tensors alone: in a product of two, few would meet.
+    Single elements or slices stand out only in the largest tensors. In a product of two such tensors, few of
+    them would meet.
     """
     changed = 0
     sizes = (tensor.numel() for tensor in leaves(inputs) if tensor.is_floating_point())

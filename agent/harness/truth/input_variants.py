@@ -1,9 +1,9 @@
-"""Inputs that the problem does not state but its reference takes, with the same constructor arguments.
+"""Inputs that the problem does not state but its reference accepts, with the same constructor arguments.
 
-Runs in the oracle's process. Other sizes are made from several draws of the stated inputs, put together and
-cut, so that values keep their distribution and integers their range. Which tensors change together is found
-by asking the reference; what it refuses is no variant. Where the batch can be cut, all but the probes of the
-batch itself have a small one, to be cheap.
+This code runs in the oracle's process. Other sizes are made by joining several draws of the stated inputs and
+cutting the result. Values keep their distribution, and integers their range. The reference itself shows which
+tensors change together, and what it refuses is no variant. Where the batch can be cut, all variants except
+those of the batch itself have a small one, to be cheap.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,32 +21,32 @@ from agent.records.envelope import Kind
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float64)
 MOST_RANK_STEPS = 2
-"""How many dimensions more, and how many fewer, are tried."""
+"""Maximum number of dimensions that are added or removed."""
 SMALL_BATCH = 2
 
 Inputs = list[Any]
 Draws = Callable[[int], Inputs]
 """Independent draws of the same shapes, by number."""
 Axes = Callable[[int, torch.Tensor], list[int]]
-"""Which dimensions of a tensor change, given its place among all tensors of the inputs."""
+"""Dimensions of a tensor that change, given its place among all tensors of the inputs."""
 Change = Callable[[list[torch.Tensor]], torch.Tensor]
-"""Makes one tensor from two draws of it."""
+"""Function that makes one tensor from two draws of it."""
 
 
 class Variant(NamedTuple):
     kind: Kind
     what: str
-    """In words for the user."""
+    """Description in words for the user."""
     inputs: Inputs
     layout: str | None = None
     dtype: torch.dtype | None = None
-    """Of inputs and parameters, where it is not the stated one."""
+    """Dtype of inputs and parameters where it differs from the stated one."""
 
 
 def of(reference: Reference, seed: int, kinds: list[Kind]) -> list[Variant]:
-    """What the reference takes beyond the stated inputs: the first of each kind, the second of each, ...
+    """Return the variants that the reference accepts, in rounds of one of each kind.
 
-    A reference that writes to its inputs or buffers has none: its second run would see other values.
+    A reference that writes to its inputs or buffers has none, since its second run would see other values.
     """
 
     def stated(number: int) -> Inputs:
@@ -69,13 +69,13 @@ def of(reference: Reference, seed: int, kinds: list[Kind]) -> list[Variant]:
 
 
 def draw(reference: Reference, variant: Variant) -> Draw:
-    """What the reference makes of it, with its parameters in the variant's dtype."""
+    """Return the draw for the variant, with the reference's parameters in the variant's dtype."""
     reference.convert(variant.dtype)
     return reference.given(variant.inputs)
 
 
 def _small(reference: Reference, draws: Draws) -> Draws:
-    """The draws with a batch of SMALL_BATCH, where there is a larger one that can be cut."""
+    """Return the draws with a batch of SMALL_BATCH, if there is a larger one that can be cut."""
     shape = _shape(draws(0))
     if len(shape) > 1 and shape[0] > SMALL_BATCH:
         for axes in _rules(shape, 0):
@@ -133,7 +133,7 @@ def _dtypes(inputs: Inputs) -> Iterator[Variant]:
 
 
 def _of_size(reference: Reference, draws: Draws, axis: int, size: int) -> Inputs | None:
-    """Inputs with `size` in place of that dimension of the first tensor; None where nothing is taken."""
+    """Return inputs with dimension `axis` of the first tensor at `size`, or None where none are accepted."""
     shape = _shape(draws(0))
     enough = [draws(number) for number in range(-(-size // max(shape[axis], 1)))]
     tried = (_resized(enough, axes, size) for axes in _rules(shape, axis))
@@ -141,7 +141,10 @@ def _of_size(reference: Reference, draws: Draws, axis: int, size: int) -> Inputs
 
 
 def _rules(shape: tuple[int, ...], axis: int) -> tuple[Axes, ...]:
-    """Which dimensions may go with that of the first tensor: at the same place, of the same size, none."""
+    """Return rules for the dimensions that change together with `axis` of the first tensor.
+
+    They select the same place, the same size, or no other dimension.
+    """
     before = shape[axis]
     return (
         lambda place, x: [axis] if x.dim() > axis and x.shape[axis] == before else [],
@@ -171,14 +174,14 @@ _HIGHER: tuple[Change, ...] = (
 
 
 def _of_rank(pair: list[Inputs], change: Change) -> Inputs | None:
-    """Every tensor of the first one's rank changed; None where nothing did."""
+    """Return the inputs with every tensor of the first one's rank changed, or None where nothing changed."""
     rank = len(_shape(pair[0]))
     changed = _combined(pair, lambda place, two: change(two) if two[0].dim() == rank else two[0])
     return changed if len(_shape(changed)) != rank else None
 
 
 def _combined(draws: list[Inputs], change: Callable[[int, list[torch.Tensor]], torch.Tensor]) -> Inputs:
-    """One value from several of the same structure."""
+    """Combine several values of the same structure into one."""
     columns = zip(*(leaves(one) for one in draws), strict=True)
     made = iter([change(place, list(column)) for place, column in enumerate(columns)])
     combined: Inputs = tree_map(lambda tensor: next(made), draws[0])
@@ -196,6 +199,6 @@ def _takes(reference: Reference, inputs: Inputs) -> bool:
 
 
 def _shape(inputs: Inputs) -> tuple[int, ...]:
-    """Of the first tensor; empty where there is none."""
+    """Return the shape of the first tensor, or () if there is no tensor."""
     first = next(iter(leaves(inputs)), None)
     return () if first is None else tuple(first.shape)

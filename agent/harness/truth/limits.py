@@ -1,7 +1,7 @@
-"""The limits around one output's truth, and how far an output is from them: the rule of `tolerance`.
+"""Limits around one output's ground truth, and an output's distance from them: the rule of `tolerance`.
 
-Everything is computed in float64, in chunks of rows. What is clearly inside is told in a quarter of the
-passes over the memory, with errors rounded to float32 once they are known.
+Everything is computed in float64, in chunks of rows. An output that is clearly inside is recognised in a
+quarter of the memory passes, with errors rounded to float32 once they are known.
 """
 
 from typing import NamedTuple
@@ -11,20 +11,20 @@ import torch
 from agent.harness.truth import passes, scales
 
 CHUNK = 1 << 22
-"""Elements; what is made of so many on the way stays in a GPU's second cache."""
+"""Number of elements per chunk, whose intermediate results stay in a GPU's L2 cache."""
 _TINY, _HUGE = 1e-30, 1e30
-"""Between these float32 holds a size, and a share of 1e-5 of it, to its full precision."""
+"""Bounds between which float32 holds a size, and a share of 1e-5 of it, at full precision."""
 _ROUNDED = 1e-4
-"""More than what sizes rounded to float32 make of a share."""
+"""Upper bound of the relative error in a share that is computed from sizes rounded to float32."""
 _OF_EACH = 1e-5
-"""The share of its own magnitude by which any element may be off."""
+"""Share of its own magnitude by which any element may be off."""
 _SHORT = 1e-5
-"""Least eps of a dtype shorter than float32."""
-ENOUGH = 64  # elements from which on the rms of an output's errors counts
+"""Minimum eps of a dtype shorter than float32."""
+ENOUGH = 64  # minimum elements for which the rms of an output's errors counts
 
 
 def distances(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dict[str, float], bool]:
-    """The errors, the largest share of a limit among them, and whether a single element is outside."""
+    """Return the errors with their largest share of a limit, and True if a single element is outside."""
     totals = _Totals()
     for begin, end in _row_chunks(y.numel(), limits.width):
         totals.add(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits, begin)
@@ -33,11 +33,11 @@ def distances(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dic
 
 
 def told(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dict[str, float], bool] | None:
-    """What `distances` gives, in few passes over the memory, where that leaves no doubt; else None.
+    """Return the result of `distances` in few passes over memory, or None where any doubt remains.
 
-    Errors and limits are rounded to float32 once they are known in float64. What float32 cannot hold, what is
-    not finite and what comes near a limit is left to the exact way. `max_rel_err` of one pass is relative to
-    the root mean square of all of the truth, not of a piece.
+    Errors and limits are rounded to float32 once they are known in float64. Values that float32 cannot hold,
+    values that are not finite, and shares near a limit are left to the exact way. In the single pass,
+    `max_rel_err` is relative to the root mean square of the whole truth, not of a chunk.
     """
     if not (limits.is_finite and limits.absolute > _TINY and y.numel() and limits.local is None):
         return None
@@ -54,8 +54,9 @@ def told(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dict[str
 def _at_once(
     y: torch.Tensor, r64: torch.Tensor, limits: "Limits"
 ) -> tuple[dict[str, float], tuple[float, float]] | None:
-    """The same in one pass, and the shares of the limits of single elements and of all together; None where
-    it cannot be had so.
+    """Return the errors in one pass, with the shares of the limits of single elements and of all together.
+
+    Returns None where a single pass does not suffice.
     """
     if not _TINY < limits.scale < _HUGE:
         return None
@@ -63,7 +64,7 @@ def _at_once(
     if found is None:
         return None
     square, most, largest, share, relative = found
-    # No row's root mean square is above the largest magnitude; where it counts, rows have their own limits.
+    # No row's rms exceeds the largest magnitude. Where the row term could count, the exact way decides.
     if not (most < _HUGE and largest < _HUGE and 8 * limits.eps * largest <= limits.absolute):
         return None
     shares = share, (square / y.numel()) ** 0.5 / max(limits.rms, 1e-300)
@@ -75,7 +76,7 @@ def _inside_in_chunks(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> d
         _part(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits)
         for begin, end in _row_chunks(y.numel(), limits.width)
     ]
-    # Read once: each time that something is read the GPU has nothing to do.
+    # Read once, because the GPU idles at each read.
     told = torch.stack([torch.stack(part) for part in parts]).cpu()
     most, largest, scale, share, relative, errors = told.unbind(1)
     nothing = (most == 0) & (largest == 0)
@@ -90,8 +91,11 @@ def _inside_in_chunks(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> d
 
 
 def _part(y: torch.Tensor, truth: torch.Tensor, limits: "Limits") -> list[torch.Tensor]:
-    """Of whole rows: the largest error and size, the rms of the truth, the largest share of a limit and of
-    the size among the errors, and the root of the sum of their squares.
+    """Return six measures of a chunk of whole rows.
+
+    These are the largest error and size, the rms of the truth, and the largest share of a limit among the
+    errors. The last two are the largest error relative to the size, and the root of the errors' sum of
+    squares.
     """
     error = torch.sub(y, truth, out=torch.empty_like(truth, dtype=torch.float32))
     size = truth.float().abs_()
@@ -106,7 +110,7 @@ def _part(y: torch.Tensor, truth: torch.Tensor, limits: "Limits") -> list[torch.
 
 
 _Sizes = tuple[float, list[tuple[float, float]]]
-"""The sum of the squares of the truth; for each run its largest error and the sum of their squares."""
+"""Sum of the squares of the truth, and for each run its largest error and its errors' sum of squares."""
 
 
 def _sizes(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes:
@@ -120,7 +124,7 @@ def _sizes(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes:
 
 
 class _Errors(NamedTuple):
-    """Of an output's float32 runs; for each the largest error and the sum of their squares."""
+    """Errors of an output's float32 runs: for each the largest error and the errors' sum of squares."""
 
     is_finite: bool
     truth_square: float
@@ -133,12 +137,12 @@ def _errors(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int) -> _E
     if at_once is not None:
         return _Errors(True, at_once[0], *(list(values) for values in zip(*at_once[1], strict=True)))
     largest, squares, truth_square, is_finite = [0.0] * len(runs), [0.0] * len(runs), 0.0, True
-    # Once: reshaping what is not contiguous copies all of it.
+    # Once, because reshaping a non-contiguous tensor copies all of it.
     whole, flat = r64.reshape(-1), [y.reshape(-1) for y in runs]
     pieces = [
         (whole[begin:end], [y[begin:end] for y in flat]) for begin, end in _row_chunks(r64.numel(), width)
     ]
-    # All are read together: each time that something is read the GPU has nothing to do.
+    # Read together, because the GPU idles at each read.
     norms = torch.stack([_norms(*piece) for piece in pieces]).tolist() if pieces else []
     for (truth, chunks), told in zip(pieces, norms, strict=True):
         found = _sizes_at_once(told)
@@ -153,7 +157,7 @@ def _errors(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int) -> _E
 
 
 def _norms(truth: torch.Tensor, runs: list[torch.Tensor]) -> torch.Tensor:
-    """The norm of the truth, and the largest error and the norm of the errors of each run."""
+    """Return the norm of the truth, and the largest error and the errors' norm of each run."""
     norms = [torch.linalg.vector_norm(truth)]
     for y in runs:
         error = torch.sub(truth, y)
@@ -162,7 +166,7 @@ def _norms(truth: torch.Tensor, runs: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _sizes_at_once(norms: list[float]) -> _Sizes | None:
-    """The same in fewer passes, for what is finite and of a size that float32 can hold."""
+    """Return the same sizes from norms, or None where a size is not finite or exceeds float32's range."""
     norm, *told = norms
     found = list(zip(told[::2], told[1::2], strict=True))
     sizes = (norm, *(most for most, _ in found))
@@ -172,7 +176,7 @@ def _sizes_at_once(norms: list[float]) -> _Sizes | None:
 
 
 def _most(values: torch.Tensor) -> torch.Tensor:
-    """The largest magnitude, in float64 as norms are; NaN where one is NaN. Nothing waits for it here."""
+    """Return the largest magnitude in float64, or NaN if a value is NaN. This does not synchronise."""
     most: torch.Tensor = torch.linalg.vector_norm(values, float("inf"))
     return most.double()
 
@@ -182,13 +186,13 @@ def _all_finite(*tensors: torch.Tensor) -> bool:
 
 
 def _least(dtype: torch.dtype) -> float:
-    """Return the least normal number, or two units of the subnormal range of float16, which GPUs keep."""
+    """Return the least normal number, or for float16 two units of its subnormal range, which GPUs keep."""
     info = torch.finfo(dtype)
     return 2 * info.tiny * info.eps if dtype is torch.float16 else info.tiny
 
 
 class Limits:
-    """The budget of one output, derived from the errors of its float32 runs."""
+    """Tolerance of one output, derived from the errors of its float32 runs."""
 
     def __init__(
         self, y32: torch.Tensor, other32: torch.Tensor, sequence32: torch.Tensor, r64: torch.Tensor
@@ -198,14 +202,14 @@ class Limits:
         runs = (y32, other32) if sequence32 is other32 else (y32, other32, sequence32)
         count, errors = max(y32.numel(), 1), _errors(r64, runs, self.width)
         self.is_finite = errors.is_finite
-        """Whether the truth and all runs are."""
+        """True if the truth and all runs are finite."""
         largest = [*errors.largest, 0.0]
         self.scale = (errors.truth_square / count) ** 0.5
-        """The root mean square of the truth."""
+        """Root mean square of the truth."""
         self.largest = max(largest[:2])
         self.native_share = self.largest / max(self.scale, 1e-300)
         self.least = _least(y32.dtype)
-        """Error that any element may have, since a right kernel may take the least numbers for zero."""
+        """Error allowed for any element, since a right kernel may flush the least numbers to zero."""
         self.absolute = max(16 * self.largest, largest[2], self.least)
         rms = [*((square / count) ** 0.5 for square in errors.squares), 0.0]
         self.spread = max(rms)
@@ -233,15 +237,15 @@ class Limits:
         return self.floor(rows).expand(-1, self.width).reshape(-1) + _OF_EACH * truth.abs()
 
     def floor(self, rows: torch.Tensor) -> torch.Tensor:
-        """What the elements of rows with these root mean squares may be off by, however small they are."""
+        """Return the error allowed in rows with these root mean squares, however small an element is."""
         return (8 * self.eps * rows).clamp_min(self.absolute)
 
     def around(self, values: torch.Tensor, amplification: float) -> torch.Tensor:
-        """What is allowed around values that rounding reaches so many times amplified."""
+        """Return the error allowed around values in which rounding is amplified by this factor."""
         return self.of(values) + (amplification - 1) * self.absolute
 
     def apart(self, one: torch.Tensor, other: torch.Tensor, r64: torch.Tensor) -> bool:
-        """Whether an element of `one` is outside the budget around `other`."""
+        """Return True if an element of `one` is outside the tolerance around `other`."""
         for begin, end in _row_chunks(one.numel(), self.width):
             given, reference = _finite_pair(one.reshape(-1)[begin:end], other.reshape(-1)[begin:end].double())
             truth = torch.nan_to_num(r64.reshape(-1)[begin:end], posinf=0.0, neginf=0.0)
@@ -250,7 +254,7 @@ class Limits:
         return False
 
     def exceeded(self, y: torch.Tensor, r64: torch.Tensor) -> torch.Tensor:
-        """Which elements are outside the budget, in the shape of the output."""
+        """Return a mask of the elements outside the tolerance, in the shape of the output."""
         wrong = torch.zeros(y.numel(), dtype=torch.bool, device=y.device)
         for begin, end in _row_chunks(y.numel(), self.width):
             given, truth = _finite_pair(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end])
@@ -279,7 +283,7 @@ class _Totals:
 
 
 def _finite_pair(y: torch.Tensor, r64: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both in float64 with non-finite places, which were compared before, set to zero."""
+    """Return both in float64, with places that are not finite set to zero. Those were compared before."""
     given, truth = y.double(), r64
     keep = torch.isfinite(given) & torch.isfinite(truth)
     return torch.where(keep, given, 0.0), torch.where(keep, truth, 0.0)

@@ -1,4 +1,4 @@
-"""Losses that torch computes in one operator, taken apart into their terms and the sum over these."""
+"""Losses that torch computes in one operator, decomposed into their terms and a sum."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from agent.harness.truth.summation import total
 
 Arguments = dict[str, Any]
 NONE, MEAN = 0, 1
-"""Reductions by torch's own numbers."""
+"""torch's own numbers of the reductions."""
 
 
 def _reduced(name: str, given: Arguments) -> torch.Tensor:
@@ -23,7 +23,10 @@ def _reduced(name: str, given: Arguments) -> torch.Tensor:
 
 
 def _chosen(name: str, given: Arguments) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of negative log likelihoods: the mean is over the weights of the targets that are not ignored."""
+    """Return a negative log likelihood and its weight.
+
+    The mean is over the weights of the targets that are not ignored.
+    """
     if given["reduction"] == NONE:
         native: tuple[torch.Tensor, torch.Tensor] = _call(name, given, NONE)
         return native
@@ -51,4 +54,4 @@ RULES: dict[str, Callable[[Arguments], Any]] = {
     **{f"aten::{name}": partial(_reduced, name) for name in _PLAIN},
     **{f"aten::{name}": partial(_chosen, name) for name in _CHOSEN},
 }
-"""For `agent.harness.truth.summation_order`."""
+"""Rules by operator, for `agent.harness.truth.summation_order`."""

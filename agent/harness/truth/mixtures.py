@@ -1,6 +1,6 @@
-"""Floating-point inputs whose slices come from different families, and inputs on either side of thresholds.
+"""Floating-point inputs whose slices come from different families, and inputs on both sides of thresholds.
 
-A kernel that samples a few elements to recognise a family sees nothing of its other slices.
+A kernel that samples a few elements to recognise a family learns nothing about the other slices.
 """
 
 from typing import NamedTuple
@@ -12,9 +12,9 @@ from agent.harness.truth.usage import FloatUse
 PLANTED = 0.25
 """Share of the elements that are placed at a threshold."""
 NON_FINITE = 1 / 32
-"""Share of the elements that are NaN or infinite where the reference handles these."""
+"""Share of the elements that are NaN or infinite, where the reference handles these."""
 FAR = (0.5, 0.984375, 1.015625, 2.0)
-"""Factors of a threshold that values beside it have."""
+"""Factors from a threshold to the values placed farther from it."""
 
 
 class Reach(NamedTuple):
@@ -35,16 +35,21 @@ REACHES = {
 }
 """Mixtures by name, the strongest first."""
 EDGED = {"edges": True, "finite edges": False}
-"""Families of thresholds, and whether they also have NaN and infinities."""
+"""Families of thresholds, with True if they also have NaN and infinities."""
 UNKNOWN = FloatUse([], [], False, True, False)
-"""Use of an input whose reference cannot be traced."""
+"""Assumed use of an input whose reference cannot be traced."""
 _UNIFORM = Reach((0,), (0,), (3, 1))
-"""Reach in an operand of a matrix product: algorithms that add rows of one operand, as Strassen's, have an
-error in proportion to the largest of them."""
+"""Reach in an operand of a matrix product.
+
+Algorithms that add rows of one operand, such as Strassen's, have an error in proportion to the largest row.
+"""
 
 
 def derived(x: torch.Tensor, use: FloatUse, family: str, seed: int) -> torch.Tensor | None:
-    """Return the tensor as the family has it; stated NaN and infinities stay. None where nothing changes."""
+    """Return the tensor as the family changes it, or None where nothing changes.
+
+    Stated NaN and infinities stay.
+    """
     generator = torch.Generator(x.device).manual_seed(seed)
     if family in EDGED:
         return edged(x, use, EDGED[family], generator)
@@ -99,7 +104,7 @@ def _drawn(
 def edged(
     x: torch.Tensor, use: FloatUse, non_finite: bool, generator: torch.Generator
 ) -> torch.Tensor | None:
-    """Place elements at the thresholds that they meet, and just beside them; None where there are none."""
+    """Place elements at and just beside the thresholds that they meet. Return None where there are none."""
     pool = _pool(x, use)
     if non_finite and use.takes_non_finite:
         odd = torch.tensor([torch.nan, torch.inf, -torch.inf], dtype=x.dtype, device=x.device)
@@ -116,14 +121,14 @@ def edged(
 
 
 def _pool(x: torch.Tensor, use: FloatUse) -> torch.Tensor:
-    """Return the values to place, in the dtype of `x`; both float32 and float64 see each on the same side."""
+    """Return the values to place, in the dtype of `x`. float32 and float64 see each on the same side."""
     parts = []
     if use.exact:
         wide = torch.cat(use.exact)
         wide = wide[torch.isfinite(wide)]
         near = wide.to(x.dtype)
         below, above = _beside(near, -1), _beside(near, 1)
-        # An edge that the dtype does not hold lies elsewhere in float64.
+        # A threshold that the dtype cannot hold lies elsewhere in float64.
         parts += [near[near.double() == wide], below, above]
         parts += [(wide * factor).to(x.dtype) for factor in FAR]
     if use.mapped:

@@ -1,7 +1,7 @@
-"""Whether an output has the structure of the reference's: containers, shapes and dtypes.
+"""Comparison of an output's structure with the reference's: containers, shapes and dtypes.
 
-A description is what `agent.harness.worker.wire` makes of an output: `tree`, and the shape and dtype of each
-of its `tensors`. It is read, and nothing of it trusted: values are compared elsewhere.
+A description is made from an output by `agent.harness.worker.wire`: `tree`, and the shape and dtype of each
+of its `tensors`. The description is read but not trusted. Values are compared elsewhere.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from agent.records import Finding
 
 
 def fault(description: dict[str, Any], native: Any) -> Finding | None:
-    """What is wrong with the containers, shapes or dtypes of the described output."""
+    """Return a finding if the described output's containers, shapes or dtypes are wrong."""
     expected, given = _shape_of(native), _skeleton(description["tree"])
     if given != expected:
         return Finding(
@@ -35,7 +35,7 @@ def fault(description: dict[str, Any], native: Any) -> Finding | None:
 
 
 def is_expanded(tensor: torch.Tensor) -> bool:
-    """Return True where one place in memory stands for several elements."""
+    """Return True if one place in memory stands for several elements."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in sizes)
 

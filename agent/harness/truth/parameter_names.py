@@ -1,9 +1,10 @@
-"""Which tensor of ModelNew holds which parameter of the reference, where their names differ.
+"""Assignments of the reference's parameters to ModelNew's tensors, where their names differ.
 
-Works on names, shapes and dtypes alone. A name that both sides have, for the same shape and dtype, stands for
-itself. The others fit where each of the reference's has one of ModelNew's of the same shape and dtype, and
-none is left over; parameters go to parameters and buffers to buffers where that is possible. Where several
-ways fit they come in the order in which they are worth trying: which of them is right, only outputs tell.
+Assignments depend only on names, shapes and dtypes. A name that both sides have, for the same shape and
+dtype, stands for itself. The others fit where each tensor of the reference has one of ModelNew's of the same
+shape and dtype, and none is left over. Parameters go to parameters and buffers to buffers where that is
+possible. Several possible assignments come in the order in which they are worth trying, since only outputs
+show which one is right.
 """
 
 import heapq
@@ -14,12 +15,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 Names = dict[str, str]
-"""The reference's name -> ModelNew's."""
+"""Map from the reference's name to ModelNew's."""
 MOST = 24
-"""Ways that are worth trying; more come from a model with many tensors of one shape."""
+"""Maximum number of assignments tried. More come from a model with many tensors of one shape."""
 _MOST_TENSORS, _LONGEST_NAME, _MOST_DIMS = 4096, 300, 16
 _ALL_ORDERS = 5
-"""Up to so many tensors of one shape every order is looked at, above that exchanges of two."""
+"""Maximum number of tensors of one shape for which every order is tried. Above, pairs are exchanged."""
 _ROLES = {"weight": ("weight", "gamma", "scale"), "bias": ("bias", "beta", "shift"), "mean": ("mean",),
           "var": ("var",)}  # fmt: skip
 _OTHER_ROLE = 8
@@ -36,11 +37,11 @@ class Held(NamedTuple):
 
 
 class NoFit(Exception):
-    """No way fits; the message says what is wrong, in words for the candidate's author."""
+    """Raised when no assignment fits. The message says what is wrong, in words for the candidate's author."""
 
 
 def claimed(claims: Any) -> list[Held] | None:
-    """What the candidate's process says of its state_dict; None for what cannot be one."""
+    """Return the tensors that the candidate's process claims to hold, or None for an invalid claim."""
     if not isinstance(claims, list) or len(claims) > _MOST_TENSORS:
         return None
     found = []
@@ -59,7 +60,7 @@ def claimed(claims: Any) -> list[Held] | None:
 
 
 def assignments(reference: Sequence[Held], own: Sequence[Held]) -> list[Names]:
-    """The ways that fit, at most MOST, the likeliest first. Raises NoFit."""
+    """Return the assignments that fit, at most MOST, the likeliest first. Raises NoFit."""
     mine = {held.name: held for held in own}
     rest = [held for held in reference if not _same(held, mine.get(held.name))]
     taken = {held.name for held in reference} - {held.name for held in rest}
@@ -84,7 +85,7 @@ Group = tuple[list[Held], list[Held]]
 
 
 def _groups(wanted: list[Held], given: list[Held]) -> list[Group]:
-    """Those of one shape and dtype on both sides, and of one kind where that comes out."""
+    """Return groups of one shape and dtype on both sides, and of one kind where the counts match."""
     for with_kind in (True, False):
         keys = [Counter(_key(held, with_kind) for held in side) for side in (wanted, given)]
         if keys[0] == keys[1]:
@@ -99,7 +100,7 @@ def _groups(wanted: list[Held], given: list[Held]) -> list[Group]:
 
 
 def _misfit(wanted: list[Held], given: list[Held]) -> str:
-    """What is wrong with the first that has no counterpart."""
+    """Return what is wrong with the first tensor that has no counterpart."""
     left = list(given)
     for held in wanted:
         fitting = [other for other in left if _key(held, False) == _key(other, False)]
@@ -120,7 +121,7 @@ def _misfit(wanted: list[Held], given: list[Held]) -> str:
 
 
 def _orders(wanted: list[Held], given: list[Held]) -> list[tuple[int, tuple[Held, ...]]]:
-    """Orders of `given` with what speaks against each, the least first."""
+    """Return orders of `given`, each with a penalty, the smallest first."""
     if len(given) <= _ALL_ORDERS:
         orders = list(itertools.permutations(given))
     else:
@@ -134,7 +135,7 @@ def _orders(wanted: list[Held], given: list[Held]) -> list[tuple[int, tuple[Held
 
 
 def _against(wanted: list[Held], given: list[Held], order: tuple[Held, ...]) -> int:
-    """Roles that the names contradict, and places exchanged."""
+    """Return the penalty of an order: exchanged places, and roles that the names contradict."""
     places = [given.index(held) for held in order]
     exchanged = sum(one > other for one, other in itertools.combinations(places, 2))
     roles = [(_role(held.name), _role(other.name)) for held, other in zip(wanted, order, strict=True)]
@@ -147,7 +148,7 @@ def _role(name: str) -> str | None:
 
 
 def _best(options: list[list[tuple[int, tuple[Held, ...]]]]) -> list[list[tuple[Held, ...]]]:
-    """One order for each group, in the combinations with the least against them."""
+    """Return combinations of one order per group, with the smallest total penalty first."""
     start = (0,) * len(options)
     heap, seen = [(sum(group[0][0] for group in options), start)], {start}
     found: list[list[tuple[Held, ...]]] = []

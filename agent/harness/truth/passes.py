@@ -1,8 +1,8 @@
-"""Large outputs of 32 bits held against the truth on a GPU, each in one pass over the memory.
+"""Comparison of large 32-bit outputs with the truth on a GPU, in one pass over memory each.
 
-The kernels are those of `passes.cu`, which a backend has compiled (`backends/comparison_kernels.py`); `use`
-loads them. Without them, and for every other output, the passes of `limits` and `near` decide, which say the
-same: sums are taken in another order here, that is all.
+The kernels are those of `passes.cu`, which a backend has compiled (`backends/comparison_kernels.py`). `use`
+loads them. Without them, and for every other output, the passes of `limits` and `near` decide. The results
+are the same, except that sums are taken in another order here.
 """
 
 import ctypes
@@ -16,21 +16,24 @@ import torch
 THREADS, BLOCKS = 256, 2048
 VECTOR = 4
 LEAST = 1 << 20
-"""Elements below which a launch or two more cost nothing."""
+"""Minimum number of elements for these kernels. Below it, a launch or two more cost nothing."""
 _ALIGNED = 16
 
 
 class Kernels:
-    """The compiled kernels in this process's context. Raises OSError where they cannot be loaded."""
+    """Compiled kernels in this process's context. Raises OSError where they cannot be loaded."""
 
     def __init__(self, file: Path) -> None:
-        torch.zeros(1, device="cuda")  # the context is there from now on
+        torch.zeros(1, device="cuda")  # This creates the context.
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._module = ctypes.c_void_p()
         self._call("cuModuleLoad", ctypes.byref(self._module), str(file).encode())
 
     def rows(self, name: str, arguments: Sequence[Any], columns: int) -> torch.Tensor:
-        """What each block leaves; `arguments` without the last, which is the place for that."""
+        """Launch a kernel and return the row that each block writes.
+
+        `arguments` excludes the final output pointer.
+        """
         function = ctypes.c_void_p()
         self._call("cuModuleGetFunction", ctypes.byref(function), self._module, name.encode())
         made = torch.empty((BLOCKS, columns), dtype=torch.float64, device="cuda")
@@ -52,7 +55,7 @@ _kernels: list[Kernels] = []
 
 
 def use(file: Path) -> bool:
-    """Whether the kernels in `file` are used from now on in this process."""
+    """Load the kernels in `file`. Return True if this process uses them from now on."""
     if _kernels:
         return True
     try:
@@ -65,9 +68,9 @@ def use(file: Path) -> bool:
 def errors_of_runs(
     truth: torch.Tensor, runs: Sequence[torch.Tensor]
 ) -> tuple[float, list[tuple[float, float]]] | None:
-    """The sum of the squares of the truth; for each run its largest error and the sum of their squares.
+    """Return the truth's sum of squares, and for each run its largest error and its errors' sum of squares.
 
-    None where that is not finite, or no matter for these kernels.
+    Returns None where a result is not finite, or the tensors do not suit these kernels.
     """
     if not _fit(truth, *runs):
         return None
@@ -83,10 +86,11 @@ def errors_of_runs(
 def errors_of_output(
     output: torch.Tensor, truth: torch.Tensor, *, floor: float, share: float, scale: float
 ) -> tuple[float, float, float, float, float] | None:
-    """The sum of the squares of the errors, the largest error, the largest magnitude of the truth, and the
-    largest error as a share of `floor` plus `share` of the element, and relative to the element or `scale`.
+    """Return the errors of an output in five numbers.
 
-    None as above.
+    These are the errors' sum of squares, the largest error, the largest magnitude of the truth, and the
+    largest error in two relative forms. The first is a share of `floor` plus `share` of the element, the
+    second relative to the element or `scale`. Returns None as `errors_of_runs` does.
     """
     if not _fit(truth, output):
         return None
@@ -96,7 +100,7 @@ def errors_of_output(
 
 
 def differences(found: torch.Tensor, wanted: torch.Tensor) -> tuple[float, float] | None:
-    """The norm of `wanted`, and the largest difference. None as above."""
+    """Return the norm of `wanted` and the largest difference. Returns None as `errors_of_runs` does."""
     if not (_kernels and _are_plain(torch.float32, found, wanted)):
         return None
     given = [_pointer(found), _pointer(wanted), _count(found)]
@@ -113,7 +117,7 @@ def _fit(truth: torch.Tensor, *outputs: torch.Tensor) -> bool:
 
 
 def _are_plain(dtype: torch.dtype, *tensors: torch.Tensor, like: torch.Tensor | None = None) -> bool:
-    """Whether they are large, of one size, and lie as the kernels read them."""
+    """Return True if the tensors are large, of one size, and laid out as the kernels read them."""
     count = (tensors[0] if like is None else like).numel()
     return count >= LEAST and count % VECTOR == 0 and all(
         t.is_cuda and t.dtype is dtype and t.numel() == count and t.is_contiguous()
@@ -123,7 +127,7 @@ def _are_plain(dtype: torch.dtype, *tensors: torch.Tensor, like: torch.Tensor | 
 
 
 def _joined(rows: torch.Tensor, sums: int) -> list[float]:
-    """Of all blocks together, read at once."""
+    """Return the combined results of all blocks, in a single read."""
     return [float(v) for v in torch.cat([rows[:, :sums].sum(0), rows[:, sums:].amax(0)]).tolist()]
 
 

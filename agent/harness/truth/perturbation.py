@@ -1,8 +1,8 @@
-"""How the parameters of a reference are perturbed, and with what strength.
+"""Perturbation of a reference's parameters, and its strength.
 
-Full strength is `NOISE` and `VARIANCE_DECADES`. Where so many normalisations follow each other that the
-float32 reference then misses its own truth, everything would pass: there the strength is halved until it
-does not, from the seed alone and never to nothing.
+Full strength is `NOISE` and `VARIANCE_DECADES`. Where many normalisations follow each other, the float32
+reference can then miss its own truth, and everything would pass. In that case the strength is halved until
+float32 is accurate enough. The strength depends on the seed alone and never reaches zero.
 """
 
 from collections.abc import Collection
@@ -13,22 +13,24 @@ from agent.harness.truth import discrete
 from agent.harness.truth.usage import IntegerUse
 
 NOISE = 0.3
-"""Perturbation of every parameter relative to its own scale: an ignored affine shows, training-like
-values stay; the size is the protocol page's `order 0.3`."""
+"""Perturbation of every parameter relative to its own scale.
+
+An ignored affine shows, and values stay similar to trained ones. The size is the protocol page's `order 0.3`.
+"""
 VARIANCE_DECADES = 3
-"""Running variances spread downwards over so many powers of ten, so that an ignored eps shows."""
+"""Powers of ten over which running variances spread downwards, so that an ignored eps shows."""
 MOST_WIDENED, WIDENED = 4, 8
-"""How many parameters get other signs and sizes, and how much larger some of their elements are."""
+"""Maximum number of parameters that get other signs and sizes, and the factor of their enlarged elements."""
 DEEP = 16
-"""Normalisations by running variances from which on the strength is a question: up to there it is full."""
+"""Number of normalisations by running variances from which full strength may be too much."""
 MANY = 1 << 24
-"""Elements of a parameter from which on a GPU draws its noise."""
+"""Number of elements of a parameter above which a GPU draws its noise."""
 LEAST = 1 / 16
-"""Strength that is never gone below: parameters still differ by 2 % of their scale."""
+"""Minimum strength, at which parameters still differ by 2 % of their scale."""
 
 
 def is_deep(model: torch.nn.Module) -> bool:
-    """Whether so many layers normalise by running variances that full strength may be too much."""
+    """Return True if so many layers normalise by running variances that full strength may be too much."""
     return sum(name.endswith("running_var") for name, _ in model.named_buffers()) >= DEEP
 
 
@@ -43,10 +45,10 @@ def masks(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def redraw_mask(model: torch.nn.Module, seed: int) -> bool:
-    """Draw the mask of a module anew, in place; return False where there is none to draw.
+    """Draw the mask of a module anew, in place. Return False where there is none to draw.
 
-    A mask along diagonals, as a causal one is, stays: it follows from the size. So do several masks, which
-    may depend on each other.
+    A mask along diagonals, such as a causal one, stays because it follows from the size. Several masks also
+    stay, since they may depend on each other.
     """
     found = list(masks(model).values())
     if len(found) != 1 or _is_diagonal(found[0]):
@@ -60,14 +62,14 @@ def redraw_mask(model: torch.nn.Module, seed: int) -> bool:
 
 
 def _is_diagonal(mask: torch.Tensor) -> bool:
-    """Return True where each diagonal of the last two dimensions has one value, and not all the same."""
+    """Return True if each diagonal of the last two dimensions has one value, and not all the same."""
     if mask.dim() < 2 or min(mask.shape[-2:]) < 2 or bool((mask == mask.reshape(-1)[0]).all()):
         return False
     return torch.equal(mask[..., 1:, 1:], mask[..., :-1, :-1])
 
 
 def perturb(state: dict[str, torch.Tensor], seed: int, strength: float, masks: Collection[str] = ()) -> None:
-    """Changes every floating-point tensor in place, besides `masks`: with noise they would be none."""
+    """Change every floating-point tensor in place except `masks`, which noise would destroy."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in state.items():
         if name not in masks:
@@ -75,10 +77,11 @@ def perturb(state: dict[str, torch.Tensor], seed: int, strength: float, masks: C
 
 
 def widen(model: torch.nn.Module, constructed: dict[str, torch.Tensor], seed: int) -> None:
-    """Gives a quarter of the elements of up to `MOST_WIDENED` parameters the other sign, and makes an eighth
-    `WIDENED` times as large: of those all elements of which have one sign at first, as factors do.
+    """Give some elements of up to `MOST_WIDENED` parameters other signs and sizes.
 
-    Trained factors may be negative and large, and no perturbation by a share of their size makes them so.
+    A quarter of the elements get the other sign, and an eighth become `WIDENED` times as large. Only
+    parameters whose elements all have one sign at first qualify, as factors do. Trained factors may be
+    negative and large, and no perturbation by a share of their size makes them so.
     """
     generator = torch.Generator().manual_seed(seed)
     known = [
@@ -115,7 +118,7 @@ def _perturb(name: str, tensor: torch.Tensor, generator: torch.Generator, streng
 
 
 def _add_noise_on_gpu(tensor: torch.Tensor, generator: torch.Generator, size: float) -> None:
-    """Add noise that the GPU draws, some rows at a time; `generator` decides its seed."""
+    """Add noise that the GPU draws, some rows at a time. `generator` determines its seed."""
     seed = int(torch.randint(1 << 62, (), generator=generator))
     own = torch.Generator(tensor.device).manual_seed(seed)
     rows = max(MANY // max(tensor[0].numel(), 1), 1) if tensor.dim() else 1

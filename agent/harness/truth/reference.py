@@ -1,7 +1,7 @@
-"""The user's reference, run for the truth: secret parameters and inputs, two float32 runs, one in float64.
+"""The user's reference, run to get the ground truth: secret parameters and inputs, float32 and float64 runs.
 
-Eval mode, no gradients. Everything follows from the seeds, so that what a reference changes in place can be
-made again.
+There are two float32 runs and one float64 run, in eval mode without gradients. Everything follows from the
+seeds, so that state and inputs changed in place can be made again.
 """
 
 import contextlib
@@ -30,9 +30,9 @@ from agent.harness.worker import memory_guards
 SLICED_BYTES = 1 << 30
 """Bytes of inputs and outputs in float64 for one slice of the ground truth."""
 SLICES_PER_INPUT = 4
-"""Bytes in float64, inputs and outputs, for each byte of a float32 input."""
+"""Bytes of inputs and outputs in float64 for each byte of a float32 input."""
 WARM_S = 0.01
-"""A first forward that takes longer is timed again, since what it had to load is no part of its time."""
+"""Seconds above which a first forward is timed again, since loading is no part of its time."""
 
 
 class Reference:
@@ -47,35 +47,39 @@ class Reference:
         self._dtype: torch.dtype | None = None
         self.seed = 0
         self._strengths: dict[int, float] = {}
-        """Of the perturbation, by seed."""
+        """Strength of the perturbation, by seed."""
         self._widened: dict[int, bool] = {}
         self._masked: dict[int, bool] = {}
-        """Whether the mask among the buffers is drawn anew, by seed."""
+        """True if the mask among the buffers is drawn anew, by seed."""
         self.constructed: dict[str, torch.Tensor] = {}
-        """The state of the present instance before it was perturbed."""
+        """State of the present instance before it was perturbed."""
         self._fixed: bool | None = None
         self._independent: bool | None = None
-        """True where the rows of the outputs follow from the same rows of the inputs; None: not tested."""
+        """True if the rows of the outputs follow from the same rows of the inputs. None before the test."""
         self._rows = 0
         """First dimension of the outputs, along which they are independent."""
         self._constructs_on = device
-        """Where constructing was possible: an initialisation of gigabytes is fast on a GPU."""
+        """Device on which constructing was possible. An initialisation of gigabytes is fast on a GPU."""
         self._has_steps: bool | None = None
-        """Whether it rounds, compares or chooses; None before the first draw."""
+        """True if it rounds, compares or chooses. None before the first draw."""
         self.construct_s = self.forward_s = 0.0
-        """What constructing the model took, and what its float32 forward takes at most, once warm: seconds of
-        the clock on a GPU, and of all processors together on a CPU."""
+        """Maximum seconds taken to construct the model, and by its float32 forward once warm.
+
+        Constructing is measured in processor time. The forward is measured in wall-clock time on a GPU, and
+        in processor time of all threads on a CPU.
+        """
         self.changes: set[str] = set()
-        """What the reference itself writes to: names of its state, and `input`."""
+        """Tensors that the reference itself writes to: names of its state, and `input`."""
         self._writes: bool | None = None
-        """Whether it has written to anything so far; None before its first run."""
+        """True if it has written to anything so far. None before its first run."""
         self._has_other_ways: bool | None = None
-        """Whether a draw so far had few sums, or a choice among equal elements; None before the first."""
+        """True if a draw so far had few sums, or a choice among equal elements. None before the first."""
 
     def perturb(self, seed: int, *, wide: bool = False) -> list[Any]:
-        """A new instance with perturbed parameters; returns the constructor's arguments.
+        """Make a new instance with perturbed parameters, and return the constructor's arguments.
 
-        `wide`: some of them have other signs and sizes from now on, where the reference takes that.
+        With `wide`, some parameters have other signs and sizes from now on, where the reference stays
+        accurate.
         """
         if wide and self._widened.setdefault(seed, True):
             self._made(seed, 1.0)
@@ -93,16 +97,16 @@ class Reference:
 
     @property
     def strength(self) -> float:
-        """The share of the full perturbation that the present parameters have."""
+        """Return the present parameters' share of the full perturbation."""
         return self._strengths.get(self.seed, 1.0)
 
     @property
     def least_strength(self) -> float:
-        """Of all parameters so far."""
+        """Return the lowest strength of all parameters so far."""
         return min(self._strengths.values(), default=1.0)
 
     def _strength_at(self, seed: int) -> float:
-        """The present parameters' strength is 1; that which they end with."""
+        """Lower the strength from 1 until the reference is stable, and return it."""
         strength = 1.0
         while strength > perturbation.LEAST and not self._stable(seed):
             strength /= 2
@@ -110,8 +114,9 @@ class Reference:
         return strength
 
     def _stable(self, seed: int, *, raising: bool = True) -> bool:
-        """Whether float32 comes close to the truth under the present parameters, on inputs of their seed;
-        `raising` where the reference raises, of which whoever draws from it next hears.
+        """Return True if float32 comes close to the truth on inputs of the present parameters' seed.
+
+        Returns `raising` where the reference raises, since the next draw reports that error.
         """
         try:
             with torch.no_grad():
@@ -125,7 +130,7 @@ class Reference:
         self.seed = seed
         torch.manual_seed(seed)
         arguments, begun = self._arguments(), time.process_time()
-        self._model64 = self.model = None  # room for the next instance
+        self._model64 = self.model = None  # This makes room for the next instance.
         self.model = self._constructed(arguments).to(self._device)
         self.construct_s = max(self.construct_s, time.process_time() - begun)
         self.constructed = {n: t.clone() for n, t in self.model.state_dict().items()}
@@ -143,14 +148,14 @@ class Reference:
             return list(self._space["get_init_inputs"]())
 
     def _constructed(self, arguments: list[Any]) -> Any:
-        """Construct the model from the present random state, on the GPU where its constructor takes that."""
+        """Construct the model from the present random state, on the GPU where its constructor allows that."""
         state = torch.random.get_rng_state()
         if self._constructs_on == "cuda":
             try:
                 with of_the_reference(), torch.device("cuda"):
                     return self._space["Model"](*arguments).eval()
             except RuntimeError:
-                # A constructor that mixes tensors of numpy or of a CPU generator with others.
+                # The constructor mixes tensors of numpy or of a CPU generator with others.
                 self._constructs_on = "cpu"
                 torch.random.set_rng_state(state)
         with of_the_reference():
@@ -164,17 +169,19 @@ class Reference:
         return {name: t for name, t in self.model.state_dict().items() if name in self.constructed}
 
     def inputs(self, seed: int, family: str | None) -> list[Any] | None:
-        """Inputs as stated, or derived from those; None where the family has nothing to change."""
+        """Return inputs as stated, or derived from them. None where the family has nothing to change."""
         inputs = self._stated(seed)
         return self.varying.derived(family, inputs, seed + 1) if family else inputs
 
     def draw(
         self, seed: int, family: str | None = None, inputs: list[Any] | None = None, *, strict: bool = False
     ) -> Draw | None:
-        """The inputs and what they must give; None as for `inputs`. Raises what the reference raises.
+        """Return the inputs and their expected outputs, or None as `inputs` does.
 
-        `inputs` are those of this seed and family where they are at hand. `strict`: where an earlier draw
-        has shown that this reference allows it, `Draw.in_full` is left for outputs that need it.
+        Raises what the reference raises.
+
+        `inputs` are those of this seed and family, if the caller has them. With `strict`, the limits of every
+        order are left to `Draw.in_full`, if an earlier draw has shown that the reference allows that.
         """
         *stronger, last = (family, *input_distributions.MILDER.get(family or "", ()))
         for name in stronger:
@@ -209,7 +216,7 @@ class Reference:
 
     def _fully(self, seed: int, family: str | None, inputs: list[Any]) -> Draw:
         with torch.no_grad():
-            # First where the reference is known to write to nothing: it takes the most memory.
+            # Comes first if the reference writes to nothing, because it takes the most memory.
             truth = self.truth(inputs) if self._writes is False else None
             inputs, native, touched, overlaps = self._run(seed, family, inputs)
             with OtherOrder() as mode:
@@ -230,7 +237,7 @@ class Reference:
     def _run(
         self, seed: int, family: str | None, inputs: list[Any]
     ) -> tuple[list[Any], Any, set[str], list[list[str]]]:
-        """The inputs as they were, torch's own result, what the reference wrote to and a Draw's overlaps."""
+        """Return the original inputs, torch's own result, the names written to, and a Draw's overlaps."""
         native, touched = self.native(inputs)
         overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
         native = self._placed(native)
@@ -242,15 +249,16 @@ class Reference:
         return inputs, native, touched, overlaps
 
     def sample(self, seed: int) -> tuple[list[Any], Any]:
-        """Inputs as stated and torch's own result on them, where nothing is held against it."""
+        """Return inputs as stated and torch's own result on them, where nothing is compared with it."""
         inputs = self.inputs(seed, None)
         assert inputs is not None
         with torch.no_grad():
             return self._run(seed, None, inputs)[:2]
 
     def strict(self, seed: int) -> tolerance.Expected:
-        """What the inputs of this seed must give within the limits of torch's own order alone; for a
-        reference that writes to nothing. Another order, as a draw has it, only widens them.
+        """Return the expected output for this seed's inputs, within the limits of torch's own order alone.
+
+        This is for a reference that writes to nothing. Another order, as a draw uses, only widens the limits.
         """
         with torch.no_grad():
             truth = self.truth(self._stated(seed))
@@ -258,7 +266,7 @@ class Reference:
             return tolerance.Expected(native, native, truth)
 
     def given(self, inputs: list[Any]) -> Draw:
-        """What these inputs must give; for a reference that writes to nothing. Raises what it raises."""
+        """Return the draw for these inputs, for a reference that writes to nothing. Raises what it raises."""
         with torch.no_grad():
             native = self.native(inputs)[0]
             with OtherOrder() as mode:
@@ -267,17 +275,17 @@ class Reference:
             return Draw(inputs, self._expected(inputs, (native, other), self.truth(inputs), sequence), [])
 
     def convert(self, dtype: torch.dtype | None) -> None:
-        """The present parameters in another floating-point dtype; None is the stated one again."""
+        """Convert the present parameters to another floating-point dtype. None restores the stated one."""
         if dtype is not self._dtype:
             self.perturb(self.seed)
             self.model.to(dtype)
             self._dtype = dtype
 
     def native(self, inputs: list[Any]) -> tuple[Any, set[str]]:
-        """torch's own float32 result, and what the reference wrote to on the way."""
+        """Return torch's own float32 result, and what the reference wrote to during the run."""
         tensors = {"input": memory_guards.leaves(inputs)} | {name: [t] for name, t in self.state().items()}
         before = {name: [t._version for t in group] for name, group in tensors.items()}
-        # Batch norm writes to its running statistics and leaves their version as it was.
+        # Batch norm writes to its running statistics without changing their version.
         buffers = {n: t.clone() for n, t in self.model.named_buffers() if n in tensors}
         result, took = self._timed(inputs)
         after = {name: [t._version for t in group] for name, group in tensors.items()}
@@ -295,9 +303,9 @@ class Reference:
         return result, seconds(self._device) - begun
 
     def truth(self, inputs: list[Any]) -> Any:
-        """The result in float64; tensors that forward makes without a dtype are float64 as well.
+        """Return the result in float64, in slices where the inputs are large and the reference allows it.
 
-        Made in slices where the inputs are large and the reference allows it.
+        Tensors that forward makes without a dtype are float64 as well.
         """
         pieces = self._pieces(inputs)
         if pieces < 2 or not self._rows:
@@ -309,14 +317,14 @@ class Reference:
         return slices.joined(run, inputs, self._rows, pieces)
 
     def _pieces(self, inputs: list[Any]) -> int:
-        """Return how many slices the ground truth is made in; 1 where it is made whole."""
+        """Return the number of slices in which the ground truth is made, or 1 for the whole."""
         if not self._independent:
             return 1
         given = sum(tensor.numel() * tensor.element_size() for tensor in memory_guards.leaves(inputs))
         return min(-(-SLICES_PER_INPUT * given // SLICED_BYTES), self._rows)
 
     def _learn_independence(self, inputs: list[Any], native: Any, touched: set[str]) -> None:
-        """Test once, for large inputs on a GPU, whether the ground truth can be made in slices."""
+        """Test once, for large inputs on a GPU, if the ground truth can be made in slices."""
         size = sum(tensor.numel() * tensor.element_size() for tensor in memory_guards.leaves(inputs))
         if self._independent is not None or self._device != "cuda" or size < SLICED_BYTES // SLICES_PER_INPUT:
             return
@@ -339,9 +347,9 @@ class Reference:
             torch.set_default_dtype(stated)
 
     def in_float64(self) -> Any:
-        """The present instance in float64."""
+        """Return the present instance in float64."""
         if self._model64 is None or self.changes:
-            # What the constructor draws besides parameters has to be the same in both.
+            # What the constructor draws besides parameters has to be the same in both instances.
             torch.manual_seed(self.seed)
             self._model64 = self._constructed(self._arguments()).to(self._device).double()
             float64.widen_attributes(self._model64)
@@ -356,9 +364,10 @@ class Reference:
         sequence: tolerance.Sequence | None,
         is_touched: bool = False,
     ) -> tolerance.Expected:
-        """Return what the draw must give, with the other right results of rounding and choice.
+        """Return the expected output of the draw, with the other right results of rounding and choice.
 
-        A reference that writes to its inputs or state gets none: each further run would see other values.
+        A reference that writes to its inputs or state gets none, since each further run would see other
+        values.
         """
         if is_touched or self._has_steps is False:
             return tolerance.Expected(*own, truth, sequence)
@@ -372,7 +381,7 @@ class Reference:
         return expected
 
     def _chosen(self, seed: int, family: str, inputs: list[Any], writes: bool) -> tuple[Any, Any]:
-        """What the reference gives when it picks the first of equal elements, and when the last."""
+        """Return the reference's results with the first of equal elements picked, and with the last."""
 
         def run() -> Any:
             given = self._restored(seed, family) if writes else inputs
@@ -387,14 +396,17 @@ class Reference:
         return tree_map(lambda t: t.to(self._device), outputs)
 
     def _restored(self, seed: int, family: str | None) -> list[Any]:
-        """The present instance and the inputs as they were before the reference wrote to them."""
+        """Restore the present instance and return its inputs, as before the reference wrote to them."""
         self.perturb(self.seed)
         inputs = self.inputs(seed, family)
         assert inputs is not None
         return inputs
 
     def _stated(self, seed: int) -> list[Any]:
-        """As `get_inputs` draws them; varied where it never draws others, which could be foreseen."""
+        """Return inputs as `get_inputs` draws them.
+
+        Inputs are varied where `get_inputs` always draws the same, which a candidate could foresee.
+        """
         draws = partial(drawn, self._space["get_inputs"], self._device)
         inputs = draws(seed)
         if self._fixed is None:

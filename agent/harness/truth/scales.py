@@ -1,8 +1,8 @@
 """Limits that follow the size of rows and columns, measured by the reference's own errors there.
 
-The largest error of a whole output excuses anything in rows that are small beside others. So errors are also
-measured as a share of the size of each row, and of each column. The largest share holds for all rows, since
-it comes from all of them, and gives a limit in proportion to the size of each.
+The largest error of a whole output would excuse anything in rows that are small beside others. Errors are
+therefore also measured as a share of the size of each row, and of each column. The largest share applies to
+all rows, since it comes from all of them, and gives a limit in proportion to each row's size.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 LEAST = 64
-"""Least number of elements of an output whose rows and columns have limits of their own."""
+"""Minimum number of elements of an output whose rows and columns have limits of their own."""
 NEGLIGIBLE = 2.0**-40
 """Share of the largest row below which float64 itself may decide a row's size."""
 TIGHTER = 0.25
@@ -26,14 +26,14 @@ class Local(NamedTuple):
     column_sizes: torch.Tensor
 
     def floor(self, eps: float, least: float, begin: int, end: int) -> torch.Tensor:
-        """Return what elements of these rows may be off by, besides their share of themselves."""
+        """Return the error allowed for elements of these rows, besides a share of their own magnitude."""
         limit = torch.minimum(self.rows[begin:end, None], self.columns[None])
         size = torch.minimum(self.row_sizes[begin:end, None], self.column_sizes[None])
         return torch.maximum(limit, 8 * eps * size).clamp_min(least)
 
 
 def local(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int, absolute: float) -> Local | None:
-    """Return limits by row and column; None where those of the whole output are about as tight.
+    """Return limits by row and column, or None where those of the whole output are about as tight.
 
     `runs` are the float32 runs: up to two orders of summation, then one with the loss of a sequence.
     """
@@ -57,7 +57,7 @@ def local(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int, absolut
 
 
 def _proportional(size: torch.Tensor, worst: torch.Tensor, absolute: float) -> torch.Tensor:
-    """Return limits in proportion to `size` that hold the `worst` errors; at most `absolute`."""
+    """Return limits in proportion to `size` that hold the `worst` errors, at most `absolute`."""
     known = size > NEGLIGIBLE * size.max()
     if int(known.sum()) < 2:
         return torch.full_like(size, absolute)

@@ -1,9 +1,9 @@
 """Ground truth in slices over the first dimension, for references whose results are independent along it.
 
 A float64 run of inputs of several gigabytes, with its intermediate results, takes a multiple of their memory.
-Where each row of the outputs follows from the same row of the inputs, the run is made some rows at a time,
-and only the result is kept whole. Independence is tested, not assumed: a few rows alone, in float32, must
-give what the whole gives for them.
+Where each row of the outputs follows from the same row of the inputs, the run is made some rows at a time.
+Only the result is kept whole. Independence is tested, not assumed: a few rows alone, in float32, must give
+the same results as within the whole.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,20 +15,20 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 from agent.harness.worker.memory_guards import leaves
 
 TESTED_ROWS = 2
-"""Rows at either end that are run alone to test independence."""
+"""Number of rows at either end that are run alone to test independence."""
 NEAR = 1e-4
-"""Share of the root mean square that rows alone may differ by: rounding in another order, and no more."""
+"""Share of the root mean square by which rows alone may differ, as rounding in another order does."""
 
 
 def length(outputs: Any) -> int:
-    """Return the first dimension that all outputs share; 0 where they share none that can be cut."""
+    """Return the first dimension that all outputs share, or 0 where they share none that can be cut."""
     shapes = [tuple(tensor.shape) for tensor in leaves(outputs)]
     firsts = {shape[0] if shape else 0 for shape in shapes}
     return firsts.pop() if len(firsts) == 1 and shapes else 0
 
 
 def cut(inputs: list[Any], rows: int, begin: int, end: int) -> list[Any]:
-    """Return the inputs with every tensor of so many rows cut to those from `begin` to `end`."""
+    """Return the inputs with every tensor of `rows` rows cut to those from `begin` to `end`."""
 
     def part(tensor: torch.Tensor) -> torch.Tensor:
         whole = tensor.dim() == 0 or tensor.shape[0] != rows
@@ -38,7 +38,7 @@ def cut(inputs: list[Any], rows: int, begin: int, end: int) -> list[Any]:
 
 
 def are_independent(run: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any) -> bool:
-    """Return True where rows at either end, run alone, give what they give in `outputs`."""
+    """Return True if rows at either end, run alone, give the same results as in `outputs`."""
     rows = length(outputs)
     if rows < 2 * TESTED_ROWS or all(t.dim() == 0 or t.shape[0] != rows for t in leaves(inputs)):
         return False
@@ -62,7 +62,10 @@ def _agree(alone: torch.Tensor, whole: torch.Tensor) -> bool:
 
 
 def joined(run: Callable[[list[Any]], Any], inputs: list[Any], rows: int, pieces: int) -> Any:
-    """Return the results of so many runs over parts of the inputs as one; only one part's run is held."""
+    """Run `pieces` parts of the inputs one after the other, and return their results joined.
+
+    Memory is held for only one part's run at a time.
+    """
     whole: list[torch.Tensor] = []
     structure = None
     for begin, end in _spans(rows, pieces):

@@ -1,8 +1,8 @@
 """Outputs that a float error may move by a whole step: results of rounding, comparison and choice.
 
-A right answer computes the operand of such an operator within its own error, so it may round or choose the
-other way where the operand lies that close to a step. The reference is run in float64 with each operand
-displaced by what float32 is measured to be off by there, up and down; any of the results is right.
+A right answer computes the operand of such an operator within its own error. Where the operand lies that
+close to a step, the answer may round or choose the other way. The reference is therefore run in float64 with
+each operand displaced up and down by float32's measured error there. Any of these results is right.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from agent.harness.worker.memory_guards import leaves
 TIMES = 4
 """Multiple of the measured error and of eps by which an operand is displaced."""
 MOST = 1 << 26
-"""Largest number of elements of operands that are kept for it."""
+"""Maximum number of operand elements that are kept for this."""
 _ROUNDING = {"round", "floor", "ceil", "trunc", "frac", "sign", "sgn", "floor_divide", "remainder", "fmod"}
 _COMPARING = {"gt", "ge", "lt", "le", "eq", "ne"}
 _CHOOSING = {"argmax", "argmin", "max", "min", "sort", "topk", "argsort", "bucketize", "searchsorted"}
@@ -25,7 +25,7 @@ _SEARCHING = {"bucketize", "searchsorted"}
 
 
 def operand_name(func: Any, given: dict[str, Any]) -> str | None:
-    """Return the argument whose float error may change the result by a step; None where there is none."""
+    """Return the argument whose float error may change the result by a step, or None where there is none."""
     name = str(func._schema.name).split("::")[-1].rstrip("_")
     key = "self"
     if name == "searchsorted" or (name == "bucketize" and not isinstance(given.get("self"), torch.Tensor)):
@@ -70,13 +70,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Operands(_Mode):  # type: ignore[no-untyped-call]
-    """Keeps the operands of the run inside, in float64."""
+    """Dispatch mode that keeps the operands of the run inside, in float64."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kept: list[torch.Tensor] = []
         self.is_undefined = False
-        """A number was converted to an integer dtype that cannot hold it."""
+        """True if a number was converted to an integer dtype that cannot hold it."""
         self._elements = 0
 
     def stepped(self, func: Any, given: dict[str, Any], key: str, run: Callable[[], Any]) -> Any:
@@ -92,12 +92,12 @@ class Operands(_Mode):  # type: ignore[no-untyped-call]
 
     @property
     def is_whole(self) -> bool:
-        """Return True where all operands could be kept."""
+        """Return True if all operands could be kept."""
         return self._elements <= MOST
 
 
 class Displaced(_Mode):  # type: ignore[no-untyped-call]
-    """Runs in float64 with every operand displaced, by one sign or the other."""
+    """Dispatch mode that runs in float64 with every operand displaced, by one sign or the other."""
 
     def __init__(self, shifts: list[torch.Tensor], sign: int) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class Displaced(_Mode):  # type: ignore[no-untyped-call]
         signs = torch.where((ranks % 2 == 0) == (self._sign > 0), 1.0, -1.0).to(operand.dtype)
         changed = _called(func, {**given, key: operand + signs * shift})
         if isinstance(changed, tuple):
-            # The values are those of the chosen places, not the displaced ones.
+            # The values are those at the chosen places, not the displaced ones.
             place = changed[1]
             wide = place if place.dim() == operand.dim() or operand.dim() == 0 else place.unsqueeze(along)
             values = operand.gather(along, wide) if operand.dim() else operand
@@ -140,7 +140,7 @@ def _called(func: Any, given: dict[str, Any]) -> Any:
 
 
 def shifts(native: list[torch.Tensor], truth: list[torch.Tensor], eps: float) -> list[torch.Tensor] | None:
-    """Return how far each operand may be off; None where none of them is."""
+    """Return how far each operand may be off, or None where none of them is."""
     if len(native) != len(truth):
         return None
     found = []
@@ -158,7 +158,7 @@ def shifts(native: list[torch.Tensor], truth: list[torch.Tensor], eps: float) ->
 
 
 class Displacements(NamedTuple):
-    """The results with operands displaced either way, none where no operand is off."""
+    """Results with operands displaced either way. There are none where no operand is off."""
 
     results: list[Any]
     is_undefined: bool
@@ -166,7 +166,7 @@ class Displacements(NamedTuple):
 
 
 def displacements(native: Callable[[], Any], truth: Callable[[], Any]) -> Displacements | None:
-    """Run the reference in float64 with displaced operands; None for one without steps."""
+    """Run the reference in float64 with displaced operands. Return None for one without steps."""
     with Operands() as own:
         native()
     if not own.kept or not own.is_whole:
@@ -182,12 +182,12 @@ def displacements(native: Callable[[], Any], truth: Callable[[], Any]) -> Displa
 
 
 class Room(NamedTuple):
-    """The results that are right for one output besides the truth."""
+    """Results that are right for one output besides the truth."""
 
     results: tuple[torch.Tensor, ...]
 
     def settled(self, y: torch.Tensor, r64: torch.Tensor) -> torch.Tensor:
-        """Return `y` with the truth in the place of every element that another right result explains."""
+        """Return `y` with the truth in place of every element that another right result explains."""
         if not y.is_floating_point():
             right = torch.zeros_like(y, dtype=torch.bool)
             for result in self.results:
@@ -206,7 +206,7 @@ class Room(NamedTuple):
 
 
 def rooms(truth: Any, displaced: list[Any], own: tuple[Any, ...]) -> list[Room | None]:
-    """Return the room of each output; None where displaced operands leave it as it is.
+    """Return the room of each output, or None where displaced operands leave it unchanged.
 
     `own` are float32 runs of the reference, whose integers and booleans are right.
     """

@@ -1,8 +1,8 @@
-"""The order in which a sum is taken: `total` sums over dimensions in the order that is in force.
+"""Order of summation: `total` sums over dimensions in the order in force.
 
-Three orders. `Strips`: up to 256 partial sums, added last to first, as blocks do. `OneByOne`: what a sum may
-be off by if taken value after value, as float atomics take it. `Short`: partial sums rounded to a shorter
-dtype, which is no right order and there for wrong answers.
+There are three orders. `Strips` adds up to 256 partial sums, last to first, as blocks do. `OneByOne` gives
+the error that a sum may have when taken value after value, as float atomics take it. `Short` rounds partial
+sums to a shorter dtype, which is not a right order and serves for wrong answers.
 """
 
 import math
@@ -14,30 +14,37 @@ import numpy as np
 import torch
 
 STRIPS = 256
-"""Partial sums of a reduction, added one after the other: the order of a block for each strip."""
+"""Maximum number of partial sums of a reduction, added one after the other, as if a block took each strip."""
 FEW = 64
-"""Sums up to which a tensor of sums has few: one kernel's atomics all go there, and the errors of so few may
-happen to be nearly 0 in the orders that were tried."""
+"""Maximum number of sums in a tensor that counts as having few.
+
+One kernel's atomics all go to these. The errors of so few may happen to be nearly 0 in the orders tried.
+"""
 MANY = 1 << 26
-"""Terms whose squares are rather taken strip by strip than kept."""
+"""Number of terms from which squares are computed strip by strip instead of being kept."""
 LINKS = 1 << 22
-"""Additions in sequence at most; longer sums add pairs and larger groups first. 4 million is one atomic for
-each block of 256 over 2^30 values."""
+"""Maximum number of additions in sequence. Longer sums first add pairs and larger groups.
+
+4 million is one atomic for each block of 256 over 2^30 values.
+"""
 USELESS = 1e-3
-"""A sum that loses a larger share of its terms' magnitudes is not right in that order."""
+"""Share of its terms' magnitudes above which a sum's loss means that the order is not right for it."""
 
 
 class Strips:
     def __init__(self) -> None:
         self.few = False
-        """Whether a tensor of few sums was among those taken."""
+        """True if a tensor of few sums was among those taken."""
 
     def __call__(self, flat: torch.Tensor, divisor: float = 1.0) -> torch.Tensor:
-        """The sum over the last dimension, in float32 for shorter dtypes; `divisor` as in `total`."""
+        """Return the sum over the last dimension, in float32 for shorter dtypes.
+
+        `divisor` is as in `total`.
+        """
         return self._in_strips(flat, wide)
 
     def of_squares(self, flat: torch.Tensor, divisor: float) -> torch.Tensor:
-        """The same of the squares, which are never there as a whole where they are many."""
+        """Return the same sum of the squares, which are never kept as a whole where they are many."""
         if flat.numel() < MANY or type(self) is not Strips:
             return self(wide(flat).square(), divisor)
         return self._in_strips(flat, lambda part: wide(part).square())
@@ -52,19 +59,20 @@ class Strips:
 
 
 class OneByOne(Strips):
-    """Each of few sums off by what taking it value after value in float32 may lose.
+    """Order in which each of few sums is off by what float32 may lose when adding value after value.
 
-    Measured forwards and backwards: w, the most that the running sum is off by on the way. The end may be
-    right by chance, w is not small by chance: 1,060 sums of 10^3 to 10^6 random values in random orders
-    ended within 3.3 w in 99 % and all within 5.2 w. Rounding that is no chance, since equal or small values
-    round alike, is much the same in every order. So 2 w and five deviations of the additions' chance
-    roundings are allowed (each ulp(sum) / sqrt(12): 0.42 u |sum| on average), and never more than 6 w.
+    The loss is measured forwards and backwards as w, the largest error of the running sum on the way. The
+    final error may be small by chance, but w is not. 1,060 sums of 10^3 to 10^6 random values in random
+    orders ended within 3.3 w in 99 % of cases, and all within 5.2 w. Systematic rounding, as of equal or
+    small values that round alike, is much the same in every order. The allowance is therefore 2 w plus five
+    deviations of the additions' random roundings, and never more than 6 w. Each rounding deviates by ulp(sum)
+    / sqrt(12), which is 0.42 u |sum| on average.
 
-    A mean may also be summed from terms that are divided first, which round in their own way: a thousand ones
-    are exactly 1000, a thousand times float32(1/1000) is not 1. So where the sum is divided by more than 1
-    (`divisor`), the same is measured of the terms times float32(1 / divisor) against the float64 sum of the
-    terms over the divisor, and the larger of both is allowed. That order never counts into `lost`, and where
-    it loses more than `USELESS` nothing is allowed for it.
+    A mean may also be summed from terms that are divided first, which round in their own way. A thousand ones
+    sum to exactly 1000, but a thousand times float32(1/1000) is not 1. Where the sum is divided by a
+    `divisor` above 1, the loss is therefore measured again. The terms times float32(1 / divisor) are compared
+    with the float64 sum of the terms over the divisor, and the larger loss is allowed. That order never
+    counts towards `lost`, and nothing is allowed for it where it loses more than `USELESS`.
     """
 
     def __init__(self) -> None:
@@ -90,7 +98,7 @@ class OneByOne(Strips):
 
 
 class Short(Strips):
-    """Partial sums kept in `dtype`."""
+    """Order that keeps partial sums in `dtype`."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -108,7 +116,7 @@ _in_force: list[Strips] = [Strips()]
 
 @contextmanager
 def taken(order: Strips) -> Iterator[None]:
-    """Sums inside are taken in that order."""
+    """Take the sums inside in that order."""
     _in_force.append(order)
     try:
         yield
@@ -119,10 +127,10 @@ def taken(order: Strips) -> Iterator[None]:
 def total(
     x: torch.Tensor, dim: Any, keepdim: bool = False, divisor: float = 1.0, *, squared: bool = False
 ) -> torch.Tensor:
-    """The sum over `dim` (None: all) in the order in force, in float32 for shorter dtypes.
+    """Return the sum over `dim` (None: all) in the order in force, in float32 for shorter dtypes.
 
-    `divisor`: what the caller divides it by, where a kernel may as well divide each term. `squared`: of the
-    squares.
+    `divisor` is the number by which the caller divides the sum, where a kernel may divide each term instead.
+    With `squared`, the squares are summed.
     """
     along = axes(x, dim)
     shape = [1 if axis in along else size for axis, size in enumerate(x.shape)]
@@ -133,7 +141,10 @@ def total(
 
 
 def running(x: torch.Tensor, dim: int, product: bool = False) -> torch.Tensor:
-    """Running sums or products along `dim`, one value after another in float32: a thread for each row."""
+    """Return running sums or products along `dim`, in float32, one value after another.
+
+    This is the order of a kernel with one thread for each row.
+    """
     if x.dim() == 0 or x.numel() == 0:
         return x.clone()
     given = wide(x)
@@ -149,26 +160,26 @@ def running(x: torch.Tensor, dim: int, product: bool = False) -> torch.Tensor:
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
-    """In float32 where its dtype is shorter."""
+    """Return `x` in float32 if its dtype is shorter."""
     return x.float() if x.element_size() < 4 else x
 
 
 def strips(size: int, most: int) -> Iterator[slice]:
-    """Up to so many equal parts of a dimension, last to first."""
+    """Yield up to `most` equal parts of a dimension, last to first."""
     step = max(1, math.ceil(size / most))
     for begin in reversed(range(0, size, step)):
         yield slice(begin, begin + step)
 
 
 def axes(x: torch.Tensor, dim: Any) -> list[int]:
-    """The dimensions that `dim` names; all of them for None."""
+    """Return the dimensions that `dim` names, or all of them for None."""
     if dim is None or (isinstance(dim, (list, tuple)) and not dim):
         return list(range(x.dim()))
     return [axis % max(x.dim(), 1) for axis in (dim if isinstance(dim, (list, tuple)) else [dim])]
 
 
 def _links(flat: torch.Tensor) -> torch.Tensor:
-    """What is added in sequence: the terms, or sums over groups of them where there are too many."""
+    """Return the values added in sequence: the terms, or sums over groups where there are too many."""
     given, count = wide(flat), flat.shape[-1]
     group = math.ceil(flat.numel() / LINKS)
     if group == 1:
@@ -179,16 +190,21 @@ def _links(flat: torch.Tensor) -> torch.Tensor:
 
 
 def _allowed(terms: Any, exact: Any, magnitude: Any) -> tuple[Any, Any]:
-    """What adding each row's float32 `terms` one after the other may be off by from the sum of the `exact`
-    ones, and the largest share of their `magnitude` that it was off by on the way."""
+    """Return the allowed error of adding each row's float32 `terms` in sequence, and the relative loss.
+
+    The error is relative to the sum of the `exact` terms. The loss is the largest error on the way as a share
+    of `magnitude`.
+    """
     (there, chance), (back, chance_back) = _losses(terms, exact), _losses(terms[..., ::-1], exact[..., ::-1])
     worst, chance = np.maximum(there, back), np.maximum(chance, chance_back)
     return np.minimum(6 * worst, 2 * worst + 5 * chance), worst / np.maximum(magnitude, 1e-300)
 
 
 def _losses(terms: Any, exact: Any) -> tuple[Any, Any]:
-    """How far each row's running sum in float32 is from that of the exact terms in float64 at most, and a
-    deviation of the roundings on the way if they were chance."""
+    """Return the largest error of each row's running float32 sum, and the deviation of random roundings.
+
+    The error is the distance from the exact terms' running sum in float64.
+    """
     sums = np.cumsum(exact, axis=-1, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         errors = np.abs(np.cumsum(terms, axis=-1, dtype=np.float32) - sums)

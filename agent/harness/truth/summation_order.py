@@ -1,11 +1,12 @@
-"""A reference evaluated once more with its sums taken in another order.
+"""Second evaluation of a reference with its sums taken in another order.
 
-Contract: inside `OtherOrder()` every operator that sums (reductions, losses, norms, softmax, scans, matrix
-products, convolutions) is computed from sums over strips, added up last to first, in the dtype that torch
-accumulates in, scans from one value to the next; everything else runs as it is. The result is as right as
-torch's own and rounds differently: the spread of the two is what a summation order is worth. Operators
-without a rule keep torch's order. `OtherOrder(OneByOne())` gives what sums value after value may be off by
-where there are few of them (`agent.harness.truth.summation`).
+Inside `OtherOrder()`, every operator that sums is computed from sums over strips, added last to first, in the
+dtype in which torch accumulates. These are reductions, losses, norms, softmax, scans, matrix products and
+convolutions. Scans go from one value to the next. Everything else runs unchanged.
+
+The result is as right as torch's own and rounds differently. The spread of the two measures the effect of a
+summation order. Operators without a rule keep torch's order. `OtherOrder(OneByOne())` gives the error that
+sums value after value may have, where there are few of them (`agent.harness.truth.summation`).
 """
 
 import math
@@ -29,12 +30,12 @@ Arguments = dict[str, Any]
 
 
 class OtherOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Dispatch mode; attention is taken apart into its products and its softmax."""
+    """Dispatch mode for another order of summation. Attention is decomposed into its products and softmax."""
 
     def __init__(self, order: Strips | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.order = order or Strips()
-        self.picks = False  # whether an operator leaves open which of equal elements it picks
+        self.picks = False  # True if an operator leaves open which of equal elements it picks
         self._inside: list[ExitStack] = []
 
     @classmethod
@@ -63,7 +64,7 @@ class OtherOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def rule_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
-    """The call made of sums in the order in force; None for an operator that does not sum floats."""
+    """Return the call composed of sums in the order in force, or None for an operator that sums no floats."""
     rule = _RULES.get(func._schema.name)
     if rule is None or "out" in kwargs:
         return None
@@ -83,7 +84,7 @@ def _count(x: torch.Tensor, dim: Any) -> int:
 def _moments(
     x: torch.Tensor, dim: Any, correction: float, keepdim: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Variance and mean."""
+    """Return variance and mean."""
     centred, mean = _centred(x, dim)
     freedom = max(_count(x, dim) - correction, 0)
     spread = total(centred.square_(), dim, keepdim, freedom) / freedom
@@ -91,7 +92,7 @@ def _moments(
 
 
 def _centred(x: torch.Tensor, dim: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """A new tensor of the distances from the mean, and the mean."""
+    """Return the distances from the mean, as a new tensor, and the mean."""
     count = _count(x, dim)
     mean = total(x, dim, True, count) / count
     return wide(x) - mean, mean
@@ -172,7 +173,7 @@ def _normalised(x: torch.Tensor, dim: Any, eps: float) -> tuple[torch.Tensor, to
 
 
 def _affine(y: torch.Tensor, given: Arguments, shape: Sequence[int]) -> torch.Tensor:
-    """`y` is the caller's own, and written to."""
+    """Apply weight and bias to `y` in place. `y` belongs to the caller."""
     weight, bias = given.get("weight"), given.get("bias")
     y = y.mul_(weight.reshape(shape)) if weight is not None else y
     y = y.add_(bias.reshape(shape)) if bias is not None else y
@@ -203,7 +204,7 @@ def _group_norm(given: Arguments) -> tuple[torch.Tensor, ...]:
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a @ b with the inner dimension in strips."""
+    """Return a @ b with the inner dimension in strips."""
     parts = (wide(a[..., s]) @ wide(b[..., s, :]) for s in strips(a.shape[-1], PRODUCT_STRIPS))
     result = next(parts, None)
     if result is None:
@@ -224,7 +225,10 @@ def _matrix_vector(given: Arguments) -> torch.Tensor:
 
 
 def _convolution(given: Arguments) -> torch.Tensor:
-    """Linear in the weight: the sum over disjoint parts of the weight, whatever stride, groups, direction."""
+    """Return the convolution as a sum over disjoint parts of the weight.
+
+    A convolution is linear in the weight, whatever its stride, groups and direction.
+    """
     weight, bias = given["weight"], given["bias"]
     part = torch.arange(weight[0].numel(), device=weight.device).reshape(weight.shape[1:]) % KERNEL_PARTS
     layout = [given[name] for name in ("stride", "padding", "dilation", "transposed", "output_padding")]

@@ -1,8 +1,8 @@
-"""A reference run once more with every choice among equal elements made one way: the first or the last.
+"""Further runs of a reference in which every choice among equal elements is made one way: first or last.
 
 torch leaves open which of equal elements `topk`, a sort that is not stable, `kthvalue`, `median`, `nanmedian`
-and `mode` pick; `argmax`, `argmin`, `max` and `min` over a dimension are documented to give the first one and
-stay as they are. What differs between the two runs is not determined by the reference.
+and `mode` pick. `argmax`, `argmin`, `max` and `min` over a dimension are documented to return the first one
+and stay unchanged. The reference does not determine what differs between the two runs.
 """
 
 from collections.abc import Callable
@@ -18,17 +18,17 @@ _SEVERAL = {"aten::topk", "aten::sort", "aten::argsort"}
 
 
 def is_open(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether torch leaves open which of equal elements the call picks."""
+    """Return True if torch leaves open which of equal elements the call picks."""
     name = func._schema.name
     if name not in _SINGLE | _SEVERAL or "out" in kwargs or not args or args[0].dim() == 0:
         return False
     given = bound(func, args, kwargs)
-    # The median of all elements gives a value alone.
+    # The median of all elements returns only a value.
     return "dim" in given if name in _SINGLE else not given.get("stable")
 
 
 class Chosen(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Dispatch mode in which equal elements are picked from the first on, or from the last."""
+    """Dispatch mode that picks equal elements from the first on, or from the last."""
 
     def __init__(self, last: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -70,7 +70,7 @@ class Chosen(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def chosen_both_ways(run: Callable[[], Any]) -> tuple[Any, Any]:
-    """What `run` gives with the first of equal elements picked throughout, and with the last."""
+    """Return the results of `run` with the first of equal elements picked throughout, and with the last."""
     with Chosen(last=False):
         first = run()
     with Chosen(last=True):

@@ -1,22 +1,27 @@
-"""How far an output may be from the float64 truth, and the comparison itself.
+"""Tolerance of an output around the float64 ground truth, and the comparison itself.
 
-With r64 the reference in float64 and e the larger error of its two float32 runs (TF32 off), torch's own and
-one that sums in another order (`agent.harness.truth.summation_order`), every element of a candidate's output
-y must satisfy
+Let r64 be the reference in float64, and e the larger error of its two float32 runs (TF32 off). One run is
+torch's own, the other sums in another order (`agent.harness.truth.summation_order`). Every element of a
+candidate's output y must satisfy
 
     |y - r64| <= max(16 * max(e), 8 * eps * rms(r64 over its row)) + 1e-5 * |r64|
 
-and an output of 64 elements or more as a whole rms(y - r64) <= 8 * rms(e) + 4 * eps * rms(r64), where eps
-belongs to the output's dtype. Of fewer elements the rms says too little.
+An output of 64 elements or more must also satisfy, as a whole,
 
-Where few sums are taken, a further run has each of them off by what float atomics may lose; neither limit is
-below its error (`agent.harness.truth.summation.OneByOne`; docs/integrity-protocol.md says why it is
-measured). A sum that loses more than 1e-3 in that order is not right in it: derived draws of that kind are
+    rms(y - r64) <= 8 * rms(e) + 4 * eps * rms(r64)
+
+Here eps belongs to the output's dtype. For a dtype shorter than float32, 3 and 0.5 replace the factors 8 and
+4. Rows and columns of small values may have tighter limits (`scales`). The rms of fewer elements says too
+little.
+
+Where few sums are taken, a further run has each of them off by what float atomics may lose. Neither limit is
+below that run's error (`agent.harness.truth.summation.OneByOne`; docs/integrity-protocol.md says why it is
+measured). A sum that loses more than 1e-3 in that order is not right in it. Derived draws with such a sum are
 left out, and on stated ones nothing is allowed for it.
 
-39 right answers over 22 problems on an H200 stayed within 6 native errors but for one atomic mean, within the
-relative term; wrong ones passed a limit by 250 times and more. Non-finite values must stand where the native
-run has them. Outputs that are not floating-point must be equal.
+39 right answers over 22 problems on an H200 stayed within 6 native errors. One atomic mean did not, but was
+within the relative term. Wrong answers exceeded a limit by a factor of 250 or more. Values that are not
+finite must stand where the native run has them. Outputs that are not floating-point must be equal.
 """
 
 from collections.abc import Callable
@@ -38,25 +43,28 @@ leaves = memory_guards.leaves
 UNSTABLE = 1e-3
 """Share of its own size by which the float32 reference may miss the truth on a derived draw."""
 FAR = 0.1
-"""Share of the root mean square of the truth from which on an error is no matter of rounding."""
+"""Share of the truth's root mean square above which an error cannot come from rounding."""
 ROUNDINGS = 16
-"""The same for an output of a shorter type, in units of its eps, by which rounding it alone is off."""
+"""Limit in place of UNSTABLE for an output of a shorter dtype, in units of its eps.
+
+Rounding alone causes errors of this size there.
+"""
 
 
 def non_finite(value: Any) -> int:
-    """How many elements of a native output are NaN or infinite."""
+    """Return the number of elements of a native output that are NaN or infinite."""
     return sum(int((~torch.isfinite(t)).sum()) for t in leaves(value) if t.is_floating_point())
 
 
 class Sequence(NamedTuple):
-    """The reference with few sums off by what taking them value after value may lose."""
+    """Results of the reference with few sums off by what adding value after value may lose."""
 
     outputs: Any
     lost: float  # largest share of its terms' magnitudes that a sum lost
 
 
 class Expected:
-    """What one draw must give: the structure of the native output, the truth and the limits around it."""
+    """Expected output of one draw: the structure of the native output, the truth and its limits."""
 
     def __init__(
         self,
@@ -66,8 +74,10 @@ class Expected:
         sequence: Sequence | None = None,
         rooms: list[Room | None] | None = None,
     ) -> None:
-        """`native` and `other` are the reference's two float32 runs, `truth` the one in float64; `rooms` are
-        the other results of rounding and choice that are right, by output.
+        """Derive the limits from the reference's runs.
+
+        `native` and `other` are its two float32 runs, and `truth` is the float64 run. `rooms` holds, by
+        output, other right results of rounding and choice.
         """
         self.native, self.truth = native, truth
         self._rooms = rooms
@@ -75,11 +85,11 @@ class Expected:
         if sequence is not None:
             sequence = sequence._replace(outputs=self._settled(sequence.outputs))
         self._finite_as = leaves(native)
-        """What tells where an output has to be finite."""
-        self.open_choice = False  # of equal elements, and another choice gives other outputs
-        self.is_undefined = False  # a number was converted to an integer that cannot hold it
+        """Outputs that determine where an output has to be finite."""
+        self.open_choice = False  # True if a choice among equal elements is open and changes the outputs
+        self.is_undefined = False  # True if a number was converted to an integer that cannot hold it
         self._lost = sequence.lost if sequence is not None else 0.0
-        # A sum that loses too much in sequence is not right so: nothing is allowed for that order.
+        # A sum that loses too much in sequence is not right in that order, so nothing is allowed for it.
         allowed = sequence.outputs if sequence is not None and self._lost <= USELESS else other
         runs = zip(leaves(native), leaves(other), leaves(allowed), leaves(truth), strict=True)
         self.limits = [Limits(*run) if run[0].is_floating_point() else None for run in runs]
@@ -91,7 +101,7 @@ class Expected:
         )
 
     def _settled(self, output: Any) -> Any:
-        """Return the output with the truth where another right rounding or choice explains it."""
+        """Return the output with the truth wherever another right rounding or choice explains it."""
         if self._rooms is None or not any(self._rooms):
             return output
         rooms, truths = iter(self._rooms), iter(leaves(self.truth))
@@ -103,8 +113,9 @@ class Expected:
         return tree_map_only(torch.Tensor, settle, output)
 
     def lean(self) -> None:
-        """Lets go of the native run's numbers, which nothing needs where it and the truth are finite; its
-        structure stays.
+        """Release the native run's numbers, which are unused where they and the truth are finite.
+
+        The structure stays.
         """
         if all(limits is not None and limits.is_finite for limits in self.limits):
             self.native = tree_map_only(torch.Tensor, _without_numbers, self.native)
@@ -112,24 +123,30 @@ class Expected:
 
     @property
     def native_error(self) -> float:
-        """Largest error of the two float32 runs over all outputs."""
+        """Return the largest error of the two float32 runs over all outputs."""
         return max((limit.largest for limit in self.limits if limit), default=0.0)
 
     @property
     def native_share(self) -> float:
-        """The same relative to the size of each output."""
+        """Return that error relative to the size of each output."""
         return max((limit.native_share for limit in self.limits if limit), default=0.0)
 
     def around(self) -> "list[Allowance | None]":
-        """For each output the error allowed around other values than the truth; None: they must be equal."""
+        """Return, for each output, the error allowed around values other than the truth.
+
+        None means that values must be equal.
+        """
         return [None if limits is None else limits.around for limits in self.limits]
 
     def spreads(self) -> list[float]:
-        """For each output the largest rms error of the float32 runs; 0 where values have to be equal."""
+        """Return each output's largest rms error of the float32 runs, or 0 where values must be equal."""
         return [limit.spread if limit is not None else 0.0 for limit in self.limits]
 
     def obstacle(self) -> str | None:
-        """Why these inputs cannot tell right from wrong, if so; only derived draws may be left out."""
+        """Return why these inputs cannot tell right from wrong, or None.
+
+        Only derived draws may be left out.
+        """
         if not all(limit and limit.is_finite for limit in self.limits) and non_finite(self.native):
             return "the float32 reference is not finite"
         if self.is_undefined:
@@ -145,11 +162,11 @@ class Expected:
         return None
 
     def structure(self, description: dict[str, Any]) -> Finding | None:
-        """What is wrong with the containers, shapes or dtypes of the described output."""
+        """Return a finding if containers, shapes or dtypes of the described output are wrong."""
         return output_structure.fault(description, self.native)
 
     def compare(self, output: Any) -> dict[str, Any]:
-        """Worst errors over all outputs, and the finding where the budget does not hold."""
+        """Return the worst errors over all outputs, and a finding where the tolerance is exceeded."""
         worst, output = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, self._settled(output)
         quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
@@ -162,7 +179,7 @@ class Expected:
         return worst
 
     def wrong(self, output: Any) -> tuple[int, torch.Tensor] | None:
-        """The first output with elements outside the budget or wrongly finite, and which they are."""
+        """Return the first output with elements outside the tolerance or wrongly finite, and their mask."""
         output = self._settled(output)
         quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
@@ -177,20 +194,20 @@ class Expected:
         return None
 
     def accepts(self, outputs: list[torch.Tensor]) -> bool:
-        """Whether `compare` would find nothing, without looking for what it is."""
+        """Return True if `compare` would find nothing, without looking for the cause."""
         outputs = self._settled(outputs)
         quadruples = zip(outputs, self._finite_as, leaves(self.truth), self.limits, strict=True)
         return all(_fits(*quadruple) for quadruple in quadruples)
 
     def is_far(self, outputs: list[torch.Tensor]) -> bool:
-        """Return True where an error is of the order of the output's own size, or a number is not finite."""
+        """Return True if an error is of the order of the output's own size, or a number is not finite."""
         return any(
             limits is not None and limits.is_finite and not _largest(y, r64) <= FAR * limits.scale
             for y, r64, limits in zip(outputs, leaves(self.truth), self.limits, strict=True)
         )
 
     def differs(self, one: Any, other: Any) -> bool:
-        """Whether two outputs are further apart than either may be from the truth."""
+        """Return True if two outputs are further apart than either may be from the truth."""
         one, other = self._settled(one), self._settled(other)
         quadruples = zip(leaves(one), leaves(other), leaves(self.truth), self.limits, strict=True)
         return any(
@@ -200,7 +217,7 @@ class Expected:
 
 
 def _largest(y: torch.Tensor, r64: torch.Tensor) -> float:
-    """Return the largest error of an output; NaN where one is not a number."""
+    """Return the largest error of an output, or NaN where a value is NaN."""
     flat, truth = y.reshape(-1), r64.reshape(-1)
     if not flat.numel():
         return 0.0
@@ -209,7 +226,7 @@ def _largest(y: torch.Tensor, r64: torch.Tensor) -> float:
 
 
 def _without_numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """One that takes no memory."""
+    """Return a tensor of the same shape and dtype that takes no memory."""
     return torch.zeros((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
 
 
@@ -243,5 +260,8 @@ def _fits(y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits 
 def _errors(
     y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits
 ) -> tuple[dict[str, float], bool] | Finding:
-    """As `distances`; the finding where what is not finite stands elsewhere than in the native run."""
+    """Return the errors as `distances` does.
+
+    Returns a finding where values that are not finite stand elsewhere than in the native run.
+    """
     return told(y, r64, limits) or mismatch_description.non_finite(y, y32) or distances(y, r64, limits)

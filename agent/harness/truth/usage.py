@@ -1,9 +1,9 @@
-"""How a reference uses its inputs, read from the operators that one run of it calls.
+"""Use of a reference's inputs, read from the operators that one run of it calls.
 
-Integers are followed through views, copies and casts to the operators that take them: an index has the bound
-of the dimension it indexes, a compared integer the range of its counterpart. Floating-point inputs are
-followed through scalar affine maps to the thresholds that they meet, so that values on either side of a
-threshold can be placed.
+Integers are followed through views, copies and casts to the operators that take them. An index has the bound
+of the dimension that it indexes, and a compared integer the range of its counterpart. Floating-point inputs
+are followed through scalar affine maps to the thresholds that they meet. Values can then be placed on either
+side of a threshold.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from agent.diagnosis.tape import bound
 from agent.harness.worker.memory_guards import leaves
 
 MOST_EDGES = 4096
-"""Largest number of elements of a tensor that is read as a set of thresholds."""
+"""Maximum number of elements of a tensor that is read as a set of thresholds."""
 _KEEPING = {
     "_to_copy",
     "clone",
@@ -29,7 +29,7 @@ _KEEPING = {
     "bitwise_not",
     "logical_not",
 }
-"""Operators whose result holds the values of their operand, besides views."""
+"""Operators, besides views, whose result holds the values of their operand."""
 _COMPARING = {"eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "clamp", "clamp_min", "clamp_max"}
 _UNIQUE = {"scatter", "scatter_", "index_put", "index_put_", "_index_put_impl_", "index_copy", "index_copy_"}
 _STEPS = {"round", "floor", "ceil", "trunc"}
@@ -43,13 +43,13 @@ _EDGES = {
 }  # fmt: skip
 """Arguments that are thresholds, by operator."""
 _AT_ZERO = {"relu", "leaky_relu", "elu", "celu", "sign", "abs", "sqrt", "log"}
-"""Operators with a threshold at zero, of interest where the input is shifted."""
+"""Operators with a threshold at zero, which matters where the input is shifted."""
 _FIXED = {"hardsigmoid": 3.0, "hardswish": 3.0, "relu6": 6.0}
 
 
 @dataclass
 class IntegerUse:
-    """The use of one integer or boolean input."""
+    """Use of one integer or boolean input."""
 
     bounds: list[int] = field(default_factory=list)
     """Sizes of the dimensions that it indexes."""
@@ -58,30 +58,30 @@ class IntegerUse:
     special: set[int] = field(default_factory=set)
     """Values that operators treat apart, such as an ignored label."""
     is_unique: bool = False
-    """An equal index twice would write one place twice."""
+    """True if an index that occurs twice would write one place twice."""
     is_derived: bool = False
-    """An integer computed from it is an index, so its own bound is unknown."""
+    """True if an integer computed from it is an index, so that its own bound is unknown."""
     is_stepped: bool = False
-    """It delimits segments, or a Python value is taken from it."""
+    """True if it delimits segments, or a Python value is taken from it."""
 
     @property
     def is_free(self) -> bool:
-        """Return True where no operator bounds the values."""
+        """Return True if no operator bounds the values."""
         return not (self.bounds or self.is_derived or self.is_stepped or self.compared)
 
 
 class FloatUse(NamedTuple):
-    """The thresholds that one floating-point input meets."""
+    """Thresholds that one floating-point input meets."""
 
     exact: list[torch.Tensor]
-    """Thresholds that the input itself is held against."""
+    """Thresholds with which the input itself is compared."""
     mapped: list[float]
     """Thresholds of scaled and shifted inputs, mapped back to the input."""
     takes_non_finite: bool
     is_multiplied: bool
-    """A matrix product or a convolution mixes its rows."""
+    """True if a matrix product or a convolution mixes its rows."""
     is_stepped: bool
-    """It is rounded to integers."""
+    """True if it is rounded to integers."""
 
 
 class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -92,7 +92,7 @@ class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.integers: dict[int, IntegerUse] = {}
         self.floats: dict[int, FloatUse] = {}
         self._kept: list[torch.Tensor] = []
-        """Tensors whose identity is a key below; they must outlive the run."""
+        """Tensors whose identity is a key below, kept so that they outlive the run."""
         self._integer_of: dict[int, tuple[int, bool]] = {}
         self._map_of: dict[int, tuple[int, float, float]] = {}
         for number, tensor in enumerate(inputs):
@@ -120,7 +120,7 @@ class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _follow(self, name: str, keeps: bool, given: dict[str, Any], result: Any) -> None:
-        """Pass what is known of the operands on to the results."""
+        """Transfer what is known about the operands to the results."""
         operands, made = leaves(list(given.values())), leaves(result)
         for operand in operands:
             known = self._integer_of.get(id(operand))
@@ -230,7 +230,7 @@ def _indices(name: str, given: dict[str, Any]) -> list[tuple[torch.Tensor, int]]
 
 
 def _extremes(values: Iterable[Any]) -> list[int]:
-    """Return the least and the largest of the integers that something is compared with."""
+    """Return the least and the largest of the integers with which something is compared."""
     found: list[int] = []
     for value in values:
         if isinstance(value, torch.Tensor) and value.numel() and value.dtype is not torch.bool:
@@ -245,7 +245,7 @@ def _extremes(values: Iterable[Any]) -> list[int]:
 def _mapped(
     name: str, given: dict[str, Any], operand: torch.Tensor, affine: tuple[int, float, float]
 ) -> tuple[int, float, float] | None:
-    """Return the affine map after one more operator with a scalar; None where it is no such operator."""
+    """Return the affine map after one more operator with a scalar, or None for any other operator."""
     number, factor, offset = affine
     base, other = name.rstrip("_"), given.get("other")
     if base == "neg":

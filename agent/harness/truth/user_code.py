@@ -1,4 +1,4 @@
-"""The user's own code: whose fault it is when it raises, and the inputs that it draws."""
+"""Execution of the user's own code: attribution of its errors, and the inputs that it draws."""
 
 import contextlib
 import os
@@ -14,25 +14,25 @@ _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 
 
 class ReferenceRaised(RuntimeError):
-    """The user's own code raised; the message says what. Everything else that raises here is ours."""
+    """Raised when the user's own code raised, with its message. Any other error here is this project's."""
 
 
 @contextlib.contextmanager
 def of_the_reference() -> Iterator[None]:
-    """Around code that is the user's: what it raises becomes ReferenceRaised."""
+    """Raise ReferenceRaised for errors of the user's code inside."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        # A dispatch mode of ours may be entered around the call.
+        # A dispatch mode of this project may be active around the call.
         if traceback.extract_tb(error.__traceback__)[-1].filename.startswith(_OURS):
             raise
         raise ReferenceRaised(f"{type(error).__name__}: {error}") from error
 
 
 def drawn(get_inputs: Callable[[], Any], device: str, seed: int) -> list[Any]:
-    """What `get_inputs` draws with this seed, on the device."""
+    """Return the inputs that `get_inputs` draws with this seed, on the device."""
     torch.manual_seed(seed)
     if device == "cuda":
         try:

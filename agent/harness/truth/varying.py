@@ -1,4 +1,4 @@
-"""Inputs derived by a family from those that a reference states, by how the reference uses them."""
+"""Inputs derived from a reference's stated ones, according to how it uses them."""
 
 import contextlib
 import copy
@@ -13,11 +13,11 @@ from agent.harness.truth.usage import FloatUse, IntegerUse, Usage
 from agent.harness.truth.user_code import ReferenceRaised, of_the_reference
 
 _PROBE = 20_251
-"""Seed of the values that are tried on a reference once, to see what it takes."""
+"""Seed of the values that are tried on a reference once, to see what it accepts."""
 
 
 class Model(Protocol):
-    """The part of a reference that is needed to run it."""
+    """Part of a reference that is needed to run it."""
 
     model: Any
     seed: int
@@ -26,7 +26,7 @@ class Model(Protocol):
 
 
 class Varying:
-    """Derives inputs for one reference; runs copies of its module to learn how it uses them."""
+    """Deriver of inputs for one reference. It runs copies of its module to learn how it uses them."""
 
     def __init__(self, reference: Model) -> None:
         self._reference = reference
@@ -37,11 +37,11 @@ class Varying:
         self._skeleton: str | None = None
 
     def forget(self) -> None:
-        """Forget how inputs are used: thresholds follow from the parameters."""
+        """Forget how inputs are used, because thresholds follow from the parameters."""
         self._uses = None
 
     def derived(self, family: str, inputs: list[Any], seed: int) -> list[Any] | None:
-        """Return the inputs of the family; None where it has nothing to change."""
+        """Return the inputs of the family, or None where it has nothing to change."""
         if family in discrete.VARIANTS:
             return self._discrete(family, inputs, seed)
         if family not in mixtures.REACHES and family not in mixtures.EDGED:
@@ -60,7 +60,7 @@ class Varying:
         return list(tree_unflatten(values, structure)) if changed else None
 
     def keeps_structure(self, family: str | None, native: Any) -> bool:
-        """Return False where varied scalars give outputs of another structure than stated ones."""
+        """Return False if varied scalars give outputs of another structure than stated ones."""
         if family not in discrete.VARIANTS:
             return True
         return self._skeleton is None or output_structure.skeleton(native) == self._skeleton
@@ -106,7 +106,7 @@ class Varying:
 
     @contextlib.contextmanager
     def _copied(self) -> Iterator[Any]:
-        """Give a copy of the module, which may write to itself; None where it cannot be copied."""
+        """Yield a copy of the module, which may write to itself, or None where it cannot be copied."""
         try:
             model = copy.deepcopy(self._reference.model)
         except Exception:  # noqa: BLE001 - the user's own class decides what can be copied

@@ -1,4 +1,4 @@
-"""The kernels that compare large outputs on a GPU (`harness/truth/passes.cu`), compiled once per user."""
+"""Kernels that compare large outputs on a GPU (`harness/truth/passes.cu`), compiled once per user."""
 
 import secrets
 import subprocess

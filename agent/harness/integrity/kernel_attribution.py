@@ -3,7 +3,7 @@
 Both checks run in the candidate's process, so they can refuse but never accept. The first compares the CUDA
 profiler's list of kernels with the names in the source. The second is ablation: a call without the launches
 of the candidate's libraries, whose output has to be wrong. The proof that does not depend on the candidate
-is the emulator's (`own_kernels`), which `confirmation` asks for.
+is the emulator's (`replay_check`), which `confirmation` asks for.
 """
 
 import re

@@ -1,13 +1,13 @@
 """Last stage on the emulator: calls at the real sizes of the problem, which check only addresses.
 
-A kernel that is right at smaller sizes may still overflow a 32-bit index, exceed a GPU's grid or shared
-memory, or overrun an array of a fixed size. Memory is reserved without being backed, a sample of the blocks
-runs, and values are never compared (`emulator/cpp/runtime/sampling.cpp`). A second call on other values
-separates findings that depend on values: a finding counts only if both calls have the same place and address.
+A kernel that is right at smaller sizes may still overflow a 32-bit index or a fixed-size array, or exceed
+a GPU's grid or shared memory. Memory is reserved without being backed, a sample of the blocks runs, and
+values are never compared (`emulator/cpp/runtime/sampling.cpp`). A second call on other values separates
+findings that depend on values: a finding counts only if both calls have the same place and address.
 
 The host code's behaviour is compared with its behaviour at the judged sizes. Torch operators in place of
 kernels, no launch at all, or an exception do not answer the real sizes. A call at the judged sizes, over the
-same kind of memory, shows if missing values are the reason.
+same kind of memory, shows whether missing values are the reason.
 """
 
 from collections.abc import Callable

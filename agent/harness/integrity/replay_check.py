@@ -7,8 +7,8 @@ the operators that `--library-ops` allows, on parameters and inputs of the judge
 The inputs are a fresh draw made after the record was handed in. A value that host code computed from the
 earlier inputs is wrong for them, and any other value that it brings along is no secret. If the fresh draw
 does not come out right, the host may have read a scalar back. Then the call is replayed on its own inputs,
-and so is one more call made at that time. The values that the host passed to this call only, and not to
-calls on other inputs, have to be far fewer than the output's elements.
+and so is one more call made at that time. The values that the host passed to this call, but not to calls on
+other inputs, have to be far fewer than the output's elements.
 
 The comparator checks outputs against the float64 ground truth. They have to be right with the kernels, and
 wrong without any launch. A forged record gains nothing: kernels of the built library have to compute the

@@ -1,7 +1,7 @@
-"""Where candidates are judged: on the GPU here, or on the CPU emulator.
+"""Executors, which judge candidates on the GPU here or on the CPU emulator.
 
-An executor hands a job to a judge process of its own and reads one evaluation back; it adds nothing
-to the verdict.
+An executor hands a job to its own judge process and reads one evaluation back. It adds nothing to the
+verdict.
 """
 
 from agent.executors.elsewhere import Elsewhere

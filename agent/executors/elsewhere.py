@@ -1,4 +1,4 @@
-"""Judging left to another machine: the run asks here and goes on where the GPU is."""
+"""Executor that leaves judging to another machine: the run starts here and continues where the GPU is."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from agent.records import Admission, Candidate, Evaluation, Problem
 
 
 class Elsewhere:
-    """The executor of a run for a GPU that this machine has not.
+    """Executor of a run for a GPU that this machine does not have.
 
-    Problems are admitted here, which takes no GPU. Whatever is to be judged waits: nothing is written
-    down of it, so that the run judges it when it is resumed.
+    Problems are admitted here, which needs no GPU. Candidates wait for judging: nothing is recorded about
+    them, so that the resumed run judges them.
     """
 
     name = "cuda"
@@ -20,20 +20,20 @@ class Elsewhere:
         self._admits = LocalExecutor("emulator", cache_dir=cache_dir, options=options)
 
     def admit(self, problem: Problem, anyway: bool = False) -> Admission:
-        """Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`."""
+        """Admit the problem. Raises ProblemError if it would let wrong answers pass, unless `anyway`."""
         return self._admits.admit(problem, anyway)
 
     def is_admission_known(self, problem: Problem) -> bool:
-        """See `LocalExecutor.is_admission_known`."""
+        """Return True if `admit` answers at once; see `LocalExecutor.is_admission_known`."""
         return self._admits.is_admission_known(problem)
 
     def prepare(self, problem: Problem) -> None:
-        """Do nothing: what judging takes is needed where the GPU is."""
+        """Do nothing: the machine with the GPU makes the preparations."""
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
-        """Raises AwaitingGpu."""
+        """Raise AwaitingGpu."""
         raise AwaitingGpu("an answer is here and waits to be judged on a machine with an NVIDIA GPU")
 
     def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """Raises AwaitingGpu."""
+        """Raise AwaitingGpu."""
         raise AwaitingGpu("the best kernel waits to be confirmed on a machine with an NVIDIA GPU")

@@ -1,4 +1,4 @@
-"""The executors of this machine, GPU and emulator, both behind a judge process."""
+"""Executors of this machine, GPU and emulator, each behind a judge process."""
 
 import contextlib
 import sys
@@ -35,50 +35,54 @@ from agent.sandbox import Child, ChildFault, Limits, ProcessServer
 
 Announce = Callable[[str], None]
 Cancelled = Callable[[], bool]
-"""Whether nobody wants a verdict any more; asked several times a second, from any thread."""
+"""Function that returns True once the caller has cancelled.
+
+It is called several times a second, from any thread.
+"""
 JUDGE_PROCESS = "agent.harness.judge.evaluate"
-"""The module that a judge's process runs."""
+"""Module that a judge process runs."""
 ENVELOPE_S = {"cuda": 2.0, "emulator": 4.0}
-"""Seconds after which no probe of what else a candidate handles is begun; a GPU is shared meanwhile."""
+"""Seconds after which no further robustness probe begins; other trials share the GPU meanwhile."""
 JUDGE = Limits(gentle=True)
 JUDGE_LIMIT_S = 4 * (BUILD_LIMIT_S + ORACLE_LIMIT_S)
-"""A stop for a judge that says nothing for so long; every step inside has a tighter limit of its own."""
+"""Maximum silence of a judge, in seconds. Every step inside it has a tighter limit of its own."""
 _FLOAT64_BYTES = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeOptions:
-    """How an executor judges every candidate it is given."""
+    """Options with which an executor judges every candidate."""
 
     candidate_timeout_s: float
-    """Upper limit of each step of a candidate."""
+    """Maximum seconds for each step of a candidate."""
     library_ops: LibraryOps = "gemm-conv"
-    """Which of torch's operators may stay in a candidate."""
+    """Torch operators that a candidate may keep."""
     protocol: Literal["full", "quick"] = "full"
     requests: tuple[Request, ...] = ()
-    """What is judged beside the protocol."""
+    """Optional checks beyond the protocol."""
     measure: bool = True
-    """Whether a verified candidate is timed."""
+    """True if a verified candidate is timed."""
     baselines: tuple[MoreBaselines, ...] = ()
-    """What it is timed against beside the usual ones."""
+    """Baselines beside the usual ones."""
     floor_ms: float | None = None
-    """The least time that the problem can take on the GPU, if that is known."""
+    """Roofline floor of the problem on the GPU, in milliseconds, if known."""
     unchecked: bool = False
-    """Whether the emulator's sanitizer stays off."""
+    """True to turn the emulator's sanitizer off."""
 
 
 class LocalExecutor:
-    """One judge process per candidate, in an environment without secrets.
+    """Executor with one judge process per candidate, in an environment without secrets.
 
-    On `cuda` candidates are built fast, or by stock `load_inline`, and judged at full shapes, and verified
-    ones are timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time.
+    On `cuda`, the judge builds candidates with the fast build or stock `load_inline` and judges them at full
+    shapes. It times verified candidates. The `emulator` runs their kernels on the CPU at affordable shapes
+    and never yields a time.
     """
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, cache_dir: Path, options: JudgeOptions,
         announce: Announce = lambda what: None, cancelled: Cancelled = lambda: False,
     ) -> None:  # fmt: skip
-        """`cancelled`: once it says so, what is being judged ends with Interrupted."""
+        """Start the servers. Once `cancelled` returns True, the evaluation in progress raises Interrupted."""
         self.name = name
         self.options = options
         self._cache_dir = cache_dir
@@ -89,7 +93,7 @@ class LocalExecutor:
         warm.begin(name, cache_dir)
 
     def admit(self, problem: Problem, anyway: bool = False) -> Admission:
-        """Probes the problem, or recalls that; candidates for it are judged accordingly from then on.
+        """Probe the problem, or recall an earlier result; later candidates for it are judged accordingly.
 
         Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`.
         """
@@ -102,17 +106,17 @@ class LocalExecutor:
         return self._admissions[problem.id]
 
     def is_admission_known(self, problem: Problem) -> bool:
-        """Return True if `admit` answers at once, because the problem was probed before."""
+        """Return True if `admit` answers at once because the problem was probed before."""
         return problem.id in self._admissions or check.is_known(problem, self._cache_dir)
 
     def prepare(self, problem: Problem) -> None:
-        """Make what judging the problem takes besides its admission, while nothing is judged yet.
+        """Prepare everything besides the admission that judging the problem needs.
 
-        Steps that fail are left out: the judge takes them again, and says so where they count.
+        A step that fails is skipped. The judge repeats it and reports the failure where it counts.
         """
         steps: list[Callable[[], object]] = [lambda: self._sizes(problem)]
         if self.name == "cuda":
-            # The first candidate needs the fast builds, its second look the sizes and the emulator.
+            # The first candidate needs the fast build. Its second look needs the sizes and the emulator.
             steps.insert(0, lambda: gpu_build.prepare(self._cache_dir))
             steps.append(lambda: toolchain.prepare(self._cache_dir))
         for step in steps:
@@ -120,9 +124,9 @@ class LocalExecutor:
                 step()
 
     def require_memory(self, problem: Problem) -> None:
-        """Raise EnvironmentFault if the problem cannot be judged on this GPU, however empty it is.
+        """Raise EnvironmentFault if the problem is too large for this GPU even when the GPU is empty.
 
-        The bound counts inputs, outputs and parameters as they are and once more in float64.
+        The lower bound counts inputs, outputs and parameters, plus float64 copies of the floating-point ones.
         """
         total = gpu_memory_bytes() if self.name == "cuda" else None
         needed = _held_bytes(problem.trace)
@@ -133,15 +137,15 @@ class LocalExecutor:
             )
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
-        """The verdict of the first look; on a GPU *verified* has still to be confirmed."""
+        """Return the verdict of the first look; on a GPU, *verified* still has to be confirmed."""
         return self.judge(self.job(problem, candidate))
 
     def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The verdict of the second look, which a verified candidate on a GPU gets, and which then stands."""
+        """Return the final verdict: that of the second look at a candidate verified on a GPU."""
         return self.second_look(self.job(problem, candidate), evaluation)
 
     def judge(self, job: Job) -> Evaluation:
-        """The verdict of the first look at a job. Raises Rebuilt for a program that the job says is known."""
+        """Return the verdict of the first look at a job. Raises Rebuilt for a program in `job.known`."""
         found = self._judged(job, self._announce)
         unlocated = fault_localization.wanted(found)
         if unlocated is not None:
@@ -153,9 +157,9 @@ class LocalExecutor:
         return _marked(found, confirmed=False)
 
     def second_look(self, job: Job, found: Evaluation) -> Evaluation:
-        """The verdict of the second look at what the first verified; `found` where none is due.
+        """Return the verdict of the second look at a verified candidate, or `found` where none is due.
 
-        What the first look recorded and did not judge is taken over from it.
+        The first look's phases are kept, and its envelope if the second look verifies the candidate.
         """
         if not found.unconfirmed:
             return found
@@ -168,7 +172,7 @@ class LocalExecutor:
         return _marked(second.model_copy(update=kept), confirmed=confirmed)
 
     def job(self, problem: Problem, candidate: Candidate) -> Job:
-        """What the judge is told about one candidate."""
+        """Return the judge's job for one candidate."""
         options = self.options
         return Job(
             problem=problem,
@@ -192,7 +196,7 @@ class LocalExecutor:
         return judged(job, announce, self._cancelled)
 
     def _server(self) -> ProcessServer | None:
-        """Of our own processes."""
+        """Return the server that forks the judge's trusted processes, or None."""
         return warm.found(self.name, self._cache_dir).trusted
 
     def _sizes(self, problem: Problem) -> Shrunken:
@@ -222,7 +226,10 @@ def _marked(found: Evaluation, *, confirmed: bool) -> Evaluation:
 
 
 def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -> Evaluation:
-    """Runs the judge on one job. Raises the AgentError the judge ended with, Interrupted once cancelled."""
+    """Run the judge on one job.
+
+    Raises the AgentError that the judge ended with, or Interrupted once cancelled.
+    """
     argv = [sys.executable, "-P", "-m", JUDGE_PROCESS]
     clock = PhaseClock(announce)
     environment = config.child_environment()
@@ -247,7 +254,7 @@ def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -
             return {}
 
         def no_more_time() -> float:
-            # What may be granted is asked for while nothing comes: the place to give up.
+            # The child asks for more time whenever it waits for output, so this is the place to cancel.
             if cancelled():
                 raise errors.Interrupted("cancelled before there was a verdict")
             return 0.0
@@ -272,7 +279,7 @@ def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -
 
 
 def _unexplained(decided: Evaluation, why: object, clock: PhaseClock) -> Evaluation:
-    """Return a verdict that was decided before what follows it failed; its scope says so."""
+    """Return a verdict that was decided before a later step failed; its scope says so."""
     said = f"what follows the verdict (its cause, or what else the candidate handles): {why}"
     scope = decided.scope.model_copy(update={"skipped": (*decided.scope.skipped, said[:500])})
     return decided.model_copy(update={"scope": scope, "phases": clock.phases()})

@@ -1,4 +1,4 @@
-"""The executor of one run: what was judged in it and is built again under other names is not judged again."""
+"""Executor of one run that judges each program once, even when it is built again under other names."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,13 @@ from agent.records import MAY_END_OTHERWISE, Candidate, Evaluation, Problem
 
 
 class Once:
-    """Knows programs by what the compilers made of them (`Build.program`). On a GPU that is known before the
-    candidate has its turn there.
+    """Executor that identifies programs by their compiled code (`Build.program`).
+
+    On a GPU, a rebuilt program is recognised before the candidate takes its turn there.
     """
 
     def __init__(self, inner: LocalExecutor, before: Iterable[Evaluation]) -> None:
-        """`before`: the verdicts of the run so far."""
+        """Remember the programs of `before`, the verdicts of the run so far."""
         self._inner = inner
         self._programs: set[str] = set()
         for found in before:
@@ -23,7 +24,10 @@ class Once:
         return self._inner.name
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
-        """Raises Rebuilt for a program that has its verdict; a mend, which no model has written, gets one."""
+        """Return the verdict of the first look. Raises Rebuilt for a program that already has a verdict.
+
+        A mend always gets a verdict, because no model has written it.
+        """
         known = () if candidate.origin == "mend" else tuple(sorted(self._programs))
         found = self._inner.judge(self._inner.job(problem, candidate).model_copy(update={"known": known}))
         self._remember(found)

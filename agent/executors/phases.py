@@ -1,4 +1,4 @@
-"""Where the time of one evaluation goes, told from what it announces."""
+"""Seconds that each phase of an evaluation takes, derived from its announcements."""
 
 import re
 import time
@@ -8,12 +8,12 @@ from agent.records import Phase
 
 STARTING = "starting"
 _DETAIL = re.compile(r"[,:(].*", re.DOTALL)
-"""Which draw, which queue: what stands behind the name of a phase."""
+"""Detail after the name of a phase, such as the number of a draw or the length of a queue."""
 _LEAST_S = 0.001
 
 
 class PhaseClock:
-    """An `Announce` that hands on what it hears; a phase lasts until the next one is announced."""
+    """`Announce` that forwards announcements; a phase lasts until the next one is announced."""
 
     def __init__(self, announce: Announce) -> None:
         self._announce = announce
@@ -25,7 +25,7 @@ class PhaseClock:
         self._announce(what)
 
     def phases(self) -> tuple[Phase, ...]:
-        """Those until now, each once, in the order in which they first began."""
+        """Return the phases so far, each once, in the order in which they first began."""
         self._begin(self._name)
         passed = self._seconds.items()
         return tuple(Phase(name=name, seconds=round(s, 3)) for name, s in passed if s >= _LEAST_S)

@@ -1,8 +1,8 @@
-"""The second look at a candidate that a GPU has verified, by two judges side by side.
+"""Second look at a candidate verified on a GPU, by two judges side by side.
 
-One looks at it by what costs little, the emulator first and then compute-sanitizer. The other begins at
-once with the slow build by stock `load_inline`, and goes on to the GPU with it only when the first has said
-nothing against the candidate: the two are never timed beside each other.
+The first judge runs the cheap checks: the emulator, then compute-sanitizer. The second starts the slow build
+by stock `load_inline` at once. It uses the GPU only after the first judge found nothing against the
+candidate, so the two are never timed beside each other.
 """
 
 import threading
@@ -15,12 +15,15 @@ from agent.harness.task.job import Announce, Job
 from agent.records import Evaluation, Phase
 
 Judged = Callable[[Job, Announce], Evaluation]
-"""Runs a judge on one job; ends it where what it announces raises."""
+"""Function that runs a judge on one job and ends it if the announcement callback raises."""
 WAITING = "building with stock load_inline"
 
 
 def made(job: Job, judged: Judged, announce: Announce) -> Evaluation:
-    """The verdict. Raises what a judge raises; where the cheap looks refuse, the other judge is given up."""
+    """Return the verdict of the second look. Raises whatever a judge raises.
+
+    If the cheap checks refuse the candidate, the judge of the stock build is abandoned.
+    """
     gate = _Gate(announce)
     stock: Future[Evaluation] = Future()
     arguments = (job.model_copy(update={"confirms": "stock"}), judged, gate, stock)
@@ -38,13 +41,13 @@ def made(job: Job, judged: Judged, announce: Announce) -> Evaluation:
 
 
 class _NotWanted(Exception):
-    """Ends the judge of the stock build."""
+    """Exception that ends the judge of the stock build."""
 
 
 class _Gate:
-    """What the judge of the stock build announces; it is held here, with its build, until it is wanted.
+    """`Announce` of the stock build's judge that holds it after its build until it is wanted.
 
-    It is told to the user, and its time counts, from then on.
+    From then on the user sees its announcements, and its phases are timed.
     """
 
     def __init__(self, announce: Announce) -> None:
@@ -60,7 +63,7 @@ class _Gate:
 
     def __call__(self, what: str) -> None:
         if what == confirmation.BUILT:
-            # Before this judge has the GPU's turn, which the other one needs.
+            # Wait before this judge takes its turn on the GPU, which the other judge needs.
             self._opened.wait()
         if not self._opened.is_set():
             return

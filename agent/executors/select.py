@@ -1,4 +1,4 @@
-"""Which executor `auto` means here, and why `cuda` cannot be had. Starts no GPU work."""
+"""Choice of the executor that `auto` means here, and the reason why `cuda` is unavailable; uses no GPU."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ NAMES = ("auto", "cuda", "emulator")
 
 
 def choose(wanted: Literal["auto", "cuda", "emulator"]) -> Literal["cuda", "emulator"]:
-    """The executor to use. Raises EnvironmentFault when CUDA was demanded and cannot run here."""
+    """Return the executor to use. Raises EnvironmentFault if CUDA was requested and cannot run here."""
     if wanted == "emulator":
         return "emulator"
     obstacle = cuda_obstacle()
@@ -24,7 +24,7 @@ def choose(wanted: Literal["auto", "cuda", "emulator"]) -> Literal["cuda", "emul
 
 
 def cuda_obstacle() -> str | None:
-    """What keeps candidates from being built and run on a GPU here, with the mend; None if nothing."""
+    """Return the reason why candidates cannot be built and run on a GPU here, with its remedy, or None."""
     if gpu_name() is None:
         return "no NVIDIA GPU answers (nvidia-smi lists none); install the driver or use a machine with one"
     if nvcc() is None:
@@ -33,23 +33,23 @@ def cuda_obstacle() -> str | None:
 
 
 def gpu_name() -> str | None:
-    """Name of the first GPU by the driver's own account."""
+    """Return the first GPU's name as the driver reports it, or None."""
     return next(iter(gpu_names()), None)
 
 
 def gpu_names() -> tuple[str, ...]:
-    """Of all GPUs, in the driver's order; none where it does not answer."""
+    """Return the names of all GPUs in the driver's order, or nothing where it does not answer."""
     return _asked("name")
 
 
 def gpu_memory_bytes() -> int | None:
-    """Return the total memory of the first GPU, or None where the driver does not say."""
+    """Return the total memory of the first GPU in bytes, or None where the driver does not answer."""
     first = next(iter(_asked("memory.total")), "").removesuffix(" MiB")
     return int(first) << 20 if first.isdecimal() else None
 
 
 def _asked(field: str) -> tuple[str, ...]:
-    """Return one property of all GPUs, in the driver's order; nothing where the driver does not answer."""
+    """Return one property of all GPUs in the driver's order, or nothing where it does not answer."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ()
@@ -62,7 +62,7 @@ def _asked(field: str) -> tuple[str, ...]:
 
 
 def nvcc() -> Path | None:
-    """The CUDA compiler that `load_inline` would find."""
+    """Return the CUDA compiler that `load_inline` would find, or None."""
     home = config.child_environment().get("CUDA_HOME")
     places = [Path(home) / "bin" / "nvcc"] if home else []
     on_path = shutil.which("nvcc")

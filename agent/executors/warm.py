@@ -1,4 +1,4 @@
-"""The servers of this process: the imports of judges and candidates are paid once, not for each candidate."""
+"""Fork servers of this process, which pay the imports of judges and candidates once, not per candidate."""
 
 import atexit
 import contextlib
@@ -20,19 +20,19 @@ _STARTING = threading.Lock()
 
 
 class Warm:
-    """A server of our own processes and one or two of the candidates', which end with this process.
+    """Fork servers for trusted processes and for candidates, which end with this process.
 
-    A GPU's candidates have one of their own, and are looked at on the emulator as well.
+    For a GPU there is a second candidate server: its candidates also run on the emulator.
     """
 
     def __init__(self, executor: Executor, suppressor: Path | None) -> None:
-        """`suppressor`: is loaded first in a GPU's candidates."""
+        """Start the servers. `suppressor` is a library that is preloaded into a GPU's candidates."""
         environment = config.child_environment()
         ours = environment | servers.COMPILING | {"PYTHONPATH": config.with_package(environment)}
         on_gpu = (*servers.COMPILER, servers.MACHINE) if executor == "cuda" else ()
         theirs = config.candidate_environment()
         self.unfit: dict[str, str] = {}
-        """Servers that can hand out no process here, each with why; what they are for is started afresh."""
+        """Servers that cannot fork processes here, with the reason; their processes start from scratch."""
         self._servers = {
             "emulator": ProcessServer.started(servers.CANDIDATES, theirs, isolated=True),
             "trusted": ProcessServer.started((*servers.TRUSTED, *on_gpu), ours, isolated=False),
@@ -46,7 +46,7 @@ class Warm:
         return self._servers.get("trusted")
 
     def prepared(self) -> "Warm":
-        """Itself once all that can hand out processes are ready to."""
+        """Wait until every usable server is ready to fork, drop the others, and return self."""
         on_gpu = ("trusted", "cuda") if "cuda" in self._servers else ()
         for name, server in list(self._servers.items()):
             try:
@@ -60,20 +60,20 @@ class Warm:
 
     def end(self) -> None:
         for server in self._servers.values():
-            # Ctrl-C while one is waited for: its link is closed, so that it ends by itself.
+            # After Ctrl-C during a wait, the server's link is closed, so it ends by itself.
             with contextlib.suppress(KeyboardInterrupt):
                 server.end()
 
     def passed(self, stack: contextlib.ExitStack) -> servers.Servers:
-        """New sockets to all, for one judge; they are open until the stack is unwound."""
+        """Return new sockets to all servers for one judge; they stay open until the stack is unwound."""
         links = {name: stack.enter_context(server.client()) for name, server in self._servers.items()}
         return servers.Servers(**{name: link.fileno() for name, link in links.items()})
 
 
 def _require_gpu(server: ProcessServer) -> None:
-    """Raises EnvironmentFault where a process of the server's cannot compute on the GPU.
+    """Raise EnvironmentFault if a process forked by this server cannot compute on the GPU.
 
-    An import that has asked the driver leaves that to no process that is forked afterwards.
+    An import that initialises the driver makes the GPU unusable in every process forked later.
     """
     with Child(
         [sys.executable, "-c", gpu_health.SUM], env=config.child_environment(), server=server
@@ -85,25 +85,25 @@ def _require_gpu(server: ProcessServer) -> None:
 
 
 def begin(executor: Executor, cache_dir: Path) -> None:
-    """Begins to start the servers, which takes seconds; `found` waits for them."""
+    """Begin to start the servers, which takes seconds; `found` waits for them."""
     with _STARTING:
         _begun(executor, _suppressor(executor, cache_dir))
 
 
 def begin_for(wanted: Literal["auto", "cuda", "emulator"], cache_dir: Path) -> None:
-    """Begins for the executor that `wanted` comes to, so that other preparations run beside."""
+    """Begin to start the servers of the executor that `wanted` selects, beside other preparations."""
     with contextlib.suppress(EnvironmentFault):
         begin(choose(wanted), cache_dir)
 
 
 def found(executor: Executor, cache_dir: Path) -> Warm:
-    """The servers, without those that can hand out nothing here."""
+    """Return the servers once they are ready, without those that cannot fork here."""
     with _STARTING:
         return _prepared(executor, _suppressor(executor, cache_dir))
 
 
 def _suppressor(executor: Executor, cache_dir: Path) -> Path | None:
-    """All that servers owe to a cache: with another one they would be the same otherwise."""
+    """Return the launch suppressor for a GPU: the only part of the servers that depends on the cache."""
     return launch_suppression.library(cache_dir) if executor == "cuda" else None
 
 

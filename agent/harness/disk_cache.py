@@ -1,4 +1,4 @@
-"""What is worked out once for each problem and kept in the user's cache."""
+"""Records that are computed once per problem and kept in the user's cache."""
 
 import ast
 import contextlib
@@ -39,7 +39,7 @@ def cached(file: Path, kind: type[R], make: Callable[[], R], waiting: Waiting = 
         if known is not None:
             return known
         made = make()
-        # A full disk or a folder of somebody else's costs the next caller time, not this one its result.
+        # On a full disk, or in a folder owned by another user, the caller still gets its result.
         with contextlib.suppress(OSError):
             _write(file, made)
     return made
@@ -55,7 +55,7 @@ def read(file: Path, kind: type[R]) -> R | None:
 
 def _write(file: Path, record: Record) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Not every writer holds the lock: a folder may take none, and a wait has an end.
+    # Writers may run without the lock: the folder may not support locks, and waits end after WAIT_S.
     part = file.with_suffix(f".{secrets.token_hex(8)}")
     part.write_text(record.model_dump_json(), encoding="utf-8")
     part.replace(file)
@@ -72,7 +72,7 @@ def _alone(file: Path, waiting: Waiting) -> Iterator[None]:
         _acquire(lock, waiting)
         yield
         if lock.is_locked and file.exists():
-            # Whoever still waits for this lock reads the file next: nobody needs the lock's name any more.
+            # Every process that still waits for this lock reads the file next, so the lock file is obsolete.
             with contextlib.suppress(OSError):
                 Path(lock.lock_file).unlink(missing_ok=True)
     finally:
@@ -80,7 +80,7 @@ def _alone(file: Path, waiting: Waiting) -> Iterator[None]:
 
 
 def _acquire(lock: FileLock, waiting: Waiting) -> None:
-    # Timeout is an OSError, as is what a folder raises that cannot be written or takes no lock.
+    # Timeout is an OSError, like the error of a folder that is read-only or supports no locks.
     with contextlib.suppress(OSError, NotImplementedError):
         Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -92,18 +92,19 @@ def _acquire(lock: FileLock, waiting: Waiting) -> None:
 
 @cache
 def code_digest(module: str) -> str:
-    """Changes with the text of a module of ours and of every other one that it imports, directly or not.
+    """Return a digest of the source of a module and of this package's modules that it imports, transitively.
 
-    For the key of what that code works out. Imports of a name known only at run time are not followed.
+    It serves as the cache key of that code's results. Imports of names known only at run time are not
+    followed.
     """
     files = imported_files(module)
     return digest(*(part for name in sorted(files) for part in (name, files[name].read_text("utf-8"))))
 
 
 def imported_files(module: str) -> dict[str, Path]:
-    """By their names, `module` and the modules of this package that it imports, directly or not.
+    """Map names to files for `module` and the modules of this package that it imports, transitively.
 
-    Raises FileNotFoundError where there is no such module.
+    Raises FileNotFoundError if there is no such module.
     """
     first = _file(module)
     if first is None:
@@ -120,7 +121,7 @@ def imported_files(module: str) -> dict[str, Path]:
 
 
 def _imports(name: str, file: Path) -> Iterator[str]:
-    """What may be a module among the names that a file imports; not the package of all, which is a facade."""
+    """Yield imported names that may be modules; the root package is excluded because it is a facade."""
     package = name if file.stem == "__init__" else name.rpartition(".")[0]
     for node in ast.walk(syntax_tree(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -131,7 +132,7 @@ def _imports(name: str, file: Path) -> Iterator[str]:
 
 
 def _file(module: str) -> Path | None:
-    """Of a module within this package."""
+    """Return the file of a module within this package, or None."""
     if not module.startswith(f"{__name__.partition('.')[0]}."):
         return None
     path = _ROOT.joinpath(*module.split("."))

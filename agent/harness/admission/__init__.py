@@ -1,1 +1,1 @@
-"""What a problem must refuse before it is asked, and what else a verified candidate handles."""
+"""Checks of a problem before any candidate is judged, and robustness probes of verified candidates."""

@@ -1,8 +1,8 @@
-"""Whether a problem is admitted: decided before any candidate is judged, once for each problem.
+"""Admission of a problem, decided once per problem before any candidate is judged.
 
-The probes run in a process of the reference's (`agent.harness.mutation.mutation_testing`), at sizes that a
-CPU affords. A problem that lets a wrong answer pass is tightened by further families of inputs; one that
-still does is refused.
+The probes run in a reference process (`agent.harness.mutation.mutation_testing`), at sizes that a CPU can
+afford. A problem that lets a wrong answer pass gets further families of inputs. If a wrong answer still
+passes, the problem is refused.
 """
 
 import sys
@@ -25,8 +25,10 @@ from agent.records.base import digest
 from agent.sandbox import Child, ProcessServer
 
 VERSION = "2"
-"""Of the comparator and the draws of most problems: another number where a verified kernel has to be judged
-anew."""
+"""Version of the comparator and of most problems' draws.
+
+A new number means that verified kernels have to be judged again.
+"""
 _PROBES = "agent.harness.mutation.mutation_testing"
 
 
@@ -37,22 +39,22 @@ def probed(
     server: Callable[[], ProcessServer | None] = lambda: None,
     waiting: Waiting = lambda: None,
 ) -> Admission:
-    """What the probes found; from the cache where this problem was probed before.
+    """Return the result of the probes, from the cache if this problem was probed before.
 
-    `server`: where the probing process comes from, if one is needed. `waiting` is called before a wait for
-    another process that probes the same problem. Raises ProblemError where the reference itself fails.
+    `server` returns the fork server for the probing process, if one is needed. `waiting` is called before a
+    wait for another process that probes the same problem. Raises ProblemError if the reference itself fails.
     """
     file = _file(problem, cache_dir)
     return cached(file, Admission, lambda: _probe(problem, shrink(), server()), waiting)
 
 
 def is_known(problem: Problem, cache_dir: Path) -> bool:
-    """Return True if the cache has what the probes of this problem found."""
+    """Return True if the cache holds this problem's probe results."""
     return read(_file(problem, cache_dir), Admission) is not None
 
 
 def check(problem: Problem, found: Admission, anyway: bool) -> Admission:
-    """The admission to judge with. Raises ProblemError for a problem that lets wrong answers pass."""
+    """Return the admission to judge with. Raises ProblemError for a problem that lets wrong answers pass."""
     if not found.survivors:
         return found
     if anyway:
@@ -71,7 +73,7 @@ def _file(problem: Problem, cache_dir: Path) -> Path:
 
 @cache
 def _code() -> str:
-    """Changes with the code that probes, and with that which plans the sizes to probe at."""
+    """Return a digest of the code that probes and of the code that plans the sizes for it."""
     return digest(code_digest(_PROBES), problems.code())
 
 

@@ -1,9 +1,9 @@
-"""What a verified candidate handles beyond what its problem states: recorded, never judged.
+"""Robustness probes: a verified candidate's behaviour beyond its stated problem, recorded but never judged.
 
-Every probe is one call on inputs that the reference takes with the same constructor arguments
-(`agent.harness.truth.input_variants`), compared as outputs are. It runs beside the process that was
-judged, after everything that is judged; a process that a probe has ended, or left with a broken device, is
-replaced. All together have a limit of time, and what it leaves no room for is named.
+Every probe is one call on inputs that the reference accepts with the same constructor arguments
+(`agent.harness.truth.input_variants`). Its outputs are compared like all outputs. Probes run last, in a
+process beside the judged one. A process that a probe ends, or leaves with a broken device, is replaced. All
+probes share a time limit, and those that do not fit are named.
 """
 
 import time
@@ -34,7 +34,7 @@ def probed(
     job: Job, trace: Trace, process: CandidateProcess, oracle: OracleClient,
     using: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Envelope:  # fmt: skip
-    """Return what came of every probe, in processes of the candidate's; each takes place within `using`."""
+    """Return the outcome of every probe of the candidate in `process`; each runs within `using`."""
     if exchanged_bytes(trace) > LARGEST_BYTES:
         return Envelope(left_out=(f"anything, since its tensors have more than {LARGEST_BYTES >> 20} MB",))
     if job.envelope_limit_s <= 0:
@@ -61,26 +61,26 @@ def probed(
 
 
 class _Probing:
-    """The same parameters for every probe, in the subject's folder."""
+    """Probes that share one set of parameters, stored in the folder of the candidate's process."""
 
     def __init__(self, job: Job, process: CandidateProcess, oracle: OracleClient) -> None:
         self._job, self._subject, self._oracle = job, process, oracle
         command = oracle_commands.Parameters(secret_seed(), self._stem("set"), as_files=True)
         self._manifest = oracle.ask(to_oracle(command))
         self._dtype: str | None = None
-        """Of the present instance's parameters, where it is not the stated one."""
+        """Dtype of the current instance's parameters, if it differs from the stated one."""
 
     def start(self) -> None:
-        """A process with an instance that holds the parameters, where there is none. Raises ChildFault."""
+        """Start a process if none runs and make an instance with the parameters. Raises ChildFault."""
         if not self._subject.running:
             self._subject.load()
         self._subject.ask(instance(self._manifest), self._job.candidate_timeout_s)
         self._dtype = None
 
     def outcome(self, number: int) -> tuple[Outcome, str | None] | None:
-        """What the candidate makes of one variant; None where the reference makes nothing of it.
+        """Return the candidate's outcome on one variant, or None if the reference does not accept it.
 
-        Raises ChildFault where no process can be had.
+        Raises ChildFault if no process can be started.
         """
         stem = self._stem(str(number))
         drawn = self._oracle.ask(to_oracle(oracle_commands.Variant(number, stem)))
@@ -97,7 +97,7 @@ class _Probing:
                 discard(self._subject.folder, exchanged)
 
     def _stem(self, what: str) -> str:
-        """Where the oracle writes tensors: not in the folder it was started for."""
+        """Return the path prefix for the oracle's tensors, which lies outside the oracle's own folder."""
         return str(self._subject.folder / f"{STEM}{what}")
 
     def _called(self, drawn: dict[str, Any], stem: str) -> tuple[Outcome, str | None]:
@@ -117,7 +117,7 @@ class _Probing:
         errors = [finding for finding in found if finding.severity == "error"]
         said = _said(answer["error"]) if "error" in answer else None
         if errors or (said and "CUDA error" in said):
-            # What the device has found is told again with every later answer, and an error of its stays.
+            # A device finding repeats with every later answer, and a CUDA error is sticky.
             process.end()
             return ("wrong", errors[0].message) if errors else ("raises", said)
         if said is not None:
@@ -131,7 +131,7 @@ class _Probing:
 
 
 def _said(error: Any) -> str:
-    """Type and first line of an exception that the worker described."""
+    """Return type and first line of an exception that the worker described."""
     known = error if isinstance(error, dict) else {}
     first = next(iter(str(known.get("message", "")).splitlines()), "")
     return f"{known.get('type', 'error')}: {first}"[:300]

@@ -1,1 +1,1 @@
-"""Where candidates are built and run: the emulator, a GPU, and the folder and process of each."""
+"""Executor-specific parts of a trial: builds, worker processes, folders and the sharing of a GPU."""

@@ -1,7 +1,7 @@
-"""What a trial needs to know about the executor it runs on, and what both executors share.
+"""Interface between a trial and its executor, and the code that both executors share.
 
-A backend knows what its worker needs, serves the build requests of the worker, and turns a failed build
-into findings. Both backends read the compiler's words with the same parser.
+A backend knows what its worker needs, serves the worker's build requests, and turns a failed build into
+findings. Both backends parse compiler messages with the same parser.
 """
 
 import shutil
@@ -29,31 +29,31 @@ WORKER_THREADS = 2
 WORKER = Limits(output_bytes=OUTPUT_LIMIT_BYTES, processes=512, cpu_s=3600)
 WORKER_MEMORY_BYTES = 6 << 30
 BUILDING_MEMORY_BYTES = 24 << 30
-"""Where nvcc runs in the worker, MAX_JOBS at a time, beside CUDA's own pinned memory."""
+"""Memory limit where nvcc runs in the worker, MAX_JOBS at a time, beside CUDA's own pinned memory."""
 
 
 class Replayed(NamedTuple):
-    """What a replay of the candidate's kernels runs on."""
+    """Files that a replay of the candidate's kernels needs."""
 
     runtime: Path
     libraries: list[Path]
 
 
 class Backend(Furnished, Protocol):
-    """What a trial needs to know about the executor it runs on."""
+    """Executor-specific part of a trial."""
 
     compiler: str | None
     suppressor: Path | None
-    """What leaves out launches in the worker; only on a GPU."""
+    """Library that suppresses launches in the worker; only on a GPU."""
     comparison: Path | None
-    """What compares large outputs there, for the oracle."""
+    """Compiled kernels with which the oracle compares large outputs; only on a GPU."""
     gpu_lock: GpuLock
-    """On the GPU, held by whoever uses it; builds take place apart from it."""
+    """Lock of the GPU, held by whoever uses it; builds run without it."""
 
     requests: list[BuildRequest]
-    """What the worker asked to have built, in that order."""
+    """Build requests of the worker, in order."""
     building: build_watch.Clock
-    """Runs while the worker builds by itself."""
+    """Clock that runs while the worker builds by itself."""
 
     def settings(self) -> dict[str, Any]: ...
 
@@ -83,7 +83,7 @@ class Backend(Furnished, Protocol):
 
 
 class BuildingBackend:
-    """What both backends share: the builds seen so far and how findings get their line."""
+    """Base of both backends: keeps the builds so far and gives findings their source line."""
 
     def __init__(self, job: Job, announce: Announce) -> None:
         self._job = job
@@ -91,7 +91,7 @@ class BuildingBackend:
         self._cache = Path(job.cache_dir)
         self._builds: list[Built] = []
         self._looked_at = 0
-        """How many of the builds have been looked at for failures."""
+        """Number of builds already checked for failures."""
         self._libraries: Path | None = None
         self.requests: list[BuildRequest] = []
         self.building = build_watch.Clock()
@@ -100,14 +100,14 @@ class BuildingBackend:
 
     def trusted_environment(self) -> dict[str, str]:
         environment = config.child_environment()
-        # torch.compile of the reference takes as long again for every candidate where nothing is kept.
+        # Without this cache, torch.compile would compile the reference again for every candidate.
         kept = {"TORCHINDUCTOR_CACHE_DIR": str(self._cache / "inductor")}
         return environment | COMPILING | kept | {"PYTHONPATH": config.with_package(environment)}
 
     def built(self) -> Build | None:
         if not self._builds:
             return None
-        # Every new instance may ask for the same again, under another name.
+        # Every new instance may request the same extension again under another name.
         once = {build_watch.content(r): b for r, b in zip(self.requests, self._builds, strict=True)}
         return Build(
             seconds=round(sum(built.seconds for built in self._builds), 3),
@@ -122,18 +122,19 @@ class BuildingBackend:
         )
 
     def unchecked(self) -> tuple[str, ...]:
-        """What the builds did not check, for the scope of the verdict."""
+        """Return the checks that the builds left out, for the scope of the verdict."""
         return tuple(dict.fromkeys(note for built in self._builds for note in built.notes))
 
     def raise_build_failure(self, error: Any = None) -> None:
-        """Raises Refused when a build requested since the last look failed, whether or not the candidate
-        hid that; `error` is what the candidate's process raised meanwhile.
+        """Raise Refused if a build since the last check failed, even if the candidate hid the failure.
+
+        `error` is the exception that the candidate's process raised meanwhile.
         """
         begin, self._looked_at = self._looked_at, len(self._builds)
         self._raise_first_failure(begin)
 
     def raise_hidden_failure(self) -> None:
-        """Raises Refused when any build failed, for a verdict that follows from its failure."""
+        """Raise Refused if any build failed, where a verdict may follow from that failure."""
         self._raise_first_failure(0)
 
     def _raise_first_failure(self, begin: int) -> None:
@@ -143,15 +144,15 @@ class BuildingBackend:
                 raise Refused(status, "build", diagnosis_of_build.explained(built.findings, request))
 
     def replayed(self) -> Replayed | None:
-        """None where kernels cannot be repeated without the candidate's host code."""
+        """Return None: by default, kernels cannot be replayed without the candidate's host code."""
         return None
 
     def _shown(self, built: Built) -> dict[str, Any]:
-        """The answer to a request of the worker's that was built here."""
+        """Return the answer to a worker's request that was built here."""
         if built.library is None:
             self._builds.append(built)
             return {"error": built.log or built.findings[0].message}
-        # The cache holds what others built too: the candidate sees a copy of its own.
+        # The cache also holds builds of other candidates, so this candidate sees only a copy of its own.
         assert self._libraries is not None
         shown = self._libraries / f"{len(self._builds)}.so"
         shutil.copyfile(built.library, shown)
@@ -159,12 +160,12 @@ class BuildingBackend:
         return {"library": str(shown)}
 
     def resolve(self, claims: Any) -> list[dict[str, Any]]:
-        """What the worker says about kernels, with the lines that only the builder can tell."""
+        """Return the worker's claims about kernels, with source lines that only the builder knows."""
         libraries = [built.library for built in self._builds if built.library is not None]
         return symbolize.resolve(claims, libraries)
 
     def locate(self, finding: Finding) -> Finding:
-        """Adds the text of the line to a finding that knows only its number."""
+        """Add the text of the source line to a finding that has only the line number."""
         place, lines = finding.location, self._job.candidate.source.splitlines()
         if place is None or place.line is None or place.text is not None:
             return finding

@@ -1,8 +1,7 @@
-"""What a candidate's process asked to have built: which requests are alike, how many there may be, how long
-they take, and that their sources do not depend on what forward is given.
+"""Rules for a candidate's build requests: which are equal, how many are allowed, how long they take.
 
-A candidate may build wherever it likes: at import, in `__init__`, in forward. What is built has to be the
-same for every instance and every call, since a source made after the inputs were seen could hold the result.
+A candidate may build at import, in `__init__` or in forward. Every instance and every call has to build the
+same sources, because a source made after the inputs were seen could contain the result.
 """
 
 import time
@@ -17,19 +16,19 @@ from agent.harness.task.job import BUILD_LIMIT_S
 from agent.records import Candidate, Finding, Status
 
 MAX_BUILDS = 16
-"""Building does not count against the candidate's time, so its number has to be bounded."""
+"""Maximum number of distinct builds: they need a bound because they do not count as the candidate's time."""
 MAX_REQUESTS = 16 * MAX_BUILDS
-"""Of all requests, most of which ask for the same sources under another name."""
+"""Maximum number of all requests, most of which repeat the same sources under another name."""
 TOO_MANY = {"error": f"a candidate may build {MAX_BUILDS} extensions, not more"}
 
 
 def content(request: BuildRequest) -> str:
-    """All of a request but its name: many files make one up so as to get past torch's own cache."""
+    """Return all of a request except its name, which many files vary to bypass torch's own cache."""
     return repr(request.model_dump(exclude={"name", "candidate_source"}))
 
 
 def distinct(requests: Iterable[BuildRequest]) -> dict[str, BuildRequest]:
-    """The first request for each content, in that order."""
+    """Return the first request of each content, in order."""
     found: dict[str, BuildRequest] = {}
     for request in requests:
         found.setdefault(content(request), request)
@@ -37,14 +36,15 @@ def distinct(requests: Iterable[BuildRequest]) -> dict[str, BuildRequest]:
 
 
 def too_many(requests: Sequence[BuildRequest], request: BuildRequest) -> bool:
-    """Whether this request goes beyond what a candidate may build."""
+    """Return True if this request exceeds the number of builds that a candidate may make."""
     known = distinct(requests)
     return len(requests) >= MAX_REQUESTS or (content(request) not in known and len(known) >= MAX_BUILDS)
 
 
 def screened(request: BuildRequest, candidate: Candidate) -> None:
-    """Holds the text that is built against the screen's rules, since text made at run time was not there to
-    be read before. Raises Refused.
+    """Check the text to be built against the screen's rules. Raises Refused.
+
+    The screen has not seen text that the candidate makes at run time.
     """
     defined = flags.definitions((*request.extra_cflags, *request.extra_cuda_cflags))
     texts = (*request.cpp_sources, *request.cuda_sources, *defined)
@@ -54,7 +54,7 @@ def screened(request: BuildRequest, candidate: Candidate) -> None:
 
 
 def unchanged(known: Iterable[str], requests: Iterable[BuildRequest]) -> None:
-    """Raises Refused where something else is asked for than the contents that were asked for before."""
+    """Raise Refused if any request has a content that is not in `known`."""
     allowed = set(known)
     for request in requests:
         if content(request) not in allowed:
@@ -62,7 +62,7 @@ def unchanged(known: Iterable[str], requests: Iterable[BuildRequest]) -> None:
 
 
 def changed(what: str) -> Refused:
-    """The verdict on sources that are not the same each time."""
+    """Return the refusal of sources that differ from one build to the next."""
     message = (
         f"The sources are not the same each time they are built: {what}. What is built must not depend on "
         "the time, on chance, on earlier imports or on what forward is given."
@@ -71,18 +71,18 @@ def changed(what: str) -> Refused:
 
 
 class Watch:
-    """Holds the requests of later calls of forward against those up to the end of the first."""
+    """Guard against new build requests in calls of forward after the first."""
 
     def __init__(self, requests: Sequence[BuildRequest]) -> None:
-        """`requests` grows as they are made."""
+        """Watch `requests`, which grows as the worker makes them."""
         self._requests = requests
         self._known: set[str] | None = None
         self.in_forward = False
-        """Whether the first call asked for something, which may depend on its inputs."""
+        """True if the first call requested a build, which may depend on its inputs."""
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Around each call. Raises Refused where one after the first has something else built."""
+        """Watch one call. Raises Refused if a call after the first requests another build."""
         before = len(self._requests)
         yield
         if self._known is None:
@@ -91,7 +91,7 @@ class Watch:
 
 
 class Clock:
-    """Seconds that builds in the candidate's own process take, by this process's clock."""
+    """Seconds of builds in the candidate's own process, by this process's clock."""
 
     def __init__(self) -> None:
         self._spent, self._begun = 0.0, 0.0
@@ -108,10 +108,10 @@ class Clock:
         self._spent, self._begun = self.seconds(), 0.0
 
     def granted(self) -> Callable[[], float]:
-        """What builds take from now on, beyond the limit of the command in which they happen."""
+        """Return a function for the seconds of builds from now on, which extend a command's limit."""
         before = self.seconds()
         return lambda: min(self.seconds() - before, BUILD_LIMIT_S)
 
     def seconds(self) -> float:
-        """Of all builds so far, the present one among them."""
+        """Return the seconds of all builds so far, including the current one."""
         return self._spent + (time.monotonic() - self._begun if self.running else 0.0)

@@ -1,4 +1,4 @@
-"""A process of the candidate's beside the one it is judged in, replaced when it breaks."""
+"""Candidate process beside the judged one, replaced when it breaks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,17 +14,17 @@ from agent.records import Trace
 from agent.sandbox import Child, ChildFault
 
 Serve = Callable[[dict[str, Any]], dict[str, Any]]
-"""Answers what the process asks for."""
+"""Function that answers the requests of the process."""
 
 
 class CandidateProcess:
-    """The candidate in `folder`, which no other process of its own builds in; use as a context manager."""
+    """Process of the candidate in `folder`, in which no other process builds; use as a context manager."""
 
     def __init__(self, job: Job, trace: Trace, folder: Path) -> None:
         self._job, self._trace = job, trace
         self.folder = folder
         self.backend: Backend | None = None
-        """That of the present process."""
+        """Backend of the current process."""
         self._child: Child | None = None
 
     def __enter__(self) -> "CandidateProcess":
@@ -34,7 +34,7 @@ class CandidateProcess:
         self.end()
 
     def load(self) -> dict[str, Any]:
-        """Starts a process that imports the file; its answer. Raises ChildFault."""
+        """Start a process that imports the file and return its answer. Raises ChildFault."""
         self.end()
         self.backend = selection.backend_for(self._job, lambda what: None)
         self._child = selection.worker(self.backend, self._job, self.folder, self._trace)
@@ -42,9 +42,9 @@ class CandidateProcess:
         return self.ask(load(), limit_s)
 
     def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]:
-        """The answer of the present process, which has ended where this raises ChildFault.
+        """Return the current process's answer. The process has ended if this raises ChildFault.
 
-        `serve` answers its requests instead of its backend.
+        `serve` answers its requests in place of its backend.
         """
         assert self._child is not None
         assert self.backend is not None

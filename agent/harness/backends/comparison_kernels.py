@@ -1,4 +1,4 @@
-"""The kernels that compare large outputs on a GPU (`harness/truth/passes.cu`), compiled once per user."""
+"""Kernels that compare large outputs on a GPU (`harness/truth/passes.cu`), compiled once per user."""
 
 import secrets
 import subprocess
@@ -11,7 +11,7 @@ from agent.records import digest
 
 
 def compiled(cache: Path, gpu: Gpu | None, timeout_s: float = 60.0) -> Path | None:
-    """For the present GPU; None where that cannot be had."""
+    """Return the kernels compiled for this GPU, or None where they cannot be built."""
     found = nvcc.find()
     if gpu is None or found is None:
         return None

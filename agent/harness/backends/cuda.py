@@ -1,4 +1,4 @@
-"""The backend of a GPU: fast builds by the judge, or stock `load_inline` in the worker."""
+"""Backend of a GPU: fast builds by the judge, or stock `load_inline` in the worker."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -31,8 +31,9 @@ from agent.sandbox import Box, Limits
 
 
 class CudaBackend(BuildingBackend):
-    """The worker asks for a fast build first. Where there is none stock `load_inline` runs in the worker, and
-    the judge hears what was asked and what came of it.
+    """Backend whose worker first asks the judge for a fast build.
+
+    Otherwise stock `load_inline` runs in the worker, and the judge hears each request and its outcome.
     """
 
     device = "cuda"
@@ -40,7 +41,7 @@ class CudaBackend(BuildingBackend):
     def __init__(self, job: Job, announce: Announce) -> None:
         super().__init__(job, announce)
         self._named = ExitStack()
-        """Open while the worker builds: what the user is told, and that others may use the GPU meanwhile."""
+        """Contexts open while the worker builds: the progress message, and the GPU left to others."""
         self.compiler = load_inline_build.nvcc_version(config.child_environment())
         self._gpu = gpu.present()
         begun_ns = gpu_lock.yielding(job.begun_ns) if job.confirms else job.begun_ns
@@ -59,16 +60,16 @@ class CudaBackend(BuildingBackend):
             "TMPDIR": str(folder),
             "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
             "MAX_JOBS": "4",
-            # The compilers' messages are read: they have to be in English, with plain quotes.
+            # The parser of compiler messages expects English with plain quotes.
             "LC_ALL": "C",
-            # Without it torch adds the intermediate code for GPUs to come.
+            # Without it, torch adds PTX for future GPUs.
             **({"TORCH_CUDA_ARCH_LIST": self._gpu.capability} if self._gpu else {}),
             **launch_suppression.preloaded(self.suppressor),
         }
 
     def limits(self, trace: Trace) -> Limits:
         return WORKER._replace(
-            # nvcc's intermediates of one translation unit stay far below this.
+            # nvcc's intermediate files of one translation unit stay far below this.
             file_bytes=max(output_bytes(trace), 2 << 30) + LOG_MARGIN_BYTES,
             memory_bytes=BUILDING_MEMORY_BYTES + 4 * trace.min_bytes,
             disk_bytes=most_bytes(trace),
@@ -108,7 +109,7 @@ class CudaBackend(BuildingBackend):
         return {}
 
     def _begin(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The worker is about to build by itself, unless that is refused."""
+        """Register that the worker is about to build by itself, or return an error that refuses the build."""
         try:
             request = load_inline_build.asked(asked, self._job.candidate.source)
         except (TypeError, ValueError):
@@ -135,7 +136,7 @@ class CudaBackend(BuildingBackend):
             build_watch.screened(request, self._job.candidate)
 
     def _offer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """A library, or what is wrong; nothing where the worker has to build by itself."""
+        """Return a library or an error, or nothing if the worker has to build by itself."""
         try:
             request = load_inline_build.asked(asked, self._job.candidate.source)
         except (TypeError, ValueError):
@@ -156,8 +157,9 @@ class CudaBackend(BuildingBackend):
         return self._shown(built)
 
     def built(self) -> Build | None:
-        """As built; what stock `load_inline` keeps to itself, ptxas has said in the first look, which built
-        the same sources with the same compiler.
+        """Return the builds; stock `load_inline` ones get their kernel resources from the first look.
+
+        Stock `load_inline` hides ptxas's report. The first look built the same sources with that compiler.
         """
         found = super().built()
         if found is None or found.kernels or found.backend != load_inline_build.BACKEND:
@@ -165,7 +167,7 @@ class CudaBackend(BuildingBackend):
         return found.model_copy(update={"kernels": self._job.kernels})
 
     def raise_build_failure(self, error: Any = None) -> None:
-        # A candidate may catch the error of a build, not what is never built here.
+        # A candidate may catch the error of a failed build, but not use a build that is refused here.
         new = self._builds[self._looked_at :]
         refused = any(built.library is None and not built.log for built in new)
         failed = error is not None and bool(new) and new[-1].library is None
@@ -177,6 +179,6 @@ class CudaBackend(BuildingBackend):
 
 
 def _is_of_a_missing_extension(error: Any) -> bool:
-    """Whether an exception may follow from a build whose failure the candidate caught."""
+    """Return True if an exception may follow from a build whose failure the candidate caught."""
     claim = error if isinstance(error, Mapping) else {}
     return claim.get("type") == "NameError" or "NoneType" in str(claim.get("message"))

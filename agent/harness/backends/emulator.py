@@ -1,4 +1,4 @@
-"""The emulator's backend: the judge builds, and the worker runs what was built on the CPU."""
+"""Backend of the emulator: the judge builds, and the worker runs the result on the CPU."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from agent.sandbox import Box, Limits
 
 
 class EmulatorBackend(BuildingBackend):
-    """Builds requested by the worker run here, in the judge, with a content-keyed cache."""
+    """Backend that serves the worker's build requests in the judge, with a content-keyed cache."""
 
     device = "cpu"
     suppressor: Path | None = None

@@ -1,11 +1,12 @@
-"""A lock between processes that is granted in the order in which the work began that asks for it.
+"""Lock between processes, granted in the order in which the requesting work began.
 
-Whoever wants it draws a ticket, a file in one folder named by when its work began and by a number, and keeps
-an flock on it; of those that are still locked the first by name is next. So work that needs the lock
-several times is not behind what began after it. Whoever has it keeps an flock on one more file, the turn. The
-kernel drops all of them with the process, however that ends, so that a holder or a waiter that was killed
-leaves its place at once. Tickets nobody locks are dead, and whoever waits behind one removes it. Numbers are
-drawn under an flock of their own and never come back.
+A waiter draws a ticket and keeps an flock on it. A ticket is a file named by the start time of the work and
+by a number. Among the tickets still locked, the first by name is next. Work that needs the lock several
+times therefore stays ahead of work that began later.
+
+The holder also keeps an flock on the file `turn`. The kernel drops every flock when its process ends, so a
+killed holder or waiter leaves its place at once. Whoever waits behind an unlocked ticket removes it. Numbers
+are drawn under a separate flock and are never reused.
 
 The folder has to be on a filesystem of one machine. `filelock` has no order: whoever polls first gets it.
 """
@@ -25,7 +26,7 @@ _TICKET = re.compile(rf"\d{{{_DIGITS}}}-(\d{{{_DIGITS}}})")
 
 
 class Taken(Exception):
-    """One holder kept the lock for longer than the waiter would wait."""
+    """Exception raised when one holder keeps the lock longer than the waiter is willing to wait."""
 
     def __init__(self, holder: int | None) -> None:
         super().__init__(f"process {holder}" if holder else "another process")
@@ -33,16 +34,16 @@ class Taken(Exception):
 
 class _Ticket(NamedTuple):
     name: str
-    """Those of earlier work sort first."""
+    """File name; tickets of earlier work sort first."""
     path: Path
     file: BinaryIO
 
 
 class FifoLock:
-    """The lock that `folder` stands for. Not reentrant; one instance belongs to one thread."""
+    """Lock that `folder` stands for. It is not reentrant, and one instance belongs to one thread."""
 
     def __init__(self, folder: Path, begun_ns: int | None = None) -> None:
-        """`begun_ns`: when the work began that asks, by `time.monotonic_ns`; None: whenever it asks."""
+        """Make the lock. `begun_ns` is the `time.monotonic_ns` when the work began; None: at each call."""
         self.folder = folder
         self._begun_ns = begun_ns
         self._ticket: _Ticket | None = None
@@ -53,10 +54,10 @@ class FifoLock:
         return self._turn is not None
 
     def acquire(self, ahead: Callable[[int], None], limit_s: float) -> None:
-        """Waits; `ahead` is told how many come first, whenever that changes.
+        """Wait for the lock. `ahead` receives the number of waiters in front whenever it changes.
 
-        Raises Taken when the same holder has been waited for `limit_s`, and OSError where files cannot be
-        locked. An exception of any kind, of a signal handler as well, gives the place up.
+        Raises Taken after waiting `limit_s` for the same holder, and OSError where files cannot be locked.
+        Any exception, including one from a signal handler, gives up the place.
         """
         assert self._ticket is None
         self._ticket = self._drawn()
@@ -67,7 +68,7 @@ class FifoLock:
             raise
 
     def attempt(self) -> bool:
-        """The lock where nobody has it or waits for it; whether it was had."""
+        """Take the lock if nobody holds it or waits for it. Return True on success."""
         assert self._ticket is None
         self._ticket = self._drawn()
         mine = self._ticket.name
@@ -78,7 +79,7 @@ class FifoLock:
         return False
 
     def release(self) -> None:
-        """Safe to repeat."""
+        """Release the lock or give up the place in the queue. Safe to repeat."""
         turn, self._turn = self._turn, None
         ticket, self._ticket = self._ticket, None
         if ticket is not None:
@@ -86,11 +87,11 @@ class FifoLock:
         if turn is not None:
             turn.close()
         if ticket is not None:
-            # Closing comes last: an unlocked ticket that still counts would be taken for one of the dead.
+            # Close last: a waiter would remove an unlocked ticket that is still there as dead.
             ticket.file.close()
 
     def _drawn(self) -> _Ticket:
-        """A new ticket, locked before anybody can see it."""
+        """Return a new ticket, locked before any other process can see it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         counter = self.folder / _COUNTER
         counter.touch()
@@ -124,7 +125,7 @@ class FifoLock:
             time.sleep(POLL_S)
 
     def _ahead(self, mine: str) -> list[str]:
-        """The tickets that come first: who has the lock, if that is known, then who is next."""
+        """Return the tickets in front: the holder, if known, then the next ones in order."""
         before = [name for name in self._tickets() if name < mine and self._is_live(name)]
         try:
             holder = (self.folder / _TURN).read_text()
@@ -135,7 +136,7 @@ class FifoLock:
         return before
 
     def _take(self, mine: str) -> bool:
-        """Takes the lock where nobody has it; whether it was had."""
+        """Take the lock if nobody holds it. Return True on success."""
         turn = (self.folder / _TURN).open("ab", buffering=0)
         try:
             fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,7 +149,7 @@ class FifoLock:
         return True
 
     def _is_live(self, name: str) -> bool:
-        """Whether its owner still has it."""
+        """Return True if the ticket's owner still holds its flock; remove a dead ticket."""
         path = self.folder / name
         try:
             with path.open("rb") as file:
@@ -165,7 +166,7 @@ class FifoLock:
 
 
 def _process(ticket: Path) -> int | None:
-    """The process that drew a ticket."""
+    """Return the process that drew a ticket, or None."""
     try:
         text = ticket.read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Health of a GPU, asked of a fresh process that has no part in what was judged."""
+"""Health check of a GPU, made in a fresh process that had no part in the trial."""
 
 import sys
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ SUM = """import json, os, sys, torch
 sys.stdin.readline()
 os.write(int(sys.argv[-1]), json.dumps({"sum": int(torch.ones(8, device="cuda").sum())}).encode() + b"\\n")
 """
-"""What a process computes on the GPU to show that it works."""
+"""Program whose sum on the GPU shows that the GPU works."""
 
 
 def require(job: Job, environment: Mapping[str, str]) -> None:
-    """Raise PassingFault where a new process cannot compute on the GPU."""
+    """Raise PassingFault if a new process cannot compute on the GPU."""
     server = job.servers.for_trusted()
     with Child([sys.executable, "-c", SUM], env=environment, server=server) as child:
         try:

@@ -1,15 +1,15 @@
-"""Who may use a GPU: timing needs it alone, everything else shares it.
+"""Lock of a GPU: timing needs the GPU alone, everything else shares it.
 
-`exclusive` is for timing, and for whatever a second process on the GPU would falsify. `shared` is for the
-rest: draws, ground truth, sanitizers, the search for causes. Shared sections are short, a draw or a call
-each, so that whoever waits to time begins within seconds; while somebody waits or times, no shared section
-begins. Exclusive turns are granted in the order in which the looks at candidates began. A second look
-counts as begun `SECOND_LOOK_YIELDS_S` later, so that it gives way to first looks and still comes to its end
-beside them.
+`exclusive` is for timing, and for anything that a second process on the GPU would falsify. `shared` is for
+draws, ground truth, sanitizers and the search for causes. A shared section covers one draw or one call, so
+whoever waits to time begins within seconds. While somebody waits or times, no shared section begins.
 
-The queue lies in the user's cache, one folder for each GPU. The kernel frees every place in it with the
-process that holds it. Evaluations with another cache, or in another container, are not seen. Sections of
-more than a moment are written to `holds.jsonl` beside the queue, for load tests.
+Exclusive turns are granted in the order in which the looks at candidates began. A second look counts as
+begun `SECOND_LOOK_YIELDS_S` later, so it yields to first looks but still finishes beside them.
+
+The queue lies in the user's cache, with one folder per GPU. The kernel frees every place in it when its
+process ends. Evaluations with another cache, or in another container, are not seen. Sections longer than
+`LOGGED_S` are written to `holds.jsonl` beside the queue, for load tests.
 """
 
 import fcntl
@@ -32,27 +32,27 @@ from agent.harness.task.job import Announce
 WAIT_LIMIT_S = 3600.0
 """Maximum wait for one holder; a waiter behind several waits as long for each."""
 SECOND_LOOK_YIELDS_S = 20.0
-"""Seconds by which first looks that began later still come before a second look."""
+"""Seconds by which a first look may begin later than a second look and still come before it."""
 POLL_S = 0.005
 LOGGED_S = 0.05
-"""Shortest section that is written to the log of holds."""
+"""Minimum seconds of a section that is logged."""
 LOG_BYTES = 1 << 20
-"""Size from which on the log of holds begins anew."""
+"""Size in bytes above which the log starts anew."""
 Mode = Literal["shared", "exclusive"]
 
 
 class GpuLock:
-    """The right to use the GPU that `place` stands for; without a place nobody waits.
+    """Right to use the GPU that `place` stands for; without a place, nobody waits.
 
-    Not reentrant across modes: `shared` inside `exclusive` is part of it. One instance belongs to one thread;
-    `another` makes an instance for a second one.
+    `shared` inside `exclusive` is part of it; otherwise the lock is not reentrant. One instance belongs to
+    one thread, and `another` makes an instance for a second one.
     """
 
     def __init__(
         self, place: Path | None, announce: Announce, limit_s: float = WAIT_LIMIT_S,
         begun_ns: int | None = None,
     ) -> None:  # fmt: skip
-        """`begun_ns`: when the look that asks began, as in a `Job`; None: each turn stands for itself."""
+        """Make the lock. `begun_ns` is the start of the look, as in a `Job`; None: each turn by itself."""
         self._place, self._begun_ns = place, begun_ns
         self._announce, self._limit_s = progress.of(announce), limit_s
         self._queue = FifoLock(place, begun_ns) if place else None
@@ -64,7 +64,7 @@ class GpuLock:
     def another(self, cancelled: Callable[[], bool] = lambda: False) -> "GpuLock":
         """Return a silent instance for the same GPU and look, for another thread.
 
-        Its shared sections are entered at once, whoever has the GPU, when `cancelled` returns True.
+        Once `cancelled` returns True, its shared sections begin at once, whoever holds the GPU.
         """
         made = GpuLock(self._place, lambda what: None, self._limit_s, self._begun_ns)
         made._cancelled = cancelled
@@ -72,13 +72,13 @@ class GpuLock:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the GPU alone. Raises EnvironmentFault where the turn does not come."""
+        """Hold the GPU alone. Raises EnvironmentFault after waiting too long."""
         with self._held("exclusive"):
             yield
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Use the GPU beside other shared sections. Raises EnvironmentFault where the turn does not come."""
+        """Use the GPU beside other shared sections. Raises EnvironmentFault after waiting too long."""
         if self._mode is not None:
             yield
             return
@@ -87,13 +87,13 @@ class GpuLock:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Let others use the GPU meanwhile, where it is held; it comes back in the order of the queue."""
+        """Release the GPU, if held, and take it again afterwards in the order of the queue."""
         mode = self._mode
         self._release()
         try:
             yield
         except GeneratorExit:
-            mode = None  # given up together with what it was for
+            mode = None  # the generator was abandoned, so nobody needs the GPU again
             raise
         finally:
             if mode is not None:
@@ -134,7 +134,7 @@ class GpuLock:
         self._mode, self._since = mode, time.monotonic()
 
     def _entered(self, operation: int) -> BinaryIO:
-        """Return the file of all users once it is locked. Raises Taken after `limit_s`, and OSError."""
+        """Return the locked file of all users. Raises Taken after `limit_s`, and OSError."""
         assert self._place is not None
         self._place.mkdir(parents=True, exist_ok=True)
         alone = operation == fcntl.LOCK_EX
@@ -142,7 +142,7 @@ class GpuLock:
         file = (self._place / "users").open("ab", buffering=0)
         try:
             while not self._cancelled():
-                # Whoever is next in the queue keeps new sections from beginning, or it would never be alone.
+                # New shared sections wait while somebody holds the turn, or the holder would never be alone.
                 if alone or not _is_locked(self._place / "turn"):
                     try:
                         fcntl.flock(file, operation | fcntl.LOCK_NB)
@@ -162,7 +162,7 @@ class GpuLock:
             raise
 
     def _release(self) -> None:
-        """Safe to repeat."""
+        """Release the GPU. Safe to repeat."""
         mode, self._mode = self._mode, None
         users, self._users = self._users, None
         if users is not None:
@@ -187,7 +187,7 @@ class GpuLock:
             with file.open("w" if fresh else "a", encoding="utf-8") as log:
                 log.write(json.dumps(hold) + "\n")
         except OSError:
-            return  # a log that cannot be written costs nobody a verdict
+            return  # the log serves load tests only and must not cost a verdict
 
     def _tell(self, ahead: int) -> None:
         self._announce(f"waiting for the GPU: {ahead} before this one" if ahead else "waiting for the GPU")
@@ -206,7 +206,7 @@ def _is_locked(file: Path) -> bool:
 
 
 def place_of(cache: Path, environment: Mapping[str, str]) -> Path:
-    """Return the queue's folder of the GPU that a process with this environment computes on."""
+    """Return the queue folder of the GPU that a process with this environment computes on."""
     return cache / "gpus" / f"{identity(listed(), environment.get('CUDA_VISIBLE_DEVICES'))}.queue"
 
 
@@ -218,12 +218,12 @@ def of_gpu(
 
 
 def yielding(begun_ns: int) -> int:
-    """Return the place in the queue of a second look that began then."""
+    """Return the queue position of a second look that began at `begun_ns`."""
     return begun_ns + int(SECOND_LOOK_YIELDS_S * 1e9)
 
 
 def identity(listed: list[str], visible: str | None) -> str:
-    """UUID of the first GPU of those listed in the driver's order that `visible` leaves."""
+    """Return the UUID of the first GPU that `visible` leaves among `listed`, the GPUs in driver order."""
     first = (visible or "").split(",")[0].strip()
     if first.startswith(("GPU-", "MIG-")):
         return next((uuid for uuid in listed if uuid.startswith(first)), first)
@@ -233,7 +233,7 @@ def identity(listed: list[str], visible: str | None) -> str:
 
 @cache
 def listed() -> list[str]:
-    """UUIDs of this machine's GPUs; none where the driver does not say."""
+    """Return the UUIDs of this machine's GPUs, or nothing where the driver does not answer."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []

@@ -1,10 +1,11 @@
-"""How much of a GPU's memory a trial holds, and whose trial may hold it now.
+"""Reservation of a GPU's memory among trials.
 
-A trial reserves what it will need before it uses the GPU; where that is not there beside other trials, it
-waits. Reservations are files that the kernel unlocks with the process that made them, and they are granted in
-the order of the queue, so that a large trial is not passed over for ever. An estimate may be too small: a
-trial that runs out of memory is tried once more with the whole GPU, and only then blamed for it or given
-up.
+A trial reserves its estimated need before it uses the GPU, and waits while other trials leave too little.
+A reservation is a file that the kernel unlocks when its process ends. Reservations are granted in the order
+of the queue, so that a large trial does not starve.
+
+The estimate may be too small. A trial that runs out of memory runs once more with the whole GPU. Only then
+is it blamed or given up.
 """
 
 import fcntl
@@ -27,26 +28,26 @@ from agent.harness.task.job import Announce
 from agent.records import TensorSpec, Trace
 
 CONTEXTS_BYTES = 3 << 30
-"""Taken by the contexts and kernels of the processes of one trial, and by small tensors."""
+"""Bytes for the contexts and kernels of one trial's processes, and for small tensors."""
 ROWS_BYTES = 2 << 30
-"""For timed calls in a row on inputs of their own, which take what is there."""
+"""Bytes for timed calls in a row on separate inputs, which use whatever is free."""
 USABLE = 0.96
 """Share of the GPU's memory that trials may hold together."""
 SMALL = 1 / 16
 """Share of the GPU's memory up to which a trial counts as small."""
 WIDE = 2
-"""Bytes of a number of the ground truth for each byte of a float32 number."""
+"""Bytes of ground truth per byte of float32 data."""
 SLICED_BYTES = 4 << 30
-"""From this size on of inputs and intermediate results in float64, the ground truth is made in slices."""
+"""Bytes of float64 inputs and intermediate results from which on the ground truth is computed in slices."""
 T = TypeVar("T")
 
 
 def needed(trace: Trace) -> int:
     """Return the estimated peak in bytes of a trial at the sizes of `trace`, all its processes together.
 
-    The reference's process holds the inputs, two float32 results, the ground truth, the parameters in both
-    precisions and as constructed, and intermediate results; the memory that both sides map holds inputs,
-    outputs twice and parameters twice; the candidate's process its parameters and three sets of outputs.
+    The reference's process holds inputs, two float32 results, the ground truth, intermediate results and
+    parameters: in both precisions and as constructed. Memory mapped by both sides holds inputs, and outputs
+    and parameters twice. The candidate's process holds its parameters and three sets of outputs.
     """
     inputs = sum(spec.bytes for spec in trace.inputs if isinstance(spec, TensorSpec))
     outputs = sum(spec.bytes for spec in trace.outputs)
@@ -60,18 +61,18 @@ def needed(trace: Trace) -> int:
 
 
 def _intermediate(trace: Trace) -> int:
-    """Bytes of the largest operator's results, twice: what it is made from is there as well."""
+    """Return twice the bytes of the largest operator's results: its operands are in memory as well."""
     return 2 * max((sum(spec.bytes for spec in op.outputs) for op in trace.operations), default=0)
 
 
 def _batch(trace: Trace) -> int:
-    """Length of the first dimension that all outputs share; 1 where there is none."""
+    """Return the length of the first dimension that all outputs share, or 1 where there is none."""
     firsts = {spec.shape[0] if spec.shape else 1 for spec in trace.outputs}
     return firsts.pop() if len(firsts) == 1 else 1
 
 
 class Reservations:
-    """Bytes reserved on one GPU by all processes that share `place`, the folder of its queue."""
+    """Memory reservations on one GPU by all processes that share `place`, the folder of its queue."""
 
     def __init__(
         self, place: Path, total_bytes: int, announce: Announce, begun_ns: int | None = None
@@ -83,9 +84,9 @@ class Reservations:
 
     @contextmanager
     def held(self, wanted: int | None) -> Iterator[None]:
-        """Hold so many bytes, or with None all of the GPU's; waits until others leave them.
+        """Reserve `wanted` bytes, or the whole GPU for None, after waiting until others leave enough.
 
-        Raises EnvironmentFault where one holder keeps them for longer than anybody waits.
+        Raises EnvironmentFault if one holder keeps the memory longer than the wait limit.
         """
         path, file = self._reserved(self._total if wanted is None else min(wanted, self._total))
         try:
@@ -202,7 +203,7 @@ def tried(room: Room, judge: Callable[[], T], announce: Announce) -> T:
 
 @cache
 def total_bytes() -> int | None:
-    """Memory of this process's first GPU by the driver's own account; None where it does not say."""
+    """Return the memory of this process's first GPU in bytes, or None where the driver does not report it."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None

@@ -1,4 +1,4 @@
-"""The library that leaves launches of chosen kernels out of a candidate's process: launch_suppression.cpp."""
+"""Library that suppresses kernel launches in a candidate's process; source: launch_suppression.cpp."""
 
 import secrets
 import shutil
@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().with_name("launch_suppression.cpp")
 
 
 def library(cache: Path, timeout_s: float = 60.0) -> Path | None:
-    """What leaves launches out, built once; None where there is no compiler for it."""
+    """Return the suppressor library, built once, or None where it cannot be built."""
     place = cache / "suppress" / f"{digest(SOURCE.read_text())[:16]}.so"
     compiler = shutil.which("g++")
     if not place.is_file() and compiler is not None:
@@ -27,5 +27,5 @@ def library(cache: Path, timeout_s: float = 60.0) -> Path | None:
 
 
 def preloaded(suppressor: Path | None) -> dict[str, str]:
-    """What has it loaded first, in the environment that a process is started with."""
+    """Return the environment variables that preload the suppressor into a process."""
     return {"LD_PRELOAD": str(suppressor)} if suppressor else {}

@@ -1,4 +1,4 @@
-"""Stock `load_inline` in the worker: what it was asked, with which compilers, and what came of it."""
+"""Stock `load_inline` in the worker: its requests, compilers and results."""
 
 import re
 import shutil
@@ -22,9 +22,9 @@ LISTS = ("cpp_sources", "cuda_sources", "extra_cflags", "extra_cuda_cflags", "ex
 
 
 def asked(report: Mapping[str, Any], candidate_source: str) -> BuildRequest:
-    """The request that a call of `load_inline` made; torch takes one text where it takes a list of them.
+    """Return the request that a call of `load_inline` made; as in torch, a single text counts as a list.
 
-    Raises ValueError for arguments that torch would not have taken either.
+    Raises ValueError for arguments that torch would not have accepted either.
     """
     known = {key: value for key, value in report.items() if key in BuildRequest.model_fields}
     for key in (*LISTS, "functions"):
@@ -34,7 +34,7 @@ def asked(report: Mapping[str, Any], candidate_source: str) -> BuildRequest:
 
 
 def nvcc_version(environment: Mapping[str, str]) -> str | None:
-    """`nvcc 13.0.88`, of the compiler that `load_inline` takes; None where it does not say."""
+    """Return the version of `load_inline`'s nvcc, such as `nvcc 13.0.88`, or None if it is unknown."""
     return _version(nvcc(environment))
 
 
@@ -49,7 +49,7 @@ def _version(tool: str) -> str | None:
 
 
 def compilers(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """The installations of the compilers that `load_inline` starts, for a sandbox to show."""
+    """Return the installation folders of the compilers that `load_inline` starts, for the sandbox to show."""
     named = (environment.get(name, "") for name in ("CC", "CXX", "CUDAHOSTCXX"))
     tools = {Path(tool) for tool in (nvcc(environment), *named) if Path(tool).is_absolute()}
     ends = {end for tool in tools if tool.is_file() for end in (tool, tool.resolve())}
@@ -57,15 +57,15 @@ def compilers(environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def nvcc(environment: Mapping[str, str]) -> str:
-    """The compiler that `load_inline` takes."""
+    """Return the nvcc that `load_inline` uses."""
     home = environment.get("CUDA_HOME")
     return shutil.which(str(Path(home) / "bin" / "nvcc") if home else "nvcc") or "/usr/local/cuda/bin/nvcc"
 
 
 def built(request: BuildRequest, seconds: float, log: str | None) -> Built:
-    """The build as the worker reported it; `log` is the exception's text, None where there was none."""
+    """Return the build as the worker reported it. `log` is the text of its exception, or None."""
     if log is None:
-        # The library is the worker's own and is never opened here; its place only says that there is one.
+        # The library belongs to the worker and is never opened here; the path only marks that it exists.
         return Built(library=Path("built-in-worker"), seconds=seconds, backend=BACKEND)
     kept = compile_findings.clean(log)[-_KEPT_LOG:]
     found = load_inline_log.findings(log, request)

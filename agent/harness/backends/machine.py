@@ -1,4 +1,4 @@
-"""What every judge asks of this machine, asked by the import: who is forked afterwards has the answers."""
+"""Queries about this machine that every judge needs; an import before the fork caches the answers."""
 
 from agent import config
 from agent.build import nvcc

@@ -1,4 +1,4 @@
-"""How each executor builds and starts its workers: the emulator and the GPU."""
+"""Backends and worker processes of each executor: the emulator and the GPU."""
 
 import json
 import socket
@@ -17,17 +17,17 @@ from agent.sandbox import Box, Child
 
 Passed = tuple[int, ...]
 TOOL_LOG_BYTES = 12 << 20
-"""Of what a tool prints: a profiler's page has a line for each instruction of a kernel."""
+"""Bytes kept of a tool's output: a profiler's page has a line for each instruction of a kernel."""
 
 
 def backend_for(job: Job, announce: Announce) -> Backend:
-    """The backend of the job's executor. Raises EnvironmentFault when its tools are missing."""
+    """Return the backend of the job's executor. Raises EnvironmentFault if its tools are missing."""
     return CudaBackend(job, announce) if job.executor == "cuda" else EmulatorBackend(job, announce)
 
 
 @contextmanager
 def joined(backend: Backend, workers: int) -> Iterator[tuple[Passed, list[Passed]]]:
-    """Descriptors for the oracle and for each worker by which GPU memory passes; none where files do."""
+    """Open the sockets by which oracle and workers share GPU memory; the emulator uses files instead."""
     if backend.device != "cuda":
         yield (), [()] * workers
         return
@@ -37,15 +37,16 @@ def joined(backend: Backend, workers: int) -> Iterator[tuple[Passed, list[Passed
 
 
 def named(passed: Passed) -> str:
-    """The numbers of descriptors as an argument."""
+    """Return the descriptors' numbers as a command-line argument."""
     return ",".join(map(str, passed)) or "-"
 
 
 def worker(
     backend: Backend, job: Job, folder: Path, trace: Trace, passed: Passed = (), tool: tuple[str, ...] = ()
 ) -> Child:
-    """Starts a process for the candidate's file in its workspace; under a `tool` each tensor of it has memory
-    of its own, whose end the tool knows.
+    """Start a worker process for the candidate's file in `folder`.
+
+    Under a `tool`, each tensor gets a separate allocation, so that the tool knows where it ends.
     """
     ours = {"shared": named(passed), "private": bool(tool), "patience_s": call_limits.least_s(job)}
     settings = backend.settings() | ours
@@ -62,11 +63,11 @@ def worker(
 
 
 def with_tool(box: Box, tool: tuple[str, ...]) -> Box:
-    """The tool and what it is made of are to be seen as well."""
+    """Return the sandbox with the tool and its installation visible as well."""
     if not tool:
         return box
     command = Path(tool[0])
     home = command.resolve().parents[1]
-    # The ncu beside nvcc is a script that looks for the real one in these places.
+    # The ncu beside nvcc is a script that looks for the real binary in these places.
     parts = (*home.glob("nsight-compute*"), *Path("/opt/nvidia").glob("nsight-compute"))
     return box._replace(sees=(*box.sees, command.parent, command.resolve().parent, *parts))

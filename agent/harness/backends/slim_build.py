@@ -1,4 +1,4 @@
-"""Builds for a GPU by the judge. Requests that leave a doubt are left to the worker's stock `load_inline`."""
+"""Fast builds for a GPU by the judge; doubtful requests are left to stock `load_inline` in the worker."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from agent.harness.task.job import BUILD_LIMIT_S, Announce, Job, preparing
 
 
 class SlimBuilds:
-    """The slim build of one job; without a toolchain it leaves every request to stock `load_inline`."""
+    """Fast builds of one job; without a toolchain, every request is left to stock `load_inline`."""
 
     def __init__(self, job: Job, gpu: Gpu | None, announce: Announce) -> None:
         self._cache = Path(job.cache_dir)
@@ -18,7 +18,7 @@ class SlimBuilds:
         self._gpu = gpu
         self._toolchain: GpuToolchain | None = None
         self.note: str | None = None
-        """Why stock `load_inline` had to build the last request, in words for the scope."""
+        """Reason why stock `load_inline` had to build the last request, worded for the scope."""
         if job.build == "load_inline":
             return
         if gpu is None:
@@ -31,11 +31,11 @@ class SlimBuilds:
 
     @property
     def offered(self) -> bool:
-        """Whether the worker is to ask."""
+        """Return True if the worker should ask the judge for fast builds."""
         return self._toolchain is not None
 
     def built(self, request: BuildRequest) -> Built | None:
-        """The library, or the candidate's fault; None where stock `load_inline` has to decide."""
+        """Return the library or the candidate's fault, or None where stock `load_inline` has to decide."""
         if self._toolchain is None or self._gpu is None:
             return None
         self.note = None

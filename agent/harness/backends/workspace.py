@@ -1,7 +1,7 @@
-"""The folder a candidate is judged in: its file, the worker's files and the exchanged tensors.
+"""Folder in which a candidate is judged: its file, the worker's files and the exchanged tensors.
 
-It lies in a directory that only the judge may enter, beside what the candidate may read (`libraries`) and
-what it must not see (`oracle`).
+It lies in a directory that only the judge may enter. Beside it are `libraries`, which the candidate may
+read, and `oracle`, which it must not see.
 """
 
 import contextlib
@@ -20,23 +20,23 @@ _TORCH_SHIM = _WORKER.parents[1] / "torch_shim"
 MARGIN_BYTES = 64 << 20
 SCRATCH_BYTES = 2 << 30
 KEPT_BYTES = 256 << 20
-"""Up to here the worker keeps every output of an instance; above, only the last."""
+"""Size in bytes up to which the worker keeps every output of an instance; above, only the last."""
 
 
 class Furnished(Protocol):
-    """What a backend says of its workers' folders."""
+    """Properties of a backend that decide what its workers' folders contain."""
 
     device: str
     with_torch_shim: bool
-    """Whether the worker builds or runs through the package `torch_shim`."""
+    """True if the worker builds or runs through the package `torch_shim`."""
 
 
 @contextlib.contextmanager
 def workspace(candidate: Candidate, trace: Trace, backend: Furnished) -> Iterator[Path]:
-    """A fresh folder with the worker's files and `candidate.py`; removed at the end.
+    """Make a folder with the worker's files and `candidate.py`, and remove it at the end.
 
-    It lies in memory where there is room for what passes through it: on a GPU parameters, on the emulator all
-    tensors of one draw, twice. Raises EnvironmentFault when no place has room.
+    It lies in memory if the tensors passing through it fit there: on a GPU the parameters, on the emulator
+    all tensors of one draw, twice. Raises EnvironmentFault if no place has room.
     """
     needed = _bytes_needed(trace) if backend.device == "cpu" else state_bytes(trace) + MARGIN_BYTES
     own = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(needed)))
@@ -51,7 +51,7 @@ def workspace(candidate: Candidate, trace: Trace, backend: Furnished) -> Iterato
 
 
 def furnish(folder: Path, source: str, backend: Furnished) -> None:
-    """Puts a worker's files into its folder, and `source` as what it loads."""
+    """Copy a worker's files into its folder and write `source` as the file that it loads."""
     for file in _WORKER.glob("[!_]*.py"):
         shutil.copy(file, folder)
     shutil.copy(Path(messages.__file__), folder)
@@ -61,49 +61,49 @@ def furnish(folder: Path, source: str, backend: Furnished) -> None:
 
 
 def noop_folder(folder: Path) -> Path:
-    """Where the clock's empty module lies."""
+    """Return the folder of the no-op worker, which calibrates the clock."""
     return folder.parent / "nothing"
 
 
 def library_folder(folder: Path) -> Path:
-    """Where what was built for a candidate lies: it reads this directory and never writes it."""
+    """Return the folder of a candidate's built libraries, which the candidate can read but not write."""
     return folder.parent / "libraries"
 
 
 def oracle_folder(folder: Path) -> Path:
-    """Where the reference lies, out of the candidate's sight."""
+    """Return the folder of the reference, hidden from the candidate."""
     return folder.parent / "oracle"
 
 
 def replay_folder(folder: Path) -> Path:
-    """Where the candidate's kernels are repeated, out of its sight as well."""
+    """Return the folder in which the candidate's kernels are replayed, also hidden from it."""
     return folder.parent / "replay"
 
 
 def output_bytes(trace: Trace) -> int:
-    """Bytes of all outputs of one call."""
+    """Return the bytes of all outputs of one call."""
     return sum(spec.bytes for spec in trace.outputs)
 
 
 def state_bytes(trace: Trace) -> int:
-    """Bytes of all parameters and buffers."""
+    """Return the bytes of all parameters and buffers."""
     return sum(spec.bytes for spec in trace.state)
 
 
 def exchanged_bytes(trace: Trace) -> int:
-    """Bytes of all inputs, parameters, buffers and outputs of one call."""
+    """Return the bytes of all inputs, parameters, buffers and outputs of one call."""
     inputs = sum(spec.bytes for spec in trace.inputs if isinstance(spec, TensorSpec))
     return inputs + state_bytes(trace) + output_bytes(trace)
 
 
 def discard(folder: Path, stem: str) -> None:
-    """Removes the exchanged tensors of one description."""
+    """Remove the files of the tensors whose names begin with `stem`."""
     for path in folder.glob(f"{stem}.*"):
         path.unlink(missing_ok=True)
 
 
 def most_bytes(trace: Trace) -> int:
-    """What a candidate's folder may hold: all that is exchanged, twice over, and what it builds."""
+    """Return the disk limit of a candidate's folder in bytes, for exchanged tensors and builds."""
     return 2 * _bytes_needed(trace) + SCRATCH_BYTES
 
 

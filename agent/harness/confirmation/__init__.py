@@ -1,1 +1,1 @@
-"""What a new best goes through besides: a second build, the sanitizer, the emulator, counters."""
+"""Further checks of a new best: a second build, the sanitizer, the emulator and hardware counters."""

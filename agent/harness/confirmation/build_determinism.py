@@ -1,7 +1,7 @@
-"""The second pass: another process that imports the file has to ask for the same sources, byte for byte.
+"""Determinism of builds: a second process that imports the file has to request identical sources.
 
-Otherwise what was verified is not what the next import of the file builds: sources that depend on the time,
-on chance or on how often they were asked for.
+Otherwise the verified build is not what the next import of the file builds. Such sources depend on the time,
+on chance or on the number of requests.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from agent.harness.task.job import secret_seed
 from agent.harness.worker import worker_commands
 from agent.sandbox import ChildFault
 
-# The name may change: many files make one up so as to get past torch's own cache.
+# The name may change: many files make one up to bypass torch's own cache.
 _COMPARED = [part for part in BuildRequest.model_fields if part != "name"]
 STEM = "second"
 
 
 def check(process: CandidateProcess, asked: Sequence[BuildRequest]) -> None:
-    """Raises Refused where a second import, by `subject`, asks for something else than `asked`."""
+    """Raise Refused if a second import, by `process`, requests other builds than `asked`."""
     try:
         answer = process.load()
     except ChildFault as fault:
@@ -42,9 +42,9 @@ def check(process: CandidateProcess, asked: Sequence[BuildRequest]) -> None:
 def check_later(
     process: CandidateProcess, asked: Sequence[BuildRequest], oracle: OracleClient, limit_s: float
 ) -> None:
-    """The same for what `__init__` and forward have built, on parameters and inputs of their own.
+    """Raise Refused if `__init__` and forward request other builds on other parameters and inputs.
 
-    `subject` holds the file already; `asked` is all that the first process asked for. Raises Refused.
+    `process` has imported the file already. `asked` holds all requests of the first process.
     """
     place = str(process.folder / STEM)
     manifest = oracle.ask(to_oracle(oracle_commands.Parameters(secret_seed(), f"{place}-set")))

@@ -1,8 +1,8 @@
-"""A second look at a verified candidate that would be the best: what is kept has to be what users will run.
+"""Second look at a verified candidate that would be the best, judged in the form that users will run.
 
-It is built by stock `load_inline` and judged and timed once more in a fresh sandbox, unless cheaper looks
-refuse it: the emulator repeats its kernels without its host code, as far as it can run them, and
-compute-sanitizer watches some calls. Where what is kept is slow, NVIDIA's counters are read for the
+Stock `load_inline` builds the candidate, and a fresh sandbox judges and times it once more. Cheaper checks
+come first and may refuse it. The emulator replays the kernels that it can run without their host code, and
+compute-sanitizer watches some calls. If the verified candidate is slow, NVIDIA's counters are read for the
 recommendation to the next attempt.
 """
 
@@ -22,41 +22,41 @@ NEVER = (
     FindingKind.SHARED_RACE, FindingKind.GLOBAL_RACE_BETWEEN_BLOCKS, FindingKind.DIVERGENT_BARRIER,
     FindingKind.SHARED_UNINITIALISED_READ, "process-control", "hidden-library-call",
 )  # fmt: skip
-"""What no candidate may do at any size, though a GPU may give the right result all the same."""
+"""Findings that refuse a candidate at any size, even if a GPU happens to give the right result."""
 OUT_OF_BOUNDS = (
     FindingKind.GLOBAL_OUT_OF_BOUNDS_READ, FindingKind.GLOBAL_OUT_OF_BOUNDS_WRITE,
     FindingKind.SHARED_OUT_OF_BOUNDS_READ, FindingKind.SHARED_OUT_OF_BOUNDS_WRITE,
     FindingKind.ARRAY_INDEX_OUT_OF_BOUNDS, FindingKind.FREED_POINTER, FindingKind.NULL_POINTER,
 )  # fmt: skip
-"""What counts unless the sizes may be the reason: a kernel may be made for the problem's own."""
+"""Findings that count unless the sizes may be the cause: a kernel may be made for the problem's own."""
 OF_SHARED_MEMORY = (
     FindingKind.SHARED_RACE, FindingKind.SHARED_UNINITIALISED_READ, FindingKind.ASYNC_COPY_NOT_WAITED,
     FindingKind.MISSING_PROXY_FENCE, FindingKind.PRODUCT_NOT_WAITED, FindingKind.MBARRIER_MISUSE,
     FindingKind.CLUSTER_BARRIER, FindingKind.CLUSTER_PEER_GONE,
 )  # fmt: skip
-"""What of the emulator's findings speaks for a race that compute-sanitizer is not sure of."""
+"""Emulator findings that corroborate a race which compute-sanitizer reports without certainty."""
 _DECLINED = ("sizes-declined", "defaults-changed")
-"""Kinds of headlines that say it of the sizes that something is not supported."""
+"""Kinds of headlines that say that the candidate does not support these sizes."""
 _RAN, _DID_NOT_RUN = "the emulator finds none in it", "the emulator did not check it"
 BUILT = "built by stock load_inline"
-"""Announced by the judge of the stock build before it takes its turn on the GPU."""
+"""Announcement of the stock build's judge before it takes its turn on the GPU."""
 NOTHING_SEEN = Finding(
     kind="nothing-seen", message="At small sizes nothing shows against it.", severity="note"
 )
-"""The headline where looks at small sizes refuse nothing: they alone verify nothing either."""
+"""Headline of small-size checks that refuse nothing; they verify nothing on their own."""
 
 
 class Look(NamedTuple):
-    """What came of the looks before the second build."""
+    """Result of the checks before the second build."""
 
     status: Status | None
-    """The verdict where they refuse."""
+    """Status of the refusal, or None."""
     findings: tuple[Finding, ...]
     skipped: tuple[str, ...]
 
 
 def by_emulator(seen: Evaluation) -> Look:
-    """What the emulator's verdict at small sizes means for a candidate that a GPU verified at its own."""
+    """Return what the emulator's verdict at small sizes means for a candidate that a GPU verified."""
     if seen.status is Status.VERIFIED:
         return Look(None, (), ())
     if seen.status is Status.REJECTED or _whatever_the_size(seen):
@@ -72,7 +72,7 @@ def by_emulator(seen: Evaluation) -> Look:
 
 
 def _whatever_the_size(seen: Evaluation) -> bool:
-    """Whether an error was found that the sizes of the emulator's trial are no reason for."""
+    """Return True if an error was found that the sizes of the emulator's trial cannot explain."""
     found = [finding for finding in seen.findings if finding.severity != "note"]
     if any(finding.kind in NEVER for finding in found):
         return True
@@ -81,9 +81,9 @@ def _whatever_the_size(seen: Evaluation) -> bool:
 
 
 def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce) -> Evaluation:
-    """What costs little says of a verified candidate: the emulator, which has `seen` it, then the sanitizer.
+    """Return the result of the cheap checks: the emulator's verdict `seen`, then the sanitizer.
 
-    *Unsupported* with NOTHING_SEEN where they do not refuse it.
+    The result is *unsupported* with NOTHING_SEEN if they do not refuse the candidate.
     """
     looks = [by_emulator(seen)]
     if looks[0].status is None and not _has_decided(job, seen):
@@ -97,21 +97,21 @@ def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce)
 
 
 def _has_decided(job: Job, seen: Evaluation) -> bool:
-    """Return True where the emulator has checked every kernel's accesses and order: nothing is left to ask.
+    """Return True if the emulator checked every kernel's accesses and order: the sanitizer adds nothing.
 
-    Its sanitizer is the stricter of the two, over more draws. A kernel that no size brought to run there is
-    left to compute-sanitizer.
+    The emulator's sanitizer is the stricter of the two, over more draws. Kernels that no size made run on
+    the emulator are left to compute-sanitizer.
     """
     return seen.status is Status.VERIFIED and not job.unchecked and not seen.scope.unexercised
 
 
 def admits(looked: Evaluation) -> bool:
-    """Whether those looks leave the verdict to the stock build."""
+    """Return True if the cheap checks leave the verdict to the stock build."""
     return looked.headline is not None and looked.headline.kind == NOTHING_SEEN.kind
 
 
 def joined(looked: Evaluation, stock: Evaluation) -> Evaluation:
-    """The verdict on the stock build, with what those looks leave to be said."""
+    """Return the verdict on the stock build, with the notes and skipped checks of the cheap checks."""
     notes = looked.findings[1:]
     verified = stock.status is Status.VERIFIED
     findings = (*notes, *stock.findings) if verified else (*stock.findings, *notes)
@@ -121,10 +121,10 @@ def joined(looked: Evaluation, stock: Evaluation) -> Evaluation:
 
 
 def _may_need_its_own_sizes(job: Job, seen: Evaluation) -> bool:
-    """Whether a candidate that is right at the problem's sizes may go out of bounds at the small ones."""
+    """Return True if a candidate that is right at the real sizes may go out of bounds at small ones."""
     assert job.shrunken is not None
     if seen.status is not Status.UNSUPPORTED:
-        # What does not do at the small sizes may be verified at others; some kernels run at the real ones.
+        # A candidate that fails at these small sizes may pass at others; some kernels run only at real sizes.
         return (
             seen.status is not Status.VERIFIED
             or bool(seen.scope.unexercised)
@@ -141,10 +141,10 @@ def _at_its_own_sizes(job: Job) -> Shrunken:
 
 
 def by_sanitizer(job: Job, at: Shrunken, announce: Announce, seen: Evaluation | None = None) -> Look:
-    """What compute-sanitizer says of some calls at these sizes.
+    """Return compute-sanitizer's result on some calls at the sizes `at`.
 
-    Its warnings, races that may be none, count where the emulator, which has `seen` the candidate, found
-    fault with its shared memory as well.
+    Its warnings are uncertain races. They count if the emulator's verdict `seen` has errors in the
+    candidate's shared memory as well.
     """
     found, skipped = sanitizer.check(job, at, announce)
     if seen is not None and any(f.kind in OF_SHARED_MEMORY and f.severity == "error" for f in seen.findings):
@@ -157,7 +157,7 @@ def by_sanitizer(job: Job, at: Shrunken, announce: Announce, seen: Evaluation | 
 
 
 def _not_counted(race: Finding, unexercised: tuple[str, ...] | None) -> str:
-    """Words for the scope; `unexercised`: what the emulator did not run of what it checked, if it did."""
+    """Return a note for the scope; `unexercised`: kernels the emulator did not run, or None if unchecked."""
     kernel = race.location.kernel if race.location else None
     ran = unexercised is not None and not any(name.startswith(str(kernel)) for name in unexercised)
     return (
@@ -167,7 +167,7 @@ def _not_counted(race: Finding, unexercised: tuple[str, ...] | None) -> str:
 
 
 def sanitized(job: Job, scope: Scope, announce: Announce) -> Evaluation:
-    """The same as an evaluation, at small sizes."""
+    """Return compute-sanitizer's result at small sizes as an evaluation."""
     assert job.shrunken is not None
     return _evaluation(by_sanitizer(job, job.shrunken, announce), scope, "run")
 
@@ -181,7 +181,7 @@ def _evaluation(look: Look, scope: Scope, stage: Stage) -> Evaluation:
 
 
 def with_counters(job: Job, verdict: Evaluation, announce: Announce) -> Evaluation:
-    """The same verdict; its recommendation, where there is one, is what NVIDIA's counters speak for."""
+    """Return the verdict; its recommendation, if any, is replaced by one based on NVIDIA's counters."""
     measured, profile, trace = verdict.measurement, verdict.profile, job.problem.trace
     if measured is None or profile is None or job.shrunken is None:
         return verdict

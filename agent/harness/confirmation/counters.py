@@ -1,8 +1,8 @@
-"""NVIDIA's counters over one call of a candidate that would be the best, for the one recommendation to it.
+"""NVIDIA's hardware counters over one call of a new best, which refine the one recommendation to it.
 
-Nsight Compute runs the worker, in its sandbox, and repeats each kernel for each group of counters; what it
-prints is read from the worker's log, where a candidate could print as well: it changes no verdict. Where
-there is no ncu, or the driver keeps counters to administrators, one line says so.
+Nsight Compute runs the worker in its sandbox and repeats each kernel for each group of counters. Its output
+is read from the worker's log, where a candidate could print as well, so it changes no verdict. A note says
+so if ncu is missing or the driver reserves the counters for administrators.
 """
 
 import re
@@ -24,22 +24,22 @@ from agent.problems import Shrunken
 from agent.records import Profile
 
 LAUNCHES = 8
-"""Launches of the candidate's kernels that are looked at, from the first on."""
+"""Maximum number of the candidate's launches that are profiled, counted from the first."""
 WHOLE_BYTES = 2 << 30
-"""Up to here a call has the problem's own sizes: what kernels write is saved and restored for each pass."""
+"""Size up to which a call has the problem's own sizes: each pass saves and restores what kernels write."""
 FORBIDDEN = "ERR_NVGPUCTRPERM"
 _UNKNOWN = re.compile(r"Failed to find metric\s+(?:regex:\^?)?([\w.]+)")
 
 
 class Read(NamedTuple):
-    """What came of it; `left_out` says why there is nothing."""
+    """Counters that were read; `left_out` says why there are none."""
 
     launches: list[Counters]
     left_out: str | None = None
 
 
 def tool() -> Path | None:
-    """ncu beside the nvcc that builds, on PATH, or where NVIDIA's packages put it; None without one."""
+    """Return ncu beside the nvcc that builds, on PATH or where NVIDIA's packages put it, or None."""
     beside = Path(load_inline_build.nvcc(config.child_environment())).with_name("ncu")
     named = shutil.which("ncu", path=config.child_environment().get("PATH"))
     places = [
@@ -51,7 +51,7 @@ def tool() -> Path | None:
 
 
 def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
-    """The counters of the candidate's own kernels; `at`: the sizes where the problem's own are too large."""
+    """Return the counters of the candidate's own kernels; `at` replaces problem sizes that are too large."""
     command = tool()
     names = own_names(profile)
     if command is None:
@@ -67,7 +67,7 @@ def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
         log = sanitizer.log_of_calls(job, at, asked(command, names, metrics))
         unknown = set(_UNKNOWN.findall(log))
         if unknown and unknown < set(metrics):
-            # Names of metrics come and go with the GPUs.
+            # Each GPU generation has its own metric names.
             metrics = [name for name in metrics if name not in unknown]
             log = sanitizer.log_of_calls(job, at, asked(command, names, metrics))
     except Hung as fault:
@@ -79,7 +79,7 @@ def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
 def _with_lines(
     job: Job, at: Shrunken, command: Path, names: list[str], launches: list[Counters]
 ) -> list[Counters]:
-    """The same; the longest with the lines at which its warps wait, where those are to be had."""
+    """Return the launches; the longest one gets the lines where its warps wait, if they can be read."""
     longest = max(launches, key=lambda launch: launch.values.get(DURATION, 0.0), default=None)
     name = plain(longest.kernel) if longest else ""
     if name not in names:
@@ -93,7 +93,7 @@ def _with_lines(
 
 
 def sampled(command: Path, name: str) -> list[str]:
-    """What runs a worker under ncu: it prints where the warps of one launch of this kernel wait."""
+    """Return the ncu command that prints where the warps of one launch of this kernel wait."""
     return [
         str(command), "--csv", "--page", "source", "--print-source", "cuda,sass",
         "--section", "SourceCounters",
@@ -102,7 +102,7 @@ def sampled(command: Path, name: str) -> list[str]:
 
 
 def asked(command: Path, names: Iterable[str], metrics: Iterable[str]) -> list[str]:
-    """What runs a worker under ncu: it prints a table of these metrics for kernels of these names."""
+    """Return the ncu command that prints a table of these metrics for kernels of these names."""
     return [
         str(command), "--csv", "--print-units", "base", "--metrics", ",".join(metrics),
         "--kernel-name-base", "function", "--kernel-name", f"regex:^({'|'.join(names)})$",
@@ -111,13 +111,13 @@ def asked(command: Path, names: Iterable[str], metrics: Iterable[str]) -> list[s
 
 
 def own_names(profile: Profile) -> list[str]:
-    """The plain names of the candidate's own kernels."""
+    """Return the plain names of the candidate's own kernels."""
     names = dict.fromkeys(plain(kernel.name) for kernel in profile.kernels if kernel.own)
     return [name for name in names if re.fullmatch(r"\w+", name)]
 
 
 def judged(log: str, reduced: bool = False) -> Read:
-    """The counters that ncu printed, or why there are none."""
+    """Return the counters that ncu printed, or the reason why there are none."""
     launches = [launch._replace(reduced=reduced) for launch in parsed(log)]
     if launches:
         return Read(launches)

@@ -1,7 +1,7 @@
-"""A fault that a GPU reports without its line is run again where the line is known, at small sizes.
+"""Localization of a GPU fault without a source line, by running the candidate again at small sizes.
 
-The emulator first, which names line, block and thread; compute-sanitizer where the emulator sees nothing. The
-verdict stays the GPU's: only its headline is made more exact.
+The emulator comes first, since it names line, block and thread. compute-sanitizer follows if the emulator
+sees nothing. The verdict stays the GPU's; only its headline becomes more exact.
 """
 
 from collections.abc import Callable
@@ -33,15 +33,17 @@ CAUSES: dict[str, frozenset[str]] = {
     FindingKind.ILLEGAL_LAUNCH: frozenset({FindingKind.ILLEGAL_LAUNCH}),
     str(Status.TIMEOUT): _WAITING,
 }
-"""By what CUDA says of some kernel, and neither which one nor where: kinds of the emulator and of
-compute-sanitizer that it can be. A race beside it is none of them."""
+"""Kinds of the emulator and of compute-sanitizer that can cause a CUDA error without a kernel or line.
+
+A race beside the error is not among them.
+"""
 _SANITIZED = (FindingKind.ILLEGAL_ADDRESS, FindingKind.MISALIGNED_ACCESS)
-"""What compute-sanitizer can tell more of; under it a kernel that never ends takes longer still."""
+"""Faults that compute-sanitizer can locate; a kernel that never ends would only take longer under it."""
 Look = Callable[[], Evaluation]
 
 
 def wanted(found: Evaluation) -> str | None:
-    """The kind of a kernel's fault that a GPU reported and nobody has located; None for other verdicts."""
+    """Return the kind of a GPU's kernel fault that has no location yet; None for other verdicts."""
     headline = found.headline
     failed = found.status in (Status.RUNTIME_ERROR, Status.TIMEOUT)
     if found.scope.executor != "cuda" or not failed or headline is None or headline.kind not in CAUSES:
@@ -51,7 +53,7 @@ def wanted(found: Evaluation) -> str | None:
 
 
 def looked_for(kind: str, by_emulator: Look, by_sanitizer: Look) -> Evaluation:
-    """What says where: the emulator if it names a kernel, else the sanitizer where that may know more."""
+    """Return the emulator's evaluation if it names a kernel, or the sanitizer's if it may tell more."""
     seen = by_emulator()
     if _located(kind, seen) is not None or kind not in _SANITIZED:
         return seen
@@ -59,7 +61,7 @@ def looked_for(kind: str, by_emulator: Look, by_sanitizer: Look) -> Evaluation:
 
 
 def located(found: Evaluation, again: Look) -> Evaluation:
-    """The verdict with the place of its fault; as it was, with a word on that, where it did not show."""
+    """Return the verdict with the fault's location, or with a note if the fault did not appear again."""
     kind = wanted(found)
     if kind is None:
         return found
@@ -71,7 +73,7 @@ def located(found: Evaluation, again: Look) -> Evaluation:
 
 
 def _located(kind: str, seen: Evaluation) -> Finding | None:
-    """The first error that can be the cause and names its kernel."""
+    """Return the first error that can be the cause and names its kernel."""
     errors = (finding for finding in seen.findings if finding.severity == "error")
     return next((e for e in errors if e.kind in CAUSES[kind] and e.location and e.location.kernel), None)
 

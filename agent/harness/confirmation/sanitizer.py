@@ -1,7 +1,7 @@
-"""NVIDIA's compute-sanitizer over some calls at small sizes: accesses out of bounds, races in shared memory.
+"""NVIDIA's compute-sanitizer on some calls at small sizes: out-of-bounds accesses, races in shared memory.
 
-It runs the worker, in its sandbox; what it prints is read from the worker's log, where a candidate could
-print as well: it can only refuse. Every tensor gets an allocation of its own, so that its end is known.
+It runs the worker in its sandbox. Its output is read from the worker's log, where a candidate could print as
+well, so it can only refuse. Every tensor gets a separate allocation, so that the tool knows where it ends.
 """
 
 import re
@@ -27,13 +27,13 @@ from agent.records import Finding, Location, Status
 from agent.torch_shim.finding_kinds import FindingKind
 
 OUT_OF_BOUNDS, DEVICE_FAULT = "out-of-bounds", "device-fault"
-"""Kinds that no other part gives: an invalid access, and whatever else the tool reports."""
+"""Kinds that only this module reports: an invalid access, and every other report of the tool."""
 TOOLS = {"memcheck": "accesses out of bounds", "racecheck": "races in shared memory"}
 SHOWN_ERRORS = 20
 CALLS = 3
-"""The first call of an instance is not always like those that follow."""
+"""Number of calls under a tool: the first call of an instance may differ from later ones."""
 HELD_S = 4.0
-"""Seconds for which the calls under a tool may use the GPU: whoever waits to time waits as long."""
+"""Maximum seconds of GPU use for the calls under a tool; whoever waits to time waits as long."""
 _HEAD = re.compile(
     r"^=+ (?P<what>Invalid \S+ (?:read|write|atomic) of size \d+ bytes|"
     r"(?:Error|Warning): Race reported between (?P<one>\w+) access .*|Program hit .*|Misaligned .*)$"
@@ -43,15 +43,15 @@ _THREAD = re.compile(r"^=+\s+by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\
 
 
 def tool() -> Path | None:
-    """compute-sanitizer beside the nvcc that builds; None where there is none."""
+    """Return compute-sanitizer beside the nvcc that builds, or None where there is none."""
     command = Path(load_inline_build.nvcc(config.child_environment())).with_name("compute-sanitizer")
     return command if command.is_file() else None
 
 
 def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tuple[str, ...]]:
-    """What the tools find, side by side in one turn on the GPU, and what was left out with its reason.
+    """Return the findings of both tools, run side by side, and the skipped checks with their reasons.
 
-    A race that may be none is a warning (`unfollowed`).
+    An uncertain race becomes a warning (`unfollowed`).
     """
     command = tool()
     if command is None:
@@ -60,7 +60,7 @@ def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tu
     looks = _looked(job, at, command, tuple(TOOLS))
     for name, look in looks.items():
         if look.without_end:
-            # The other one may have been in its way.
+            # The other tool may have interfered.
             looks[name] = _looked(job, at, command, (name,))[name]
     skipped = [look.skipped for look in looks.values() if look.skipped]
     found = [finding for look in looks.values() for finding in look.found]
@@ -72,7 +72,7 @@ def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tu
 
 
 def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> dict[str, "_Look"]:
-    """What came of tools that run side by side in one turn on the GPU."""
+    """Return the results of tools that run side by side in one turn on the GPU."""
     with ExitStack() as stack:
         opened = {
             name: stack.enter_context(
@@ -80,7 +80,7 @@ def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> di
             )
             for name in names
         }
-        # Not a trial's own, which lets go of the GPU while that trial builds.
+        # A trial's own lock would release the GPU while that trial builds.
         queue = gpu_lock.of_gpu(
             Path(job.cache_dir), config.child_environment(), lambda what: None, job.begun_ns
         )
@@ -90,14 +90,14 @@ def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> di
 
 
 def log_of_calls(job: Job, at: Shrunken, prefix: list[str], calls: int = 1) -> str:
-    """What was printed while calls were made under a tool. Raises Hung."""
+    """Return the output printed while calls were made under a tool. Raises Hung."""
     with _opened(job, at, tuple(prefix)) as trial:
         return _log(trial, trial.alone_on_gpu(), calls)
 
 
 @contextmanager
 def _opened(job: Job, at: Shrunken, prefix: tuple[str, ...]) -> Iterator[GpuTrial]:
-    """A trial whose worker runs under a tool; what it started ends with it."""
+    """Open a trial whose worker runs under a tool; its processes end with the context."""
     watched = job.model_copy(update={"measure": False})
     backend = selection.backend_for(watched, lambda what: None)
     with (
@@ -120,15 +120,15 @@ def _log(trial: GpuTrial, turn: AbstractContextManager[None], calls: int) -> str
 
 
 class _Look(NamedTuple):
-    """What came of one tool."""
+    """Result of one tool."""
 
     found: list[Finding]
     skipped: str | None = None
-    """Why it says too little."""
+    """Reason why the tool's report is incomplete."""
     without_end: bool = False
-    """Whether it ended by itself without a summary."""
+    """True if the tool ended by itself without a summary."""
     requests: tuple[BuildRequest, ...] = ()
-    """What the candidate asked to have built."""
+    """Builds that the candidate requested."""
 
 
 def _look(name: str, trial: GpuTrial, turn: "_Turn") -> _Look:
@@ -150,7 +150,7 @@ def _unended(log: str, hung: bool) -> str:
 
 
 class _Turn(AbstractContextManager[None]):
-    """One turn on the GPU that several threads share: the first takes it, the last gives it back."""
+    """Turn on the GPU that several threads share: the first takes it, the last gives it back."""
 
     def __init__(self, held: Callable[[], AbstractContextManager[None]]) -> None:
         self._held, self._inside = held, 0
@@ -170,7 +170,7 @@ class _Turn(AbstractContextManager[None]):
 
 
 def _begun(work: Callable[[], _Look]) -> "Future[_Look]":
-    """In a thread that ends with its trial's processes, which whoever waits here may end at any time."""
+    """Run the work in a daemon thread, which ends with its trial's processes when the caller ends them."""
     done: Future[_Look] = Future()
 
     def run() -> None:
@@ -184,7 +184,7 @@ def _begun(work: Callable[[], _Look]) -> "Future[_Look]":
 
 
 def parsed(log: str) -> list[Finding]:
-    """The tools' reports in a log, one finding for each kernel and kind."""
+    """Return the tools' reports in a log, one finding for each kernel and kind."""
     found: dict[tuple[str, str], Finding] = {}
     for lines in _reports(log):
         finding = _finding(lines)
@@ -231,6 +231,6 @@ def _finding(lines: list[str]) -> Finding:
 
 
 def last_line(log: str) -> str:
-    """What was printed last."""
+    """Return the last line that was printed."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "it printed nothing"

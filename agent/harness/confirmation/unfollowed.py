@@ -1,8 +1,9 @@
-"""Kernels that compute-sanitizer's racecheck may be wrong about: it does not follow how their threads wait.
+"""Kernels on which compute-sanitizer's racecheck may be wrong, because it does not follow their waits.
 
-It follows an mbarrier at which every lane arrives and waits for itself; not `__syncwarp()` and one lane that
-does so for its warp, nor a flag in shared memory (docs/adr/0028-races-that-racecheck-is-not-sure-of.md). Such
-kernels are known by their instructions in what NVIDIA's compiler makes of them, whether or not these run.
+It follows an mbarrier at which every lane arrives and waits for itself. It does not follow `__syncwarp()`
+with one lane that waits for its warp, nor a flag in shared memory
+(docs/adr/0028-races-that-racecheck-is-not-sure-of.md). Such kernels are recognised by the instructions in
+their PTX, whether or not these run.
 """
 
 import re
@@ -18,7 +19,7 @@ from agent.records import Finding
 from agent.torch_shim.finding_kinds import FindingKind
 
 BY = "an mbarrier or a flag"
-"""What such a kernel waits for, in words."""
+"""Objects that such kernels wait for, in words."""
 _WAITS = re.compile(r"\bmbarrier\.|\b(?:ld|atom)\.(?:\w+\.)*acquire\b")
 _FUNCTION = re.compile(
     r"^(?:\.(?:visible|weak|extern)\s+)*\.(entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE
@@ -28,16 +29,16 @@ _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 class Kernels(NamedTuple):
-    """Mangled names."""
+    """Mangled names of kernels."""
 
     waiting: frozenset[str] = frozenset()
-    """Those that hold such an instruction, or call a function that does."""
+    """Kernels that contain a waiting instruction or call a function that does."""
     others: frozenset[str] = frozenset()
 
     def may_be_wrong(self, name: str) -> bool:
-        """Whether a report with this plain name may be of one that waits so.
+        """Return True if a report with this plain name may concern a kernel that waits in such a way.
 
-        With line numbers the tool names the function that the compiler put into the kernel: no kernel then.
+        With line numbers, the tool names the function that was inlined into the kernel, not the kernel.
         """
         if any(_is(name, kernel) for kernel in self.waiting):
             return True
@@ -45,7 +46,7 @@ class Kernels(NamedTuple):
 
 
 def kernels(requests: Iterable[BuildRequest], cache: Path) -> Kernels:
-    """Of what was asked to be built; a source of which there is no PTX has none."""
+    """Return the kernels of the requested builds; a source without PTX contributes none."""
     tools = toolchain.prepare(cache)
     found = Kernels()
     for request in requests:
@@ -59,7 +60,7 @@ def kernels(requests: Iterable[BuildRequest], cache: Path) -> Kernels:
 
 
 def of_ptx(text: str) -> Kernels:
-    """Of one module."""
+    """Return the kernels of one PTX module."""
     bodies = {name: (kind, body) for kind, name, body in _functions(_COMMENT.sub("", text))}
     waiting = {name for name, (_, body) in bodies.items() if _WAITS.search(body)}
     calls = {name: set(_SYMBOL.findall(body)) & bodies.keys() for name, (_, body) in bodies.items()}
@@ -81,7 +82,7 @@ def _is(name: str, mangled: str) -> bool:
 
 
 def weighed(finding: Finding, known: Kernels) -> Finding:
-    """A report of a race that may be none as a warning; any other finding as it is."""
+    """Return the finding, turned into a warning if it is an uncertain report of a race."""
     kernel = finding.location.kernel if finding.location else None
     if finding.kind != FindingKind.SHARED_RACE or not known.may_be_wrong(kernel or ""):
         return finding

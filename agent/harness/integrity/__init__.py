@@ -1,1 +1,1 @@
-"""Whether the candidate's own kernels computed the result, and safely."""
+"""Evidence that the candidate's own kernels computed the result, and computed it safely."""

@@ -1,10 +1,9 @@
-"""What every judged call did, by its record, and which of the calls are repeated.
+"""Records of every judged call, and the choice of calls that are replayed.
 
-Calls at the same sizes do the same: the same kernels with the same geometry, the same of torch's operators.
-Of calls that do, one is repeated, which the judge picks when all records have been handed in; calls that
-behave otherwise are repeated as well, so that kernels which run in some calls only, and something else in the
-others, are refused with that difference. A record is taken from the worker's folder as soon as its call has
-ended.
+Calls at the same sizes should behave alike: the same kernels with the same geometry, and the same torch
+operators. Once all records are handed in, the judge picks one call of each behaviour for replay. A candidate
+whose kernels run in some calls only, while something else computes the others, is refused with that
+difference. Each record is taken from the worker's folder as soon as its call has ended.
 """
 
 import itertools
@@ -30,17 +29,17 @@ from agent.harness.task.protocol import Draw
 from agent.records import Finding, LibraryOps, Status
 
 MOST_REPEATED = 4
-"""Calls; where more of them differ, chance decides."""
+"""Maximum number of replayed calls; chance chooses among further behaviours."""
 MOST_CHECKED = 3
-"""The same for those that are repeated with their accesses checked."""
+"""Maximum number of calls that are replayed with memory checks."""
 RECORD = "record.jsonl"
-"""Name of the worker's file."""
+"""Name of the worker's record file."""
 _LARGEST, _LARGEST_TOGETHER = 64 << 20, 128 << 20
 BEHAVES_OTHERWISE = "calls-behave-differently"
 
 
 class Drawn(NamedTuple):
-    """What a call was made on, and the structure of what it gave."""
+    """Parameters and inputs of a call, and the structure of its output."""
 
     parameters_seed: int
     inputs_seed: int
@@ -53,17 +52,17 @@ class Drawn(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing of the inputs was seen before."""
+        """Return True if no part of the inputs was seen before."""
         return not self.draw.repeat and self.draw.family != protocol.NEAR
 
     @property
     def is_stated(self) -> bool:
-        """Whether they are new and none of a derived family."""
+        """Return True if the inputs are new and drawn from the stated distribution."""
         return self.is_new and self.draw.family is None
 
 
 class CallRecords:
-    """The calls of one process, in their order."""
+    """Recorded calls of one process, in order."""
 
     def __init__(self, setting: LibraryOps = "none") -> None:
         self._setting: LibraryOps = setting
@@ -72,10 +71,10 @@ class CallRecords:
         self._behaviours: list[Behaviour] = []
         self._launches = self._bytes = 0
         self._later: int | None = None
-        """The call that was made after the choice."""
+        """Number of the call made after the choice of calls, if any."""
 
     def add(self, folder: Path, drawn: Drawn, launches: int | None) -> None:
-        """Takes the record of a call that has just ended. `launches`: so far. Raises Refused."""
+        """Take the record of a call that has just ended; `launches` counts all so far. Raises Refused."""
         number = len(self._drawn) + 1
         if launches is not None and launches <= self._launches:
             found = faults.NO_LAUNCH if number == 1 else _none_launched(number)
@@ -93,7 +92,8 @@ class CallRecords:
         self._behaviours.append(calls.behaviour(self._segments[-1]))
 
     def last(self, folder: Path) -> Recorded:
-        """The call whose record has not been taken yet, on whatever parameters and inputs the oracle holds.
+        """Return the call whose record has not been taken yet, on the oracle's current parameters and inputs.
+
         Raises Forged.
         """
         return Recorded(
@@ -103,9 +103,9 @@ class CallRecords:
     def check(
         self, evidence: Evidence, locate: Callable[[Finding], Finding], once_more: Callable[[int], None]
     ) -> None:
-        """Raises Refused where the candidate's own kernels do not account for its results.
+        """Raise Refused if the candidate's own kernels do not account for its results.
 
-        `once_more` makes another call, on inputs drawn with the given seed, and has it added.
+        `once_more` makes another call on inputs drawn with the given seed and adds its record.
         """
         found = list(map(locate, self.findings(evidence, once_more)))
         if found and found[0].kind == NEVER_STARTED:
@@ -116,18 +116,18 @@ class CallRecords:
             self._check_accesses(evidence, locate)
 
     def _check_accesses(self, evidence: Evidence, locate: Callable[[Finding], Finding]) -> None:
-        """Repeats calls with their memory accesses checked. Raises Refused."""
+        """Replay calls with memory checks. Raises Refused."""
         orders = itertools.cycle(checked_replay.ORDERS)
         for number, order in zip(self.to_check(), orders, strict=False):
             claims = checked_replay.found(self._recorded(number), evidence, order)
             found = faults.device_findings(claims, locate)
             if found:
-                # The first draw was checked, or there would be no checks here.
+                # The first draw passed its checks, or there would be no replays with checks.
                 refused = faults.Refused(Status.RUNTIME_ERROR, "run", [*found, faults.SOME_CALLS])
                 raise faults.under(protocol.WORDS.get(self._drawn[number].draw.family or ""), refused)
 
     def to_check(self) -> list[int]:
-        """One call of each kind, by what it did and by what the host passed by value; by secret choice."""
+        """Return a secret choice of one call per kind: by behaviour and by values passed from the host."""
         allocated = host_words.memory(self._segments)
         alike: dict[Any, list[int]] = {}
         for number, segment in enumerate(self._segments):
@@ -138,7 +138,7 @@ class CallRecords:
         return [secrets.choice(new or group) for new, group in zip(unseen, kinds, strict=True)]
 
     def findings(self, evidence: Evidence, once_more: Callable[[int], None]) -> list[Finding]:
-        """Why the candidate's own kernels do not account for its results; empty where they do."""
+        """Return why the candidate's own kernels do not account for its results; empty where they do."""
         right: Behaviour | None = None
         refused: tuple[int, list[Finding]] | None = None
         for number in self.chosen():
@@ -157,7 +157,7 @@ class CallRecords:
     def _on_fresh_inputs(
         self, number: int, evidence: Evidence, once_more: Callable[[int], None]
     ) -> tuple[list[Finding], bool]:
-        """Where those tell nothing, also of a call on inputs as stated that did the same."""
+        """Return the findings on fresh inputs; if these are blind, use a similar call on stated inputs."""
         looked = self._looked(number, evidence, once_more)
         alike = [
             other for other, behaviour in enumerate(self._behaviours)
@@ -168,8 +168,9 @@ class CallRecords:
         return looked.findings, looked.may_be_stale
 
     def _looked(self, number: int, evidence: Evidence, once_more: Callable[[int], None]) -> Outcome:
-        """What the host passed can be told where another call on the same parameters is there to compare:
-        for the only one a second is made.
+        """Return the outcome on fresh inputs, after making a second call if there is none to compare with.
+
+        Comparing calls on the same parameters shows which values the host derived from the inputs.
         """
         recorded = self._recorded(number)
         looked = replay_evidence.on_fresh_inputs(recorded, evidence)
@@ -179,9 +180,9 @@ class CallRecords:
         return looked
 
     def _on_their_own_inputs(self, number: int, evidence: Evidence, once_more: Callable[[int], None]) -> bool:
-        """Whether a call comes out right on its own inputs, and so does one that is made now.
+        """Return True if a call comes out right on its own inputs, and so does a call made now.
 
-        That one is on inputs of which nothing could be known when kernels and tables were made.
+        The inputs of the later call were unknown when kernels and tables were made.
         """
         later = self._later_call(once_more)
         return later is not None and all(
@@ -189,7 +190,7 @@ class CallRecords:
         )
 
     def _later_call(self, once_more: Callable[[int], None]) -> int | None:
-        """The later call, made now where there is none yet; None where it gives a wrong result."""
+        """Return the later call, made now if there is none yet, or None if its result is wrong."""
         if self._later is None:
             try:
                 once_more(secret_seed())
@@ -201,7 +202,7 @@ class CallRecords:
         return self._later
 
     def chosen(self) -> list[int]:
-        """One call of each kind of behaviour, the most frequent first, by secret choice."""
+        """Return a secret choice of one call per behaviour, the most frequent behaviour first."""
         alike: dict[Behaviour, list[int]] = {}
         for number, behaviour in enumerate(self._behaviours):
             alike.setdefault(behaviour, []).append(number)
@@ -213,16 +214,16 @@ class CallRecords:
         return [self._one_of(group) for group in (*groups[:1], *others)[:MOST_REPEATED]]
 
     def operators(self) -> frozenset[str]:
-        """Names of torch's operators that ran in any call, as far as they compute."""
+        """Return the names of torch operators that computed something in any call."""
         ran = (key for behaviour in self._behaviours for key, _ in behaviour.operators)
         return frozenset(name for name, _ in ran)
 
     def may_run(self, name: str) -> bool:
-        """Whether an operator of torch's is allowed or has run in any call."""
+        """Return True if a torch operator is allowed or has run in any call."""
         return operators.allowed(name, self._setting) or name in self.operators()
 
     def take_slots(self) -> bool:
-        """Whether calls are passed places of one piece of memory, each another: slots of a workspace."""
+        """Return True if calls receive different places in one piece of memory: slots of a workspace."""
         allocated = host_words.memory(self._segments)
         one_instance = (
             [n for n, drawn in enumerate(self._drawn) if drawn.parameters_seed == seed]
@@ -254,7 +255,7 @@ class CallRecords:
         )  # fmt: skip
 
     def _told(self, finding: Finding, number: int, right: Behaviour | None) -> Finding:
-        """The refusal of one call, with what sets it apart from one that is right."""
+        """Return the refusal of one call, with its difference from a call that is right."""
         if right is None or finding.kind in (NOT_NEEDED, NEVER_STARTED):
             return finding
         apart = calls.difference(self._behaviours[number], right)
@@ -274,12 +275,12 @@ def _none_launched(number: int) -> Finding:
 
 
 def read(path: Path) -> Segment:
-    """What the worker recorded of one call. Raises Forged."""
+    """Return the worker's record of one call. Raises Forged."""
     return calls.segment(_text(path, _LARGEST))
 
 
 def _text(path: Path, most: int) -> str:
-    """The worker's file. Raises Forged for anything but a plain file of bounded size."""
+    """Return the text of the worker's file. Raises Forged for anything but a plain file of bounded size."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:

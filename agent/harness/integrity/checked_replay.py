@@ -1,8 +1,8 @@
-"""Recorded calls repeated with their memory accesses checked, where the candidate's host code does not run.
+"""Replay of recorded calls with memory checks, without the candidate's host code.
 
-Checks in the candidate's own process are known to whoever looks for them: by the call, by the inputs, by what
-memory holds, by the clock. Here a call is judged that was made without them; which it is nobody knew then.
-Kernels that look at the order of threads find another one than in the draws that are checked there.
+A candidate can detect checks in its own process: by the call, the inputs, the contents of memory or the
+clock. Here the judge checks a call that was made without them and that nobody could predict. Kernels that
+depend on the order of threads find an order other than in the checked draws.
 """
 
 import secrets
@@ -19,9 +19,9 @@ ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED)
 
 
 def found(recorded: Recorded, evidence: Evidence, order: int) -> list[dict[str, Any]]:
-    """Errors in the accesses of one call on its own inputs, as the worker would tell them.
+    """Return errors in the memory accesses of one call on its own inputs, in the worker's format.
 
-    What is found after some of the calls before it counts where it is found after all of them as well.
+    A finding after the first of the earlier calls counts only if it also appears after all of them.
     """
     claims: list[dict[str, Any]] = []
     for earlier in ("first", "all"):
@@ -30,7 +30,7 @@ def found(recorded: Recorded, evidence: Evidence, order: int) -> list[dict[str, 
             replay = Replay(evidence, recorded, needed, everything=True)
             told = replay.checked(recorded.inputs_seed, order, secrets.randbits(63))
         except (Forged, Forgery, device_library.NotLoadable, Unrepeatable):
-            return []  # whether it can be repeated at all is asked elsewhere
+            return []  # another check decides whether the call can be replayed at all
         claims = [_claim(finding, replay) for finding in told if finding.severity == "error"]
         if not claims:
             return []

@@ -1,6 +1,6 @@
-"""The call judged last repeated without its host code, for what each of its kernels writes.
+"""Replay of the last judged call without its host code, to see what each of its kernels writes.
 
-Only to say where a wrong output comes from: nothing that is told here bears on a verdict.
+It only explains where a wrong output comes from and has no influence on a verdict.
 """
 
 import re
@@ -15,18 +15,18 @@ from agent.harness.messages.commands import to_oracle
 from agent.sandbox import messages
 
 MOST_BYTES = 32 << 20
-"""Of values that kernels wrote; as many are read again to see who wrote them, twice."""
+"""Maximum bytes of values written by kernels; as many are read again twice to see who wrote them."""
 MOST_LAUNCHES = 4095
-"""The runtime counts no further."""
+"""Maximum number of launches that the runtime can count."""
 _STEM = "followed"
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 
 
 class FollowedReplay(Replay):
-    """One repetition on the oracle's present parameters and inputs."""
+    """Replay on the oracle's current parameters and inputs."""
 
     def written(self) -> where_commands.Where:
-        """What the oracle is told. Raises Unrepeatable, and Forgery where the answer is none."""
+        """Return what the kernels wrote, for the oracle. Raises Unrepeatable, or Forgery for a bad answer."""
         show = where_commands.Show(self._stem("")[:-1], self._stem(calls.INPUTS))
         self._evidence.oracle.ask(to_oracle(show))
         self._write_steps()
@@ -50,7 +50,10 @@ class FollowedReplay(Replay):
 
 
 def written(recorded: Recorded, evidence: Evidence) -> where_commands.Where | None:
-    """The same of a call; None where it launched nothing. Raises what a replay raises."""
+    """Return what the kernels of a call wrote, or None if it has no launches, too many, or large outputs.
+
+    Raises whatever a replay raises.
+    """
     needed = calls.alone(recorded.segments, recorded.chosen, earlier="first")
     replay = FollowedReplay(evidence, recorded, needed, everything=True)
     few = 0 < replay.program.launches <= MOST_LAUNCHES
@@ -59,7 +62,7 @@ def written(recorded: Recorded, evidence: Evidence) -> where_commands.Where | No
 
 
 def _spans(program: Program) -> list[tuple[int, int]]:
-    """Where each output begins, and the bytes up to its end."""
+    """Return the address of each output and its size in bytes up to its end."""
     return [(o.address, extent(o.shape, o.strides, itemsize(o.dtype))) for o in program.outputs]
 
 
@@ -72,7 +75,7 @@ def _launched(step: dict[str, Any]) -> where_commands.Launched:
 def _within(
     written: list[tuple[int, int, int]], pieces: list[tuple[int, int]], launches: int
 ) -> list[tuple[int, int, int, int]]:
-    """With the bytes of each piece. Raises Forgery for launches or pieces that there are not, or too many."""
+    """Add the bytes of each piece. Raises Forgery for launches or pieces out of range or too large."""
     known = all(1 <= a <= b <= launches and 0 <= piece < len(pieces) for a, b, piece in written)
     if not known or len({(a, piece) for a, _, piece in written}) < len(written):
         raise Forgery("tells of memory that is not there")

@@ -1,9 +1,9 @@
-"""What the GPU did during a call, and whether the candidate's own kernels were needed for the result.
+"""Evidence from the GPU that the candidate's own kernels ran and were needed for the result.
 
-Two looks, both in the candidate's process and so able to refuse, never to accept: the CUDA profiler's list of
-kernels, held against the names in the source, and ablation, a call in which the launches of the candidate's
-libraries are left out and whose output therefore has to be wrong. The proof that needs no word of the
-candidate is the emulator's (`own_kernels`), which `confirmation` asks for.
+Both checks run in the candidate's process, so they can refuse but never accept. The first compares the CUDA
+profiler's list of kernels with the names in the source. The second is ablation: a call without the launches
+of the candidate's libraries, whose output has to be wrong. The proof that does not depend on the candidate
+is the emulator's (`replay_check`), which `confirmation` asks for.
 """
 
 import re
@@ -25,7 +25,7 @@ _ATTRIBUTE = re.compile(
 )
 _DECLARED = re.compile(r"__global__\b[^;{()]*?\b(\w+)\s*\(")
 _PASTED = re.compile(r"^\s*#\s*define\b(?:.*\\\n)*.*(?:__global__|##)", re.MULTILINE)
-"""Macros that make kernels: their names are not in the text."""
+"""Macros that make kernels, whose names are then not in the text."""
 _LIBRARIES = re.compile(
     r"(?i)\b(?:at|c10|torch|cub|thrust|cutlass)::|cublas|cudnn|nvjet|^(?:ampere|volta|sm\d+)_|^mem(?:cpy|set)"
 )
@@ -36,18 +36,21 @@ _PRODUCTS = re.compile(
 _BESIDE_PRODUCTS = re.compile(
     r"CUDAFunctor_?[aA]dd|im2col|col2im|vol2col|col2vol|flip_filter|\bfft[12]d_|\bDSE::|compute_gemm_pointers"
 )
-"""What runs as a part of a product: the bias torch adds, the layout of older algorithms, and the transforms
-and flipped filters of cuDNN's convolutions by FFT, whose names say neither cuDNN nor convolution."""
+"""Kernels that run as a part of a product.
+
+These are the bias that torch adds, layouts of older algorithms, and transforms and flipped filters of cuDNN's
+FFT convolutions. Their names mention neither cuDNN nor convolution.
+"""
 SHOWN = 200
 
 
 def declared(sources: Iterable[str]) -> set[str]:
-    """Names of the `__global__` functions in a candidate's device code."""
+    """Return the names of the `__global__` functions in a candidate's device code."""
     return {name for text in sources for name in _DECLARED.findall(_ATTRIBUTE.sub("", text))}
 
 
 def checked(claims: list[dict[str, Any]], requests: Iterable[BuildRequest], setting: LibraryOps) -> Profile:
-    """The profile of one call. Raises Refused where others than the candidate's kernels do the work."""
+    """Return the profile of one call. Raises Refused if kernels other than the candidate's do the work."""
     texts = [request.cuda for request in requests]
     seen = profile(claims, declared(texts), pasted=any(map(_PASTED.search, texts)))
     refused = refusal(seen, setting, beside_products(claims))
@@ -57,9 +60,9 @@ def checked(claims: list[dict[str, Any]], requests: Iterable[BuildRequest], sett
 
 
 def profile(claims: list[dict[str, Any]], own: set[str], pasted: bool = False) -> Profile:
-    """What ran, by the worker's list, which has been read strictly.
+    """Return the kernels that ran according to the worker's list, which was validated strictly.
 
-    `pasted`: macros make kernels, so that one which no library is known for counts as the candidate's own.
+    With `pasted`, macros make kernels, so a kernel of no known library counts as the candidate's own.
     """
     totals: dict[str, list[float]] = {}
     streams: set[int] = set()
@@ -79,10 +82,10 @@ def profile(claims: list[dict[str, Any]], own: set[str], pasted: bool = False) -
 
 
 def check_ablation(tell: Tell, fits: Fits, output_bytes: list[int]) -> None:
-    """Raises Refused where the result is right without the candidate's own launches."""
+    """Raise Refused if the result is right without the candidate's own launches."""
     answer = tell(to_worker(worker_commands.Ablate(output_bytes)), "running forward without its kernels")
     outputs = answer.get("outputs")
-    # A forward that fails then is one that needed them; none left out is what the profiler looks into.
+    # A forward that fails needed its kernels. If no launch was left out, the profiler has to explain it.
     if "error" in answer or not isinstance(outputs, dict) or not answer["left_out"]:
         return
     if fits(outputs):
@@ -94,15 +97,15 @@ def check_ablation(tell: Tell, fits: Fits, output_bytes: list[int]) -> None:
 
 
 def beside_products(claims: list[dict[str, Any]]) -> set[str]:
-    """Names of kernels that ran only as parts of torch's matrix products and convolutions."""
+    """Return the names of kernels that ran only as parts of torch's matrix products and convolutions."""
     outside = {entry["name"][:SHOWN] for entry in claims if GEMM_CONV.isdisjoint(entry["operators"])}
     return {entry["name"][:SHOWN] for entry in claims if _BESIDE_PRODUCTS.search(entry["name"])} - outside
 
 
 def refusal(seen: Profile, setting: LibraryOps, beside: Collection[str] = ()) -> Finding | None:
-    """Why what ran on the GPU cannot stand as a kernel of the candidate's.
+    """Return the finding against the kernels that ran on the GPU, or None.
 
-    `beside`: kernels that belong to products.
+    `beside` names kernels that belong to products.
     """
     if not any(kernel.own for kernel in seen.kernels):
         return faults.NO_LAUNCH
@@ -119,12 +122,12 @@ def refusal(seen: Profile, setting: LibraryOps, beside: Collection[str] = ()) ->
 
 
 def _is_own(name: str, own: set[str]) -> bool:
-    """Whether a demangled name is one of these functions, whatever its namespace or template arguments."""
+    """Return True if a demangled name is one of these functions, in any namespace or template instance."""
     return plain(name) in own
 
 
 def plain(name: str) -> str:
-    """A kernel's demangled name without namespaces, template arguments and parameters."""
+    """Return a kernel's demangled name without namespaces, template arguments and parameters."""
     whole = name.removeprefix("void ").replace("(anonymous namespace)::", "")
     return re.split(r"[<(]", whole)[0].split("::")[-1]
 

@@ -1,8 +1,8 @@
-"""Launches that the emulator runs and no GPU starts: their threads need more than a block has.
+"""Launches that the emulator runs but no GPU starts, because a block exceeds the resources of a GPU.
 
-Known from ptxas's report on each kernel and from the launch itself: registers, in the units in which sm_90
-gives them out; static and dynamic shared memory together; threads beyond `__launch_bounds__`. Where several
-kernels have the name of a launch, the one that needs least counts; one that no report names is not judged.
+The check uses ptxas's report on each kernel and the launch itself. It covers registers, in the allocation
+units of sm_90, static plus dynamic shared memory, and threads beyond `__launch_bounds__`. If several kernels
+share a launch's name, the one that needs least counts. Kernels without a report are not judged.
 """
 
 import math
@@ -19,7 +19,7 @@ from agent.torch_shim.finding_kinds import FindingKind
 
 NEVER_STARTED = FindingKind.ILLEGAL_LAUNCH
 REGISTERS, PARTS = 65_536, 4
-"""Of a multiprocessor, in equal parts; a warp takes its registers from one of them, in units."""
+"""Registers of a multiprocessor, and its equal parts; a warp takes its registers, in units, from one part."""
 UNIT = 256
 WARP = 32
 MOST_KERNELS = 256
@@ -33,7 +33,7 @@ _ASKS = re.compile(r"MaxDynamicSharedMemorySize|FuncSetAttribute|MAX_DYNAMIC_SHA
 
 
 class Launched(NamedTuple):
-    """One launch, as far as its size goes."""
+    """Size of one launch; `shared` is its dynamic shared memory in bytes."""
 
     name: str
     threads: int
@@ -42,7 +42,7 @@ class Launched(NamedTuple):
 
 
 class Limits:
-    """What the kernels of a candidate need of a GPU."""
+    """Resource limits of a candidate's kernels on a GPU."""
 
     def __init__(self, kernels: Iterable[KernelResources], requests: Iterable[BuildRequest]) -> None:
         self._known: dict[str, list[KernelResources]] = {}
@@ -51,7 +51,7 @@ class Limits:
         requests = list(requests)
         texts = [logical(text).code for request in requests for text in (request.cuda, request.cpp)]
         self._asks = any(map(_ASKS.search, texts))
-        """Whether the host may have raised the limit of dynamic shared memory."""
+        """True if the host may have raised the limit of dynamic shared memory."""
         bounded = [(name, int(threads)) for text in texts for threads, name in _BOUNDED.findall(text)]
         defined = [name for text in texts for name in _KERNEL.findall(text)]
         self._bounds = {
@@ -61,7 +61,7 @@ class Limits:
         }
 
     def refused(self, launches: Iterable[Launched]) -> list[Finding]:
-        """A finding for each kernel of which a launch cannot start."""
+        """Return one finding for each kernel with a launch that cannot start."""
         found: dict[str, Finding] = {}
         for launch in launches:
             name = _base(launch.name)
@@ -98,13 +98,13 @@ class Limits:
 
 
 def most_threads(registers: int) -> int:
-    """Threads of the largest block, where each has so many registers."""
+    """Return the maximum number of threads in a block whose threads have `registers` registers each."""
     of_warp = -(-registers * WARP // UNIT) * UNIT
     return PARTS * (REGISTERS // PARTS // of_warp) * WARP
 
 
 def recorded(steps: Iterable[list[Any]]) -> list[Launched]:
-    """The launches among the steps of a replay."""
+    """Return the launches among the steps of a replay."""
     launches = [step[1] for step in steps if step[0] == "launch"]
     return [
         Launched(event["name"], math.prod(event["block"]), event["shared"], event["line"] or None)
@@ -113,7 +113,7 @@ def recorded(steps: Iterable[list[Any]]) -> list[Launched]:
 
 
 def claimed(answer: dict[str, Any]) -> list[Launched]:
-    """The launches of all calls, as the candidate's process tells them; what is malformed is left out."""
+    """Return the launches of all calls as the candidate's process claims them, without malformed entries."""
     told = answer.get("kernels")
     found = []
     for entry in told[:MOST_KERNELS] if isinstance(told, list) else []:
@@ -126,14 +126,14 @@ def claimed(answer: dict[str, Any]) -> list[Launched]:
 
 
 def require_startable(answer: dict[str, Any], limits: Limits, locate: Callable[[Finding], Finding]) -> None:
-    """Raises Refused for a launch of any call that no GPU starts: the repeated call alone tells of itself."""
+    """Raise Refused if any call has a launch that no GPU starts; a replay shows only its own call."""
     found = limits.refused(claimed(answer))
     if found:
         raise Refused(Status.RUNTIME_ERROR, "run", list(map(locate, found)))
 
 
 def _base(name: str) -> str:
-    """`scan` for `scan<float, 4>` and for `void ns::scan(const float*)`."""
+    """Return the base name: `scan` for `scan<float, 4>` and for `void ns::scan(const float*)`."""
     found = _NAME.search(name[:2000])
     return found[1] if found else ""
 

@@ -1,13 +1,13 @@
-"""The last stage on the emulator: one call at the sizes of the problem itself, for its addresses only.
+"""Last stage on the emulator: calls at the real sizes of the problem, which check only addresses.
 
-A kernel that is right at smaller sizes may still overflow a 32-bit index, ask for a grid or for shared memory
-that no GPU has, or fill an array of a fixed size. Memory is reserved and not there, a sample of the blocks
-runs, and values are never compared (`emulator/cpp/runtime/sampling.cpp`). What depends on values is told from
-what does not by a second call over other values: a finding counts only if both have it, place and address.
+A kernel that is right at smaller sizes may still overflow a 32-bit index or a fixed-size array, or exceed
+a GPU's grid or shared memory. Memory is reserved without being backed, a sample of the blocks runs, and
+values are never compared (`emulator/cpp/runtime/sampling.cpp`). A second call on other values separates
+findings that depend on values: a finding counts only if both calls have the same place and address.
 
-What the host code does there is held against what it does at the judged sizes: torch's operators that compute
-in the place of kernels, no launch at all, or an exception are no answer at the sizes that were asked for.
-Whether that is so because there are no values shows a call at the judged sizes, over the same kind of memory.
+The host code's behaviour is compared with its behaviour at the judged sizes. Torch operators in place of
+kernels, no launch at all, or an exception do not answer the real sizes. A call at the judged sizes, over the
+same kind of memory, shows whether missing values are the reason.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from agent.records import Finding, LibraryOps, Status, TensorSpec, Trace
 from agent.sandbox import Child, ChildFault, TimedOut
 
 LIMIT_S = 30.0
-"""Of each call. A candidate that takes longer is not checked so; that is no verdict."""
+"""Maximum seconds of each call; a slower candidate goes without this check, which is no verdict."""
 
 Ask = Callable[[dict[str, Any], float], dict[str, Any]]
 Read = Callable[[dict[str, Any]], list[Finding]]
@@ -35,18 +35,18 @@ BEHAVES_OTHERWISE = "real-sizes-behave-differently"
 
 
 class Judged(NamedTuple):
-    """What is known of the calls at the sizes that were judged."""
+    """Facts about the calls at the judged sizes."""
 
     trace: Trace
     operators: frozenset[str]
-    """Torch's, that ran in them."""
+    """Torch operators that ran in them."""
     setting: LibraryOps
     on_a_gpu: Limits
-    """What launches may take."""
+    """Limits of launches on a GPU."""
 
 
 def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple[str, ...]:
-    """Checks the candidate that `worker` holds; what was left out. Raises Refused for what it finds."""
+    """Check the candidate that `worker` holds and return what was left out. Raises Refused for findings."""
 
     def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
         return worker_answers.ask(worker, backend, command, limit_s)
@@ -55,7 +55,7 @@ def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple
         seen = faults.device_findings(backend.resolve(answer.get("device_findings")), backend.locate)
         return [*seen, *map(backend.locate, judged.on_a_gpu.refused(claimed(answer)))]
 
-    # First what runs no kernel and takes moments: a process that is too slow for the rest is ended there.
+    # Calls without kernels come first: they are fast, and a process that is too slow is ended later.
     stands_in = behaves_otherwise(ask, real, judged)
     found, left_out = check(ask, read, real)
     if found:
@@ -66,7 +66,7 @@ def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple
 
 
 def behaves_otherwise(ask: Ask, real: Trace, judged: Judged) -> Finding | None:
-    """What stands in for the candidate's kernels at the real sizes alone; None where nothing does."""
+    """Return a finding if something replaces the candidate's kernels at the real sizes only, or None."""
     answer = _host_call(ask, real, numbers=False)
     if answer is None:
         return None
@@ -74,7 +74,7 @@ def behaves_otherwise(ask: Ask, real: Trace, judged: Judged) -> Finding | None:
     apart = _apart(answer, judged)
     if apart is None or (raised is not None and _no_room(raised)):
         return None
-    # Neither other values nor the judged sizes may end in the same: then it is not the size that matters.
+    # If other values or the judged sizes give the same result, the size is not the reason.
     others = (_host_call(ask, real, numbers=True), _host_call(ask, judged.trace, numbers=False))
     if any(other is None for other in others):
         return None
@@ -91,7 +91,7 @@ def behaves_otherwise(ask: Ask, real: Trace, judged: Judged) -> Finding | None:
 
 
 def _host_call(ask: Ask, sizes: Trace, *, numbers: bool) -> dict[str, Any] | None:
-    """The answer to a call of which no kernel runs; None where there is none."""
+    """Return the answer to a call that runs no kernels, or None where there is none."""
     asked = command(sizes, numbers=numbers, host_only=True)
     try:
         return None if asked is None else ask(asked, LIMIT_S)
@@ -100,7 +100,7 @@ def _host_call(ask: Ask, sizes: Trace, *, numbers: bool) -> dict[str, Any] | Non
 
 
 def _apart(answer: dict[str, Any], judged: Judged) -> str | None:
-    """In words what stands in for kernels in this call."""
+    """Return in words what replaces the kernels in this call, or None."""
     if "error" in answer:
         return python_errors.finding(answer["error"], "the call fails", "").message[:600]
     ran = [name for name in answer["operators"] if not operators.allowed(name, judged.setting)]
@@ -113,14 +113,14 @@ def _apart(answer: dict[str, Any], judged: Judged) -> str | None:
 
 
 def _no_room(raised: dict[str, Any]) -> bool:
-    """Whether it is this machine that cannot hold what the call needs."""
+    """Return True if this machine is too small for the memory that the call needs."""
     return raised.get("type") == "MemoryError" or "out of memory" in str(raised.get("message")).lower()
 
 
 def check(ask: Ask, read: Read, real: Trace) -> tuple[list[Finding], tuple[str, ...]]:
-    """Errors that the real sizes bring to light, and what could not be looked at, for the scope.
+    """Return errors that the real sizes reveal, and notes for the scope on what could not be checked.
 
-    `ask` sends a command to the candidate's process, whose answer `read` turns into findings.
+    `ask` sends a command to the candidate's process, and `read` turns its answer into findings.
     """
     found: list[Finding] = []
     for numbers in (False, True):
@@ -143,7 +143,7 @@ def check(ask: Ask, read: Read, real: Trace) -> tuple[list[Finding], tuple[str, 
 
 
 def command(real: Trace, *, numbers: bool, host_only: bool = False) -> dict[str, Any] | None:
-    """What the worker needs; None where the trace holds a value only as its text."""
+    """Return the worker's command, or None if the trace holds a value only as its text."""
     values = [*real.init_inputs, *(value for value in real.inputs if not isinstance(value, TensorSpec))]
     if any(isinstance(value, str) and "(" in value for value in _leaves(values)):
         return None
@@ -164,7 +164,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _known(finding: Finding, earlier: list[Finding]) -> bool:
-    """Whether it was found before, at the same thread and address, which the message tells."""
+    """Return True if the finding appeared before at the same thread and address, as its message tells."""
     return any(
         (f.kind, f.location, f.message) == (finding.kind, finding.location, finding.message) for f in earlier
     )

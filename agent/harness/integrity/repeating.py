@@ -1,4 +1,4 @@
-"""What a trial brings to the replay of its recorded calls."""
+"""Evidence that a trial contributes to the replay of its recorded calls."""
 
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from agent.records import Trace
 def evidence(
     job: Job, backend: Backend, folder: Path, trace: Trace, oracle: OracleClient
 ) -> Evidence | None:  # fmt: skip
-    """None where nothing is replayed. How long a call may take, when libraries were built and what they may
-    take on a GPU is for the trial to add.
+    """Return the evidence for replays, or None where nothing is replayed.
+
+    The trial adds the time limit of a call, `only_fresh`, and the resource limits of a GPU.
     """
     replayed = backend.replayed()
     if replayed is None:

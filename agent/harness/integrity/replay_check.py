@@ -1,16 +1,18 @@
-"""Whether a candidate's own kernels compute its result: they are repeated alone, in another process.
+"""Proof that a candidate's own kernels compute its result: a replay of the kernels alone in another process.
 
 The worker records what each call does to device memory (agent.emulator.replay), and the judge picks the call
-that is repeated. A clean process loads the built libraries without their initialisers and repeats the kernels
-and the operators that `--library-ops` allows on parameters and inputs of the judge's. The inputs are a fresh
-draw made after the record was handed in: a value that host code worked out from the inputs it saw is wrong
-for them, and what it brings along otherwise is no secret. Where the fresh draw does not come out right, the
-host may have read a scalar back: the call is repeated on its own inputs, and so is one more call, made then.
-What the host passed to each by value and not to calls on other inputs has to be far less than the output.
-Outputs go through the comparator against the float64 truth: with the kernels they have to be right, and with
-every launch left out they have to be wrong.
+to replay. A clean process loads the built libraries without their initialisers. It replays the kernels, and
+the operators that `--library-ops` allows, on parameters and inputs of the judge.
 
-A record that is forged helps nobody: what counts is that kernels of the built library compute the result.
+The inputs are a fresh draw made after the record was handed in. A value that host code computed from the
+earlier inputs is wrong for them, and any other value that it brings along is no secret. If the fresh draw
+does not come out right, the host may have read a scalar back. Then the call is replayed on its own inputs,
+and so is one more call made at that time. The values that the host passed to this call, but not to calls on
+other inputs, have to be far fewer than the output's elements.
+
+The comparator checks outputs against the float64 ground truth. They have to be right with the kernels, and
+wrong without any launch. A forged record gains nothing: kernels of the built library have to compute the
+result.
 """
 
 import contextlib
@@ -42,11 +44,11 @@ _PLAYER = (
     *(Path(str(module.__file__)) for module in (c_abi, messages, player_commands)),
 )
 _SAID = 2_000
-"""Characters of what the player says."""
+"""Maximum number of characters kept of the player's messages."""
 
 
 class Evidence(NamedTuple):
-    """What the judge brings to the replay of recorded calls."""
+    """Resources that the judge brings to the replay of recorded calls."""
 
     libraries: list[Path]
     """Every extension that was built."""
@@ -54,49 +56,49 @@ class Evidence(NamedTuple):
     setting: LibraryOps
     oracle: OracleClient
     folder: Path
-    """An empty one that the candidate's process does not see."""
+    """Empty folder that the candidate's process does not see."""
     environment: dict[str, str]
     limits: Limits
     only_fresh: bool
-    """Whether the inputs of the record prove nothing: something was built after they were seen."""
+    """True if the record's inputs prove nothing, because a build followed after they were seen."""
     timeout_s: float
     on_a_gpu: launch_limits.Limits | None = None
-    """What its launches may take on a GPU."""
+    """Limits of launches on a GPU."""
     server: ProcessServer | None = None
-    """Where its process comes from."""
+    """Server that forks the replay's process."""
     most_words: int = host_words.FEW
-    """That the host may make of the inputs, however many elements the output has."""
+    """Maximum number of words that the host may derive from the inputs, whatever the size of the output."""
     checks: bool = False
-    """Whether calls are repeated with their memory accesses checked."""
+    """True if calls are replayed with memory checks."""
 
 
 class Recorded(NamedTuple):
-    """One call among those of a process that were recorded one after the other."""
+    """One call among the recorded calls of a process, in order."""
 
     segments: Sequence[Segment]
     chosen: int
     others: Sequence[int]
-    """Calls on the same parameters and on other inputs, each drawn by itself."""
+    """Calls on the same parameters and on other, independently drawn inputs."""
     parameters_seed: int
     inputs_seed: int
     fresh_seed: int
-    """For inputs that are drawn for the replay."""
+    """Seed of inputs that are drawn for the replay."""
     family: str | None
-    """Of inputs."""
+    """Family of the inputs, or None for stated inputs."""
     tree: Any
-    """The structure of the output."""
+    """Structure of the output."""
 
 
 class Replay:
-    """One repetition in a folder of its own: kernels of the one before may have written to theirs."""
+    """One replay in a separate folder, since kernels of an earlier replay may have written to theirs."""
 
     def __init__(
         self, evidence: Evidence, recorded: Recorded, needed: Sequence[Event], *, everything: bool = False
     ) -> None:
-        """`everything`: torch's operators run whether they are allowed or not."""
+        """Prepare the replay. With `everything`, torch's operators run even if they are not allowed."""
         self._evidence, self._recorded = evidence, recorded
         self.hung = False
-        """Whether it ran out of time, which nothing does twice."""
+        """True if the replay ran out of time; such a replay is not tried again."""
         self._folder = folder = evidence.folder / str(len(list(evidence.folder.iterdir())))
         folder.mkdir()
         for part in _PLAYER:
@@ -113,9 +115,9 @@ class Replay:
         return launch_limits.recorded((*self.program.before, *self.program.after))
 
     def refusal(self, seed: int) -> Finding | None:
-        """Why the kernels do not account for the output at the inputs of one draw; None where they do.
+        """Return why the kernels do not account for the output on one draw, or None if they do.
 
-        First without the launches, and that output is compared before any code of the candidate's has run.
+        The run without launches comes first. Its output is compared before any candidate code runs.
         """
         self._prepare(seed)
         try:
@@ -131,19 +133,19 @@ class Replay:
         return None if self._right("with") else self.foreign()
 
     def foreign(self) -> Finding:
-        """That others than the kernels compute the output."""
+        """Return the finding that something other than the kernels computes the output."""
         return replay_findings.foreign(self.program, self._evidence.setting)
 
     def is_blind(self) -> bool:
-        """Whether what the call gave on its own inputs is right on the last ones as well."""
+        """Return True if the call's result on its own inputs is also right on the last inputs."""
         recorded = self._recorded
         own = oracle_commands.FitsOther(recorded.inputs_seed, recorded.family)
         return bool(self._evidence.oracle.ask(to_oracle(own))["fits"])
 
     def checked(self, seed: int, order: int, noise: int) -> list[DeviceFinding]:
-        """What the launches of the call access that they must not, at the inputs of one draw.
+        """Return the forbidden memory accesses of the call's launches on one draw.
 
-        Raises Unrepeatable, and Forgery where the answer is none.
+        Raises Unrepeatable, or Forgery for an answer that is not valid.
         """
         self._prepare(seed)
         pieces = [(piece.start, len(piece)) for piece in self.program.pieces]
@@ -158,12 +160,12 @@ class Replay:
         return found
 
     def original(self, library: str) -> str:
-        """The path of a library of the replay's as it was built."""
+        """Return the original path of a library that was copied for the replay."""
         known = dict(zip(self._copies, dict.fromkeys(self._evidence.libraries), strict=True))
         return str(known.get(Path(library).name, library))
 
     def _prepare(self, seed: int) -> None:
-        """Has the oracle write parameters and inputs, and writes the steps."""
+        """Let the oracle write parameters and inputs, and write the steps."""
         oracle, recorded = self._evidence.oracle, self._recorded
         oracle.ask(to_oracle(oracle_commands.Parameters(recorded.parameters_seed, self._stem("")[:-1])))
         for family in dict.fromkeys((recorded.family, None)):
@@ -177,7 +179,7 @@ class Replay:
         (self._folder / STEPS).write_text("".join(json.dumps(step) + "\n" for step in steps))
 
     def _stem(self, what: str) -> str:
-        """Where the oracle writes tensors: outside the folder that the candidate's process sees."""
+        """Return the path prefix for the oracle's tensors, in a folder hidden from the judged process."""
         return str(self._folder / f"{FILES}-{what}")
 
     def _player(self) -> Child:
@@ -200,7 +202,7 @@ class Replay:
         _check(answer, trusted=not launches)
 
     def _told(self, command: player_commands.Command, key: str) -> dict[str, Any]:
-        """The answer to one command, in a process of its own; one without `key` is read by `_check`."""
+        """Return the answer to one command in a new process; `_check` reads an answer without `key`."""
         with self._player() as child:
             self._open(child)
             answer = self._asked(child, command)
@@ -217,7 +219,7 @@ class Replay:
             raise Unrepeatable(f"the process {fault}") from None
 
     def _open(self, child: Child) -> None:
-        """Before any code of the candidate's has run: the end of the process is ours."""
+        """Open the replay before any candidate code runs, so a process that ends is a defect of ours."""
         try:
             answer = child.ask(_written(self._opening()), self._evidence.timeout_s)
         except ChildFault as fault:
@@ -235,11 +237,11 @@ class Unrepeatable(Exception):
 
 
 class Forgery(Exception):
-    """After kernels have run the process answers something that is none of its answers."""
+    """The process gave an invalid answer after kernels had run."""
 
 
 class TooLong(Unrepeatable):
-    """They did not come to an end within the limit."""
+    """The steps did not finish within the limit."""
 
 
 def _written(command: player_commands.Command) -> dict[str, Any]:
@@ -247,8 +249,10 @@ def _written(command: player_commands.Command) -> dict[str, Any]:
 
 
 def _check(answer: dict[str, Any], *, trusted: bool) -> None:
-    """Raises Unrepeatable where the player says so. `trusted`: no code of the candidate's has run in its
-    process, and whatever else is no success is a fault of ours; afterwards anyone may have written it.
+    """Raise Unrepeatable if the player reports that the steps cannot be run.
+
+    With `trusted`, no candidate code has run in its process, so any other failure is a defect of ours.
+    Otherwise candidate code may have written the answer, and another failure raises Forgery.
     """
     if not answer:
         return

@@ -1,4 +1,4 @@
-"""What repeating the kernels of one call says: on inputs of the judge's, and on the call's own."""
+"""Interpretation of the replay of one call, on inputs of the judge and on the call's own inputs."""
 
 from typing import NamedTuple
 
@@ -11,22 +11,22 @@ from agent.harness.task import faults
 from agent.records import Finding
 
 _PASSED_SHARE = 64
-"""At the inputs of the record the output has this many elements for each word that the host made of them."""
+"""Minimum number of output elements per word that the host derived from the record's inputs."""
 
 
 class Outcome(NamedTuple):
-    """What came of a call's kernels on inputs that were drawn for the replay."""
+    """Outcome of replaying a call's kernels on inputs that were drawn for the replay."""
 
     findings: list[Finding]
-    """Why they do not account for the result; empty where they do."""
+    """Reasons why the kernels do not account for the result; empty where they do."""
     may_be_stale: bool = False
-    """Whether all that is wrong may be a scalar that the host read back from other inputs."""
+    """True if a scalar that the host read back from other inputs may explain every error."""
     blind: bool = False
-    """Whether its kernels are right there, and would be if they had brought the call's own result along."""
+    """True if the kernels are right there, but the call's own result would be right there as well."""
 
 
 def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
-    """Whether the candidate's own kernels account for what the call gives."""
+    """Return the outcome of replaying the call on fresh inputs."""
     try:
         refusal, known = None, list[Event]()
         for earlier in calls.EARLIER:
@@ -55,7 +55,7 @@ def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
 
 
 def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
-    """Whether they account for it there, where the host makes little of the inputs."""
+    """Return True if the kernels are right on the call's own inputs and the host derives few values."""
     needed = calls.alone(recorded.segments, recorded.chosen, earlier="all")
     try:
         attempt = Replay(evidence, recorded, needed)
@@ -66,7 +66,11 @@ def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
 
 
 def _where_right(attempt: Replay, recorded: Recorded, evidence: Evidence) -> Outcome:
-    """Inputs that are faint enough, for one, all give the same: there the host must pass little, too."""
+    """Return the outcome of a right replay.
+
+    Some inputs, such as very faint ones, all give the same result. For these, the host must also pass few
+    values.
+    """
     if not attempt.is_blind():
         return Outcome([])
     few = _few_passed(attempt, recorded, evidence)
@@ -74,8 +78,8 @@ def _where_right(attempt: Replay, recorded: Recorded, evidence: Evidence) -> Out
 
 
 def _few_passed(attempt: Replay, recorded: Recorded, evidence: Evidence) -> bool:
-    """Whether the host makes little of the inputs."""
+    """Return True if the host derives few values from the inputs."""
     elements = sum(output.elements for output in attempt.program.outputs)
     passed = host_words.passed(recorded.segments, recorded.chosen, recorded.others)
-    # Without other calls every word counts, those that are always the same as well.
+    # Without other calls, every word counts, including those that never change.
     return passed * _PASSED_SHARE <= elements and (not recorded.others or passed <= evidence.most_words)

@@ -1,4 +1,4 @@
-"""What a candidate is told whose kernels, repeated alone, do not account for its result."""
+"""Findings on a candidate whose kernels, replayed alone, do not account for its result."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ FOREIGN = "own-kernels-do-not-compute-the-result"
 
 
 def unusable(error: Exception) -> Finding:
-    """What a record is refused with that no runtime writes."""
+    """Return the finding on a record that no runtime writes."""
     if isinstance(error, OutputElsewhere):
         message = (
             "This file's kernels do not compute the result: an output lies where no kernel can write, "
@@ -41,7 +41,7 @@ def unrepeatable(error: str) -> Finding:
 
 
 def foreign(found: Program, setting: LibraryOps) -> Finding:
-    """Names what computed the result in place of the kernels, as far as the record shows it."""
+    """Return a finding that names what computed the result in place of the kernels, as far as recorded."""
     writer = found.last_writer()
     rule = f"--library-ops {setting} does not allow"
     if writer is not None:

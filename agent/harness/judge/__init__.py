@@ -1,1 +1,1 @@
-"""Decides: one candidate in, one evaluation out, through trials and what a new best needs besides."""
+"""The judge: turns one candidate into one evaluation, by trials and the further checks of a new best."""

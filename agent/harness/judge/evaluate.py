@@ -1,11 +1,11 @@
-"""The judge: one candidate in, one evaluation out. Imports neither torch nor candidate code.
+"""The judge: turns one candidate into one evaluation. Imports neither torch nor candidate code.
 
-Started as `python -m agent.harness.judge.evaluate DESCRIPTOR` by an executor, in an environment without
-secrets. It answers one command, the job, with `{"evaluation": ...}`; for a program that the job says is known
-with `{"rebuilt": PROGRAM}`; when nothing could be judged here, with `{"fault": {"exit": ..., ...}}`.
-On the way it reports progress, and on a GPU the verdict as soon as it is decided, as a request `decided`:
-what follows, the search for a cause and the probing of what else the candidate handles, may fail without
-costing it.
+An executor starts it as `python -m agent.harness.judge.evaluate DESCRIPTOR` in an environment without
+secrets. It answers one command, the job, with `{"evaluation": ...}`. The answer is `{"rebuilt": PROGRAM}` for
+a program that the job lists as known, and `{"fault": {"exit": ..., ...}}` if nothing could be judged here.
+
+On the way it reports progress. On a GPU it also reports the verdict, as a request `decided`, as soon as it is
+decided. The later search for a cause and the robustness probes may fail without losing that verdict.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ from agent.records import (
 )
 
 Decided = Callable[[Evaluation], None]
-"""Hears a verdict that is decided and not explained yet."""
+"""Function that receives a verdict once it is decided but not yet explained."""
 UNCONFIRMED = (
     "compute-sanitizer, its kernels repeated without host code, a second build by stock load_inline: for a "
     "new best only"
@@ -61,7 +61,7 @@ UNCHECKED = (
 def evaluate(job: Job, announce: Announce, decided: Decided = lambda verdict: None) -> Evaluation:
     """Return the verdict. Raises AgentError for a fault of ours.
 
-    `decided` hears it before it is explained.
+    `decided` receives the verdict before it is explained.
     """
     level = sandbox.strongest(gpu=job.executor == "cuda")
     skipped = (*_skipped(job), *level.gaps)
@@ -86,7 +86,7 @@ def evaluate(job: Job, announce: Announce, decided: Decided = lambda verdict: No
 
 
 def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
-    """Judges at sizes the emulator can afford, and at others where those would not do."""
+    """Judge at sizes that the emulator can afford, and at others where those are not conclusive."""
 
     def tried(job: Job, at: Shapes, warnings: tuple[Finding, ...]) -> Tried:
         return _tried(*shrunken_sizes.with_fewer_draws(job, at), warnings, announce)
@@ -97,14 +97,14 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
 def _in_stock_build(
     job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce, decided: Decided
 ) -> Evaluation:
-    """The verdict on a candidate that was verified before, as users will build it."""
+    """Return the verdict on a verified candidate in the build that users will have."""
     stock = job.model_copy(update={"build": "load_inline"})
     found = _tried(stock, at, warnings, announce, decided).evaluation
     return confirmation.with_counters(job, found, announce)
 
 
 def _located(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
-    """Where a kernel fails that fell on a GPU: no verdict, but what shows at small sizes."""
+    """Return where the kernel that failed on a GPU fails at small sizes; the result is not a verdict."""
     return fault_localization.looked_for(
         str(job.locates),
         lambda: _emulated(job, at, announce),
@@ -113,8 +113,8 @@ def _located(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Anno
 
 
 def _emulated(job: Job, at: Shapes, announce: Announce) -> Evaluation:
-    """The emulator's verdict, at small sizes, on a candidate for a GPU."""
-    # What was asked for beside the protocol is judged, and the envelope probed, in the GPU's own trial.
+    """Return the emulator's verdict, at small sizes, on a candidate for a GPU."""
+    # The GPU's own trial judges the optional checks and probes the envelope.
     less = {"executor": "emulator", "confirms": None, "requests": (), "envelope_limit_s": 0.0}
     if job.locates == "timeout":
         less["candidate_timeout_s"] = min(call_limits.LOCATING_S, job.candidate_timeout_s)
@@ -126,7 +126,7 @@ def _tried(
     job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce,
     decided: Decided = lambda verdict: None,
 ) -> Tried:  # fmt: skip
-    """Run one trial; on a GPU within memory that is reserved for it."""
+    """Run one trial; on a GPU, reserve memory for it first."""
     announce = progress.of(announce)
     on_gpu = job.executor == "cuda"
     place = gpu_lock.place_of(Path(job.cache_dir), config.child_environment()) if on_gpu else None
@@ -140,7 +140,7 @@ def _tried(
 
 
 class _Judging:
-    """One trial from its build to its evaluation, and what is known of it so far."""
+    """One trial from its build to its evaluation, and its results so far."""
 
     def __init__(
         self, job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: progress.Progress,
@@ -224,7 +224,7 @@ class _Judging:
 
 
 def _held(job: Job, trial: Trial, announce: Announce) -> tuple[str, ...]:
-    """Looks for outputs in one memory, where host code can run alone; what was left out."""
+    """Check for outputs that share memory, where host code can run alone; return what was left out."""
     if job.executor != "emulator":
         return ()
     announce("holding the outputs of many calls")
@@ -232,9 +232,9 @@ def _held(job: Job, trial: Trial, announce: Announce) -> tuple[str, ...]:
 
 
 def _require_new(job: Job, backend: Backend, announce: Announce) -> None:
-    """Raise Rebuilt where what was built is a program that was judged before.
+    """Raise Rebuilt if the build is a program that was judged before.
 
-    A judge that confirms announces its build, so that it can be held until other looks are done.
+    The judge of the stock build announces its build, so that it can be held until the other checks are done.
     """
     made = backend.built() if job.known else None
     if made is not None and made.program in job.known:
@@ -259,7 +259,7 @@ def _timed(job: Job, trial: GpuTrial, announce: Announce) -> tuple[Stage, Measur
 
 
 def _from_outside(job: Job, at: Shapes, backend: Backend, trial: Trial) -> Coverage:
-    """What the real sizes launch, by a process of the candidate's other than that which failed."""
+    """Return what the real sizes launch, from a new process of the candidate instead of the failed one."""
     with (
         workspace(job.candidate, at.trace, backend) as folder,
         CandidateProcess(job, at.trace, folder) as process,
@@ -270,12 +270,12 @@ def _from_outside(job: Job, at: Shapes, backend: Backend, trial: Trial) -> Cover
 def _beside(
     job: Job, at: Shapes, folder: Path, backend: Backend, trial: Trial, announce: Announce
 ) -> Envelope:
-    """What takes another process: whether it builds the same, and what it handles beyond what is stated.
+    """Run the checks in another process: that builds are deterministic, and the robustness probes.
 
-    Raises Refused for the former alone.
+    Raises Refused for differing builds only.
     """
     with contextlib.ExitStack() as stack:
-        if not isinstance(trial, GpuTrial):  # there the folder holds what stock `load_inline` built
+        if not isinstance(trial, GpuTrial):  # on a GPU, reuse the folder with stock `load_inline`'s builds
             folder = stack.enter_context(workspace(job.candidate, at.trace, backend))
         process = stack.enter_context(CandidateProcess(job, at.trace, folder))
         if not isinstance(trial, GpuTrial):
@@ -306,7 +306,7 @@ def _skipped(job: Job) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM unwinds the stack, so that every child is killed and every folder removed."""
+    """Unwind the stack on SIGTERM, so that every child is killed and every folder removed."""
 
     def leave(*_: object) -> None:
         raise SystemExit(128 + signal.SIGTERM)
@@ -330,7 +330,7 @@ def main(argv: list[str]) -> None:
         sys.stdin.readline()
 
     sandbox.hide()
-    # The candidate runs as another user and has to read what this process and the oracle write for it.
+    # The candidate runs as another user and has to read files of this process and of the oracle.
     os.umask(0o022)
     with _ended_by_sigterm():
         job = Job.model_validate_json(sys.stdin.readline())

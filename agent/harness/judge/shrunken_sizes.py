@@ -1,10 +1,10 @@
-"""Judging on the emulator: at sizes that it can afford, and where those would not do, at others.
+"""Judging on the emulator: at sizes that it can afford, and at others where those are not conclusive.
 
-Two things make small sizes not do. A candidate that holds real sizes as literals, or whose host code
-declines the small ones and takes the real ones, may fail there without being wrong: it is judged at the real
-shape, or at sizes at which its host code runs, or it is `unsupported`. And one may launch kernels at the real
-sizes that it does not launch here: it is judged once more, with fewer draws, at sizes that bring them to run,
-and kernels that nothing brought to run are named in the scope.
+Small sizes fall short in two ways. First, a candidate may hold real sizes as literals, or its host code may
+decline small sizes, so it fails there without being wrong. It is then judged at the real shape, or at sizes
+at which its host code runs, or it is `unsupported`. Second, a candidate may launch kernels at the real sizes
+that it does not launch here. It is then judged once more, with fewer draws, at sizes that make them run. The
+scope names kernels that nothing made run.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from agent.problems import Shrunken, affordable
 from agent.records import Correctness, Evaluation, Finding, Location, Scope, Status, Trace
 
 _NOT_CONCLUSIVE = (Status.INCORRECT, Status.RUNTIME_ERROR, Status.TIMEOUT)
-"""At sizes that the candidate was perhaps not written for."""
+"""Failures that prove nothing at sizes for which the candidate may not be written."""
 
 
 class Shapes(NamedTuple):
-    """The reference at the sizes it is judged at, and the scope that says so."""
+    """Reference at the judged sizes, and the scope that states them."""
 
     source: str
     trace: Trace
@@ -32,7 +32,7 @@ class Shapes(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What a trial found, and for its continuation what it did not reach."""
+    """Result of a trial, with what it did not reach for a further trial."""
 
     evaluation: Evaluation
     ran: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ Try = Callable[[Job, Shapes, tuple[Finding, ...]], Tried]
 def judged(
     job: Job, scope: Scope, warnings: tuple[Finding, ...], announce: Announce, tried: Try
 ) -> Evaluation:
-    """The verdict at the sizes of the job, or at others where those would not do."""
+    """Return the verdict at the sizes of the job, or at others where those are not conclusive."""
     shrunk = job.shrunken
     if shrunk is None:
         raise EnvironmentFault("a job for the emulator carries the sizes to judge at")
@@ -71,7 +71,7 @@ def judged(
         return result
     why = _hard_coded(literals) if literals else _made_for_others(result)
     if result.status is Status.TIMEOUT:
-        # What hung is not run again: at the real sizes it would take longer still.
+        # A hang is not run again: at the real sizes it would take even longer.
         return _unsupported(at.scope, why, result)
     if affordable(job.problem.trace):
         real = Shapes(job.problem.source, job.problem.trace, at_real_shape(scope))
@@ -88,7 +88,7 @@ def judged(
 
 
 def with_fewer_draws(job: Job, at: Shapes) -> tuple[Job, Shapes]:
-    """The same with fewer draws where the emulator takes long for each."""
+    """Return the job and shapes, with fewer draws where each draw is slow on the emulator."""
     if job.executor != "emulator" or job.protocol != "full" or not problems.few_draws(at.trace):
         return job, at
     fewer = {"protocol": "reduced"}
@@ -96,7 +96,7 @@ def with_fewer_draws(job: Job, at: Shapes) -> tuple[Job, Shapes]:
 
 
 def wanted(job: Job, at: Shapes, status: Status, headline: str | None = None) -> bool:
-    """Whether it matters what the real sizes launch, after a trial that ended so; `headline`: its kind."""
+    """Return True if the real sizes' launches matter after this trial; `headline` is its finding's kind."""
     if at.scope.shapes == "full" or job.protocol == "further" or job.shrunken is None:
         return False
     if status is Status.VERIFIED:
@@ -109,7 +109,7 @@ def wanted(job: Job, at: Shapes, status: Status, headline: str | None = None) ->
 
 
 def _with_the_rest(job: Job, first: Tried, tried: Callable[[Shrunken], Tried | None]) -> Evaluation:
-    """The first verdict with what further trials, at sizes that launch more of its kernels, say."""
+    """Return the first verdict combined with trials at sizes that launch more of its kernels."""
     result, ran = first.evaluation, set(first.ran)
     for plan in first.coverage.plans:
         second = tried(plan)
@@ -131,9 +131,9 @@ def _with_the_rest(job: Job, first: Tried, tried: Callable[[Shrunken], Tried | N
 def _once_at_real_sizes(
     job: Job, result: Evaluation, scope: Scope, announce: Announce, tried: Try
 ) -> Evaluation:
-    """The verdict with a single draw at the real sizes, where that costs no more than smaller ones did.
+    """Return the verdict with one draw at the real sizes, if that costs no more than smaller sizes did.
 
-    A kernel that passes over what only large tensors have is right at every small size.
+    A kernel that skips elements only large tensors have is right at every small size.
     """
     fits = job.protocol in ("full", "reduced") and problems.once(job.problem.trace)
     if result.status is not Status.VERIFIED or not fits:
@@ -152,14 +152,14 @@ def _once_at_real_sizes(
 
 
 def _told_of_real_sizes(verdict: Evaluation) -> Evaluation:
-    """With a headline that says where it goes wrong: at the sizes before it was right."""
+    """Return the verdict with a headline that says that only the problem's own sizes go wrong."""
     first, *rest = verdict.findings
     told = first.model_copy(update={"message": f"At the problem's own sizes alone: {first.message}"})
     return verdict.model_copy(update={"findings": (told, *rest)})
 
 
 def _further(job: Job, plan: Shrunken, scope: Scope, announce: Announce, tried: Try) -> Tried | None:
-    """A trial at other sizes of what is verified already; None where the reference fails there."""
+    """Try a verified candidate at other sizes. Return None if the reference fails there."""
     announce(f"judging at {_words(plan)}, where kernels of the real sizes run")
     less = {"protocol": "further", "requests": (), "envelope_limit_s": 0.0}
     try:
@@ -169,7 +169,7 @@ def _further(job: Job, plan: Shrunken, scope: Scope, announce: Announce, tried: 
 
 
 def _joined(result: Evaluation, further: Evaluation) -> Evaluation:
-    """The first verdict with the draws of another."""
+    """Return the first verdict with the draws of another one added."""
     scope = result.scope
     scope = scope.model_copy(update={"further": (*scope.further, further.scope.sizes)})
     numbers = _worse(result.correctness, further.correctness)
@@ -195,19 +195,19 @@ def _excepting(result: Evaluation, missing: list[str]) -> Evaluation:
 
 
 def skipping(scope: Scope, *checks: str) -> Scope:
-    """The scope with further checks that did not run."""
+    """Return the scope with further checks that did not run."""
     return scope.model_copy(update={"skipped": (*scope.skipped, *checks)})
 
 
 def _not_conclusive(job: Job, result: Evaluation, at: Shrunken) -> tuple[tuple[int, int], ...]:
-    """The literals for which a failure at these sizes proves nothing; empty where it does, or for none."""
+    """Return the literals that make a failure at these sizes inconclusive; empty if it is conclusive."""
     if result.status not in _NOT_CONCLUSIVE:
         return ()
     return problems.hard_coded(job.candidate.source, at)
 
 
 def _declines(job: Job, first: Tried) -> bool:
-    """Whether its host code raised at the sizes of the trial, and perhaps does not at the real ones."""
+    """Return True if the host code raised at the trial's sizes and may not raise at the real ones."""
     result = first.evaluation
     raised = result.status is Status.RUNTIME_ERROR and result.findings[0].kind in python_errors.OF_CALLS
     return raised and (bool(first.coverage.missing) or affordable(job.problem.trace))

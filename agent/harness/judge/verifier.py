@@ -1,11 +1,11 @@
-"""Which judge a verdict comes from: shipped kernels that an earlier one verified are audited anew."""
+"""Version of the judge behind a verdict: shipped kernels with an older version are audited again."""
 
 from agent.harness.admission import check
 
 VERSION = "9"
-"""Another number where a check or an attack is added to the judge."""
+"""Version of the judge; raise it when a check or an attack is added."""
 
 
 def version() -> str:
-    """Of the judge and of what it probes problems with."""
+    """Return the version of the judge and of its probes of problems."""
     return f"{VERSION}.{check.VERSION}"

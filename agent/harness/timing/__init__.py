@@ -1,1 +1,1 @@
-"""How long a verified candidate takes, by clocks that it cannot reach."""
+"""Timing of a verified candidate by clocks that it cannot reach."""

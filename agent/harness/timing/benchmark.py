@@ -1,14 +1,15 @@
-"""The clock: a verified candidate and the reference timed in turns, each in its own process.
+"""Clock that times a verified candidate and the reference in turns, each in its own process.
 
-In every round the oracle writes fresh contents into the memory of the inputs just before the candidate's
-call, and candidate and reference are called once each, in an order that turns round from one round to the
-next. Events in the candidate's process are its own claim. So the judge has clocks of its own, and the largest
-counts: the wall time from a command until the oracle has taken the outputs, less that of a module that does
-nothing; the slope of the wall time over two numbers of calls in a row; and, where there is room for it, the
-same for calls that are each on contents of their own, all of whose outputs have to be there at the end.
+In every round, the oracle writes fresh contents into the input memory just before the candidate's call.
+Candidate and reference are called once each, in an order that alternates from round to round. Events in the
+candidate's process are its own claim, so the judge has clocks of its own, and the largest time counts:
 
-The outputs of every timed call are glanced at, those of a secret sample and of the last are compared with the
-truth. What the clock cannot see is in `docs/integrity-protocol.md`.
+- the wall time from a command until the oracle has taken the outputs, minus that of a no-op module;
+- the slope of the wall time over two numbers of calls in a row;
+- if there is room, that slope for calls on separate contents, all of whose outputs must exist at the end.
+
+The outputs of every timed call get a quick check. Those of a secret sample and of the last call are compared
+with the ground truth. `docs/integrity-protocol.md` lists what the clock cannot see.
 """
 
 import secrets
@@ -33,39 +34,41 @@ from agent.harness.worker import worker_commands
 from agent.records import MoreBaselines
 
 FLUSHES, MOST_FLUSHES = 5, 80
-"""Overwrites of the L2 cache before each call of a round; twice as many in the next one where it was late."""
+"""Overwrites of the L2 cache before each call of a round, doubled after a round with late launches."""
 WARM_UP = 3
 ROUNDS, LEAST_ROUNDS = 100, 12
 FEW_ROUNDS = 5
-"""Least rounds where a single one takes so long that LEAST_ROUNDS would pass the budget."""
+"""Minimum number of rounds where one takes so long that LEAST_ROUNDS would exceed the budget."""
 BUDGET_S = 1.5
-"""Seconds of rounds whose medians do not become certain: they hold the GPU."""
+"""Maximum seconds for rounds whose medians stay uncertain, since they hold the GPU."""
 UNSTABLE_BUDGET_S = 3.0
-"""The same while the candidate's times spread by more than UNSTABLE."""
+"""Maximum seconds while the candidate's times spread by more than UNSTABLE."""
 SAMPLED = 4
-"""Rounds whose outputs are held against the truth, beside the last; one of them among the first."""
+"""Rounds whose outputs are compared with the ground truth, beside the last; one of them is early."""
 SLOPES = 3
-"""Slopes of calls in a row, of which the least counts: the host can only make one longer."""
+"""Slopes of calls in a row, of which the smallest counts, because the host can only lengthen one."""
 NOT_HELD_UP = HOST_BOUND / 2
-"""Share by which a baseline's first slope may be above its calls for no further one to be taken: it would
-have to be as much off again to count."""
+"""Maximum excess of a baseline's first slope over its calls, as a share, without measuring further slopes.
+
+The slope would have to be twice as far off to count.
+"""
 SLOPE_MS = 20.0
-"""What the calls of one slope take together, so that the noise of a wall time is small beside it."""
+"""Total milliseconds of the calls of one slope, chosen to make the noise of a wall time small."""
 FEW, MOST = 5, 400
 SURELY_BUSY = 4.0
-"""Times its own processor time that a call takes on the GPU, from which on the host cannot hold up a row."""
+"""Ratio of a call's GPU time to its host processor time above which the host cannot hold up a row."""
 ROW_WARM_UP = 2
-"""Calls of a row that is not counted: the first one allocates memory for later ones."""
+"""Calls of an uncounted row: its first call allocates memory for later ones."""
 FRESH_MOST, FRESH_SLOPES = 32, 3
-"""Calls in a row on contents of their own, and how often."""
+"""Maximum number of calls in a row on separate contents, and the number of such slopes."""
 LAUNCH_BOUND_MS = 0.2
-"""Below this eager time a CUDA graph of the reference is a baseline as well."""
+"""Eager time in milliseconds below which a CUDA graph of the reference is a baseline as well."""
 
 
 def prepared(
     processes: TimedProcesses, compiled: bool = True, more: tuple[MoreBaselines, ...] = ()
 ) -> list[str]:
-    """Ready the baselines and return their names; `more`: baselines beside the usual ones."""
+    """Prepare the baselines and return their names; `more` adds to the usual baselines."""
     wanted = oracle_commands.Baselines(compiled, LAUNCH_BOUND_MS, list(more))
     return list(processes.oracle(to_oracle(wanted))["names"])
 
@@ -73,8 +76,8 @@ def prepared(
 def timed(processes: TimedProcesses, names: list[str]) -> Times:
     """Return times of one candidate beside the baselines of these names.
 
-    What the judge's own clocks say is measured once more where they disagree with the events: a candidate
-    that works behind the events does so again.
+    If the judge's clocks disagree with the events, their part is measured once more. A candidate that hides
+    work from the events does so again.
     """
     warm_up = _rounds(processes, names, WARM_UP, 0.0, samples=0)
     rounds = _rounds(processes, names, ROUNDS, BUDGET_S, SAMPLED, _flushes_after(warm_up[-1]))
@@ -83,7 +86,7 @@ def timed(processes: TimedProcesses, names: list[str]) -> Times:
 
 
 def _with_rows(processes: TimedProcesses, names: list[str], rounds: list[Round]) -> Times:
-    """The rounds with what calls in a row take."""
+    """Return the rounds together with the times of calls in a row."""
     slopes, rows = {}, {}
     for name in ("candidate", *names):
         about = median(entry.events[name] for entry in rounds)
@@ -99,7 +102,7 @@ def _with_rows(processes: TimedProcesses, names: list[str], rounds: list[Round])
 
 
 def row_lengths(call_ms: float) -> tuple[int, int]:
-    """How many calls the two rows of a slope have."""
+    """Return the numbers of calls in the two rows of a slope."""
     return FEW, FEW + min(max(int(SLOPE_MS / call_ms), FEW), MOST)
 
 
@@ -111,9 +114,9 @@ def _rounds(
     samples: int,
     flushes: int = FLUSHES,
 ) -> list[Round]:
-    """As many as it takes until the medians are certain, within the budget; `samples`: as SAMPLED."""
+    """Time rounds until the medians are certain or the budget is spent; `samples` is as SAMPLED."""
     started, least = time.monotonic(), min(most, LEAST_ROUNDS)
-    # The first of them before the earliest last round, which is compared whatever was drawn.
+    # Draw the first sample before the earliest possible last round, so that it is always compared.
     sampled = {secrets.randbelow(most if number else min(least, FEW_ROUNDS) - 1) for number in range(samples)}
     rounds: list[Round] = []
     while len(rounds) < most:
@@ -130,7 +133,7 @@ def _rounds(
 
 
 def _is_over(rounds: list[Round], passed_s: float, budget_s: float) -> bool:
-    """Return True once further rounds tell nothing, or would hold the GPU for too long."""
+    """Return True once further rounds add nothing or would hold the GPU for too long."""
     if certain(rounds):
         return True
     times = [entry.events["candidate"] for entry in rounds]
@@ -140,7 +143,7 @@ def _is_over(rounds: list[Round], passed_s: float, budget_s: float) -> bool:
 
 
 def _flushes_after(last: Round) -> int:
-    """Return how often the L2 cache is overwritten in the next round, the same for all that it times."""
+    """Return the number of overwrites of the L2 cache before each call of the next round."""
     return min(2 * last.flushes, MOST_FLUSHES) if last.late else last.flushes
 
 
@@ -155,7 +158,7 @@ def _round(processes: TimedProcesses, order: list[str], closely: bool, flushes: 
             walls[name], _, _ = _wall(processes, processes.noop, to_worker(worker_commands.Timed(flushes)))
             continue
         if name == "candidate":
-            # Not before: whoever sees contents early could begin with them early.
+            # Refresh only now: a process that sees the contents early could begin computing early.
             processes.oracle(to_oracle(oracle_commands.Refresh(secrets.randbits(62))))
             timed = to_worker(worker_commands.Timed(flushes))
             walls[name], answer, card = _wall(processes, processes.candidate, timed)
@@ -175,7 +178,7 @@ def _round(processes: TimedProcesses, order: list[str], closely: bool, flushes: 
 def _wall(
     processes: TimedProcesses, worker: TimedWorker, command: dict[str, Any]
 ) -> tuple[float, dict[str, Any], dict[str, Any]]:
-    """Milliseconds until the oracle has copied what came of the command, the answer, and the GPU's state."""
+    """Return the milliseconds until the oracle has copied the outputs, the answer, and the GPU's state."""
     started = time.monotonic()
     answer = worker.timed(command)
     taken = processes.oracle(to_oracle(oracle_commands.Take()))
@@ -183,7 +186,7 @@ def _wall(
 
 
 def _least_slope(processes: TimedProcesses, name: str, lengths: tuple[int, int], about: float) -> float:
-    """Milliseconds of each call in a row; `about`: those of a call alone, above which alone a row counts."""
+    """Return the milliseconds per call in a row; it counts only above `about`, that of a single call."""
     if name == "candidate":
         _row(processes, ROW_WARM_UP)
         rows = [[_row(processes, times) for times in lengths] for _ in range(SLOPES)]
@@ -198,7 +201,7 @@ def _least_slope(processes: TimedProcesses, name: str, lengths: tuple[int, int],
 
 
 def _row(processes: TimedProcesses, times: int) -> float:
-    """Milliseconds of so many calls in a row, on fresh contents."""
+    """Return the milliseconds of `times` calls in a row on fresh contents."""
     processes.oracle(to_oracle(oracle_commands.Refresh(secrets.randbits(62))))
     wall, answer, _ = _wall(processes, processes.candidate, to_worker(worker_commands.Repeated(times)))
     processes.check(answer, closely=False)
@@ -206,9 +209,9 @@ def _row(processes: TimedProcesses, times: int) -> float:
 
 
 def _fresh(processes: TimedProcesses, about: float) -> float | None:
-    """Milliseconds of each call in a row on contents of their own, beyond those of nothing.
+    """Return the milliseconds per call in a row on separate contents, minus those of a no-op module.
 
-    `about`: milliseconds of a call; a row of long calls has fewer.
+    Returns None without room for a row. `about` is the milliseconds of a call; long calls make shorter rows.
     """
     most = min(max(FRESH_FEW + int(SLOPE_MS / about), 2 * FRESH_FEW), FRESH_MOST)
     room = processes.oracle(to_oracle(oracle_commands.RoomForRow(2 * FRESH_FEW, most)))
@@ -226,7 +229,7 @@ def _fresh(processes: TimedProcesses, about: float) -> float | None:
 
 
 def _fresh_rows(processes: TimedProcesses, many: int) -> list[float]:
-    """Milliseconds of a short and of a long row."""
+    """Return the milliseconds of a short and of a long row, each minus those of a no-op module."""
     walls = []
     for times in (FRESH_FEW, many):
         seeds = [secrets.randbits(62) for _ in range(times)]
@@ -242,7 +245,7 @@ def _fresh_rows(processes: TimedProcesses, many: int) -> list[float]:
 
 
 def _row_wall(processes: TimedProcesses, worker: TimedWorker, times: int) -> tuple[float, dict[str, Any]]:
-    """Milliseconds until the oracle has the outputs of the last call, and the answer."""
+    """Return the milliseconds until the oracle has the outputs of the last call, and the answer."""
     started = time.monotonic()
     answer = worker.timed(to_worker(worker_commands.Row(times)))
     processes.oracle(to_oracle(oracle_commands.TakeOfRow(times - 1)))

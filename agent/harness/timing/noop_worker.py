@@ -1,6 +1,6 @@
-"""A worker whose module does nothing: what commands, processes and copies cost without a candidate.
+"""Worker whose module does nothing, to measure the cost of commands, processes and copies.
 
-It runs as a candidate's worker does, in a sandbox of its own, with the same inputs and as large outputs.
+It runs like a candidate's worker, in its own sandbox, with the same inputs and outputs of the same size.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ _EMPTY: dict[str, Any] = {"stem": "empty", "tensors": []}
 
 
 class NoopWorker:
-    """Starts the process `child`, which its owner ends."""
+    """No-op worker; starts the process `child`, which its owner ends."""
 
     def __init__(
         self, job: Job, trace: Trace, backend: Backend, folder: Path, passed: selection.Passed
@@ -51,20 +51,20 @@ class NoopWorker:
         self.child: Child = selection.worker(backend, job, folder, trace, passed)
 
     def begin(self) -> None:
-        """Loads its module and the process's part of the GPU, once; the outputs are not there yet."""
+        """Load the module and initialise the process's GPU context, once; the outputs do not exist yet."""
         if not self._begun:
             self._begun = True
             self.timed(load())
 
     def prepare(self, drawn: Mapping[str, Any]) -> None:
-        """Makes it ready to be timed on inputs that the candidate was called on."""
+        """Make the worker ready to be timed on inputs that the candidate was called on."""
         self.begin()
         parts = {"init_inputs": _EMPTY | {"tree": ["list", []]}, "state": _EMPTY | {"tree": ["dict", []]}}
         self.timed(instance(parts))
         self.timed(call({**drawn, "output_bytes": []}, "nothing"))
 
     def timed(self, command: dict[str, Any]) -> dict[str, Any]:
-        """The answer. Raises EnvironmentFault: no candidate has a part in what fails here."""
+        """Return the answer. Raises EnvironmentFault, because no candidate has a part in failures here."""
         try:
             answer = worker_answers.ask(self.child, self._backend, command, LIMIT_S)
         except ChildFault as fault:

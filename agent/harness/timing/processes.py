@@ -1,4 +1,4 @@
-"""The processes that are timed, as the clock needs them."""
+"""Interface of the clock to the timed processes."""
 
 from typing import Any, Protocol
 
@@ -12,22 +12,22 @@ Message = dict[str, Any]
 
 
 class TimedWorker(Protocol):
-    """A worker whose calls are timed."""
+    """Worker whose calls are timed."""
 
     def timed(self, command: Message) -> Message:
-        """The answer to a command of the clock's; the candidate's raises Refused where the call fails."""
+        """Return the answer to a command of the clock. The candidate's raises Refused if the call fails."""
         ...
 
 
 class TimedProcesses:
-    """A candidate's worker, one that does nothing, and the oracle."""
+    """Worker of the candidate, no-op worker and oracle."""
 
     def __init__(self, candidate: TimedWorker, noop: TimedWorker, oracle: OracleClient) -> None:
         self.candidate, self.noop, self._oracle = candidate, noop, oracle
         self.notes: list[Finding] = []
 
     def oracle(self, command: Message) -> Message:
-        """The oracle's answer; a baseline that is missing joins `notes`."""
+        """Return the oracle's answer and add missing baselines to `notes`."""
         answer = self._oracle.ask(command)
         for name, reason in (answer.get("problems") or {}).items():
             message = f"The reference could not be timed under {name}: {reason}"
@@ -35,9 +35,9 @@ class TimedProcesses:
         return answer
 
     def check(self, answer: Message, *, closely: bool = True) -> None:
-        """Raises Refused where the outputs of a timed call, which were taken, are not right.
+        """Raise Refused if the outputs taken from a timed call are wrong.
 
-        Where not `closely` they are held against the truth only if a glance at all of them leaves a doubt.
+        Unless `closely`, a quick check of all outputs comes first; the ground truth decides only in doubt.
         """
         outputs = answer.get("outputs")
         if not isinstance(outputs, dict):
@@ -46,7 +46,7 @@ class TimedProcesses:
         self._check(oracle_commands.JudgeTaken(outputs, claims), closely)
 
     def check_of_row(self, answer: Message, seed: int) -> None:
-        """The same for the call of a row whose outputs were taken; it was on the contents of `seed`."""
+        """Raise Refused if outputs taken from a row's call are wrong; its contents were drawn with `seed`."""
         if not answer.get("there"):
             raise faults.Refused(Status.REJECTED, "measure", [faults.protocol_violation()])
         self.oracle(to_oracle(oracle_commands.Recall(seed)))

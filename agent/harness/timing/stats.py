@@ -1,4 +1,4 @@
-"""What the clock's times mean: which of them counts, and what a reader of it has to know."""
+"""Interpretation of the clock's times: which of them count, and what a reader has to know."""
 
 import math
 import random
@@ -9,26 +9,26 @@ from typing import Any, NamedTuple
 from agent.records import Finding, Measurement, Percentiles
 
 FRESH_FEW = 4
-"""The smaller number of calls in a row on contents of their own."""
+"""Smaller number of calls in a row on separate contents."""
 UNSTABLE = 0.05
-"""Spread between the 20th and 80th percentile, relative to the median, from which on times are repeated."""
+"""Spread between the 20th and 80th percentile, relative to the median, above which times are unstable."""
 HOST_BOUND = 0.03
 """Share by which calls in a row may take longer than their work on the GPU."""
 DISAGREEMENT = 0.1
 SLOWED = 0.9
-"""Share of the highest clock, or of a baseline's time beside the candidate, below which a reader is told."""
+"""Share of the maximum clock, or of a baseline's time beside the candidate, below which a finding says so."""
 CERTAIN = 0.003
-"""Half the 95 % interval of a median, as a share of it, from which on further rounds tell nothing."""
+"""Half the 95 % interval of a median, relative to it, below which further rounds add nothing."""
 SAMPLES = 1000
 ALWAYS = ("eager", "compile", "graph")
-"""Baselines that have a place of their own in a measurement."""
+"""Baselines with their own field in a measurement."""
 LATE_SHARE = 0.3
-"""Share of calls held up by the host from which on that explains a spread."""
+"""Share of calls held up by the host above which that explains a spread."""
 EXPLAINED = 0.5
-"""Share of a spread that may be left for a cause to explain it."""
+"""Share of a spread that may remain for a cause to explain it."""
 FEW_SAMPLES = 5
 IMPOSSIBLE = 0.9
-"""Share of the roofline floor below which no correct kernel can be."""
+"""Share of the roofline floor that no correct kernel can fall below."""
 METHOD = (
     "CUDA events, cold L2, fresh inputs, in turns with the reference, or calls in a row by the wall clock "
     "where those take longer; second clock: wall time in the judge"
@@ -43,39 +43,41 @@ FAST_BUILD = Finding(
 
 
 class Round(NamedTuple):
-    """Milliseconds."""
+    """Times of one round, in milliseconds."""
 
     events: dict[str, float]
-    """What each process says of its call."""
+    """Event time that each process claims for its call."""
     wall: float
-    """The judge's time for the candidate's call beyond that of nothing."""
+    """Judge's time for the candidate's call minus that of the no-op module."""
     nothing: float
     host: dict[str, float] = {}
-    """Processor time of the host for each process's call."""
+    """Host processor time of each process's call."""
     late: frozenset[str] = frozenset()
     """Processes whose launches came so late that the GPU may have waited for them."""
     is_first: bool = True
-    """True where the candidate was called before the baselines."""
+    """True if the candidate was called before the baselines."""
     card: dict[str, Any] = {}
-    """The GPU's state just after the candidate's call, as `oracle.card` samples it."""
+    """GPU state just after the candidate's call, as `oracle.card` samples it."""
     flushes: int = 5
     """Overwrites of the L2 cache before each call."""
 
 
 Alone = dict[str, tuple[float, float]]
-"""For each baseline the milliseconds of a call, and of each call in a row; the former twice where those of a
-call are `believed_from` on."""
+"""Milliseconds of a single call and per call in a row, for each baseline.
+
+The former appears twice if a single call takes at least `believed_from`.
+"""
 
 
 class Times(NamedTuple):
     rounds: list[Round]
     slopes: dict[str, float]
-    """Milliseconds of each call in a row; the candidate's by the judge's clock."""
+    """Milliseconds per call in a row; the candidate's by the judge's clock."""
     card: dict[str, Any]
     fresh: float | None = None
-    """Of a call in a row on contents of their own, by the judge's clock; None where tensors are too large."""
+    """Milliseconds per call in a row on separate contents, by the judge's clock; None for large tensors."""
     rows: dict[str, tuple[int, int]] = {}
-    """The two numbers of calls of each slope."""
+    """Two numbers of calls of each slope."""
 
     def of(self, name: str) -> list[float]:
         """Return the times of one process.
@@ -87,24 +89,24 @@ class Times(NamedTuple):
         return prompt if enough else [entry.events[name] for entry in self.rounds]
 
     def wall(self) -> float:
-        """Return the judge's time of a call beyond that of nothing, by the least of each.
+        """Return the judge's time of a call minus that of the no-op module, from the minimum of each.
 
-        Every call has to compute its outputs, and a busy host only makes them longer: the least is what the
-        call needs.
+        Every call has to compute its outputs, and a busy host only lengthens it, so the minimum is the time
+        that the call needs.
         """
-        # Longer overwrites make both longer: only rounds with the same ones can be compared.
+        # Longer overwrites lengthen both times, so only rounds with equal overwrites can be compared.
         usual = mode(r.flushes for r in self.rounds)
         rounds = [r for r in self.rounds if r.flushes == usual]
         return min(r.wall + r.nothing for r in rounds) - min(r.nothing for r in rounds)
 
     def host_ms(self, name: str) -> float | None:
-        """Return the least processor time of a call of one process."""
+        """Return the minimum host processor time of a call of one process."""
         found = [entry.host[name] for entry in self.rounds if name in entry.host]
         return min(found, default=None)
 
 
 def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) -> Measurement:
-    """The times that count; `alone`: what the baselines take once the candidate is gone."""
+    """Return the times that count; `alone` holds the baselines' times after the candidate has ended."""
     spreads = {name: _spans(times, name) for name in times.slopes}
     candidate = spreads.pop("candidate")
     candidate = _scaled(candidate, _counted(times, candidate.p50) / candidate.p50)
@@ -133,7 +135,7 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) ->
 
 
 def _under_load(times: Times) -> dict[str, Any] | None:
-    """The GPU's state while it was timed: medians over the rounds where there are samples."""
+    """Return the GPU's state under load: medians over the rounds that have samples."""
     card, samples = dict(times.card.get("card") or {}), [entry.card for entry in times.rounds if entry.card]
     if not card or not samples:
         return dict(card) if card else None
@@ -146,7 +148,7 @@ def _under_load(times: Times) -> dict[str, Any] | None:
 
 
 def spread_cause(times: Times) -> str:
-    """Return why the candidate's times spread, as far as the samples tell it, in words for a reader."""
+    """Return the cause of the spread in the candidate's times, as far as known, in words for a reader."""
     name = "candidate"
     whole = spread([entry.events[name] for entry in times.rounds])
     late = sum(name in entry.late for entry in times.rounds) / len(times.rounds)
@@ -164,13 +166,13 @@ def spread_cause(times: Times) -> str:
 
 
 def disagree(times: Times) -> bool:
-    """Whether a clock of the judge's says more than the candidate's events and its calls in a row."""
+    """Return True if a clock of the judge exceeds the candidate's events and its calls in a row."""
     said = _spans(times, "candidate").p50
     return _counted(times, said) > said
 
 
 def _counted(times: Times, said: float) -> float:
-    """The milliseconds that count where the candidate's side says so many."""
+    """Return the milliseconds that count if the candidate's side claims `said`."""
     for judged, blur in ((times.wall(), resolution(times)), (times.fresh or 0.0, _blur_of_fresh(times))):
         if judged > said * (1 + DISAGREEMENT) + blur:
             said = judged
@@ -178,14 +180,15 @@ def _counted(times: Times, said: float) -> float:
 
 
 def believed_from(times: Times, name: str) -> float:
-    """Milliseconds of a baseline alone from which on its times beside the candidate are believed: less than
-    the noise between two sittings is no reason to believe the one that is better.
+    """Return the milliseconds from which on a baseline's times beside the candidate are trusted.
+
+    A difference below the noise between two sessions is no reason to take the better time.
     """
     return (1 - UNSTABLE) * _spans(times, name).p50
 
 
 def findings(times: Times, found: Measurement, alone: Alone) -> Iterator[Finding]:
-    """What a reader of the times has to know."""
+    """Yield the findings that a reader of the times has to know."""
     for name, (ms, _) in alone.items():
         beside = median(times.of(name)) if name in times.slopes else ms
         if ms < SLOWED * beside:
@@ -219,7 +222,7 @@ def findings(times: Times, found: Measurement, alone: Alone) -> Iterator[Finding
 
 
 def impossible(found: Measurement) -> Finding | None:
-    """The finding for a time that no kernel with this result can have."""
+    """Return a finding for a time that no kernel with this result can have, or None."""
     fraction = found.roofline_fraction
     if fraction is None or fraction <= 1 / IMPOSSIBLE:
         return None
@@ -232,18 +235,18 @@ def impossible(found: Measurement) -> Finding | None:
 
 
 def resolution(times: Times) -> float:
-    """Milliseconds below which the second clock tells nothing."""
+    """Return the resolution of the second clock, in milliseconds."""
     spans = percentiles([entry.nothing for entry in times.rounds])
     return spans.p80 - spans.p20
 
 
 def _blur_of_fresh(times: Times) -> float:
-    """Two walls, each less one of nothing, over as many calls as there was room for at least."""
+    """Return the blur of a slope: two walls, each minus a no-op wall, over the minimum number of calls."""
     return 2 * resolution(times) / FRESH_FEW
 
 
 def interval(times: Times, baseline: str, speedup: float) -> tuple[float, float]:
-    """The 95 % interval of the speedup by resampling whole rounds, around the speedup that is quoted."""
+    """Return the 95 % interval of the quoted speedup, by resampling whole rounds."""
     chance = random.Random(len(times.rounds))
     pairs = [(entry.events[baseline], entry.events["candidate"]) for entry in times.rounds]
     ratios = []
@@ -265,7 +268,7 @@ def spread(values: list[float]) -> float:
 
 
 def certain(rounds: list[Round]) -> bool:
-    """Whether the medians of all that is timed in these rounds are as certain as they have to be."""
+    """Return True if the medians of everything timed in these rounds are certain enough."""
     names = rounds[0].events if rounds else {}
     return bool(names) and all(
         _uncertainty([entry.events[name] for entry in rounds]) <= CERTAIN for name in names
@@ -273,7 +276,7 @@ def certain(rounds: list[Round]) -> bool:
 
 
 def _uncertainty(values: list[float]) -> float:
-    """Half the 95 % interval of the median as a share of it, whatever the distribution: by ranks."""
+    """Return half the 95 % interval of the median, relative to it, from ranks for any distribution."""
     ordered, count = sorted(values), len(values)
     low = int((count - 1.96 * count**0.5) / 2)
     if low < 0:
@@ -286,7 +289,7 @@ def _spans(times: Times, name: str) -> Percentiles:
 
 
 def _in_a_row(spans: Percentiles, slope: float) -> Percentiles:
-    """What a caller waits for who makes one call after the other."""
+    """Return the times that a caller sees who makes one call after the other."""
     return _scaled(spans, slope / spans.p50) if slope > spans.p50 * (1 + HOST_BOUND) else spans
 
 

@@ -1,1 +1,1 @@
-"""One trial of a candidate at given sizes, and what is found out when it fails."""
+"""One trial of a candidate at given sizes, and the diagnosis of its failure."""

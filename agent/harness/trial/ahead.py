@@ -1,8 +1,8 @@
-"""Work on a GPU that needs no candidate, done while the candidate is built.
+"""GPU work that needs no candidate, done while the candidate is built.
 
-The first work of a process on a GPU takes several times as long as what follows: contexts are made, kernels
-loaded, the reference compiled. None of it tells anything about a candidate, and nothing of it is kept but
-what is loaded. Each step is a shared section of its own, so that whoever waits to time is not held up.
+The first GPU work of a process takes several times as long as later work, because contexts are made, kernels
+loaded and the reference compiled. This work reveals nothing about a candidate, and only what was loaded is
+kept. Each step is a separate shared section, so that whoever waits to time is not held up.
 """
 
 import threading
@@ -18,13 +18,13 @@ Steps = Sequence[Callable[[], object]]
 
 
 def unsectioned(step: Callable[[], object]) -> Callable[[], object]:
-    """Mark a step that is nearly all the host's work, such as a compilation: nobody waits for it to end."""
+    """Mark a step that mostly uses the host, such as a compilation, so that it runs outside the GPU lock."""
     step.is_unsectioned = True  # type: ignore[attr-defined]
     return step
 
 
 class Ahead:
-    """Runs the steps of each process in a thread of its own until `end`, which awaits those that run."""
+    """Runner of each process's steps in a separate thread until `end`, which awaits running steps."""
 
     def __init__(self, lock: GpuLock, *processes: Steps) -> None:
         self._lock, self._processes = lock, processes
@@ -50,4 +50,4 @@ class Ahead:
                         return
                     step()
             except (AgentError, ChildFault):
-                return  # the same fault shows again where it counts
+                return  # the same fault appears again where it counts

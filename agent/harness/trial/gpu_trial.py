@@ -1,4 +1,4 @@
-"""A trial on a GPU: timing, what runs there during a call, calls under a tool, and the GPU's health."""
+"""Trial on a GPU: timing, profiling of a call, calls under a tool, and the GPU's health."""
 
 import time
 from collections.abc import Callable
@@ -26,11 +26,11 @@ from agent.records import KernelTime, Measurement, Profile, Status, digest
 from agent.sandbox import ChildFault
 
 MOST_FLOPS_AHEAD = 10**12
-"""Of a reference whose draws are made ahead for nothing: of more, one costs more than it saves the first."""
+"""Maximum operations of a reference that is run ahead; beyond this, a run costs more than it saves."""
 
 
 class Hung(Exception):
-    """A call under a tool did not come to an end; `log` is what was printed until then."""
+    """A call under a tool did not finish; `log` is the output printed until then."""
 
     def __init__(self, log: str) -> None:
         super().__init__("it gave no answer in time")
@@ -38,14 +38,17 @@ class Hung(Exception):
 
 
 class _NotTold(Exception):
-    """CUDA's profiler told nothing."""
+    """CUDA's profiler reported nothing."""
 
 
 class GpuTrial(Trial):
-    """What can be done with a candidate on a GPU beside verifying it."""
+    """Trial that also times and profiles the candidate on a GPU."""
 
     def load(self, *, ahead: bool = True) -> None:
-        """Also readies what needs no candidate, meanwhile; not for a second look, which may not go on."""
+        """Load the candidate and meanwhile prepare what needs no candidate.
+
+        A second look skips the preparation, because it may end before it needs the GPU.
+        """
         if self._job.measure:
             self.oracle.ask(to_oracle(oracle_commands.ExpectBaselines()))
         ahead = ahead and not self._job.confirms
@@ -66,7 +69,7 @@ class GpuTrial(Trial):
             self.oracle.ask(to_oracle(oracle_commands.ComparisonKernels(str(kernels))))
 
     def _steps_ahead(self) -> list[Steps]:
-        """Of the oracle, and of the worker that does nothing."""
+        """Return the preparation steps of the oracle and of the no-op worker."""
 
         def warm_up(compiled: bool) -> None:
             command = oracle_commands.WarmUp(secret_seed(), compiled)
@@ -89,7 +92,7 @@ class GpuTrial(Trial):
 
     @property
     def requests(self) -> tuple[BuildRequest, ...]:
-        """All that was asked to be built so far."""
+        """Return all builds requested so far."""
         return tuple(self._backend.requests)
 
     def instantiate(self) -> None:
@@ -97,9 +100,9 @@ class GpuTrial(Trial):
         self._instance(secret_seed(), "set0")
 
     def call_under_a_tool(self, calls: int, limit_s: float) -> str:
-        """Make so many calls whose outputs nobody looks at. Raises Hung after `limit_s` seconds.
+        """Make `calls` calls without checking their outputs. Raises Hung after `limit_s` seconds.
 
-        Returns what the worker and the tool that runs it have printed.
+        Returns the output of the worker and of the tool that runs it.
         """
         until, drawn = time.monotonic() + limit_s, dict[str, Any]()
         try:
@@ -108,13 +111,13 @@ class GpuTrial(Trial):
                 self.limits.most_s = max(until - time.monotonic(), 0.1)
                 self._call_on(drawn, Draw(), f"draw{number}")
         except faults.Refused as refused:
-            # At other sizes than its own a candidate may fail; what it did until then counts all the same.
+            # A candidate may fail at sizes other than its own; the tool's output until then still counts.
             if refused.status is Status.TIMEOUT:
                 raise Hung(self.candidate.child.finish(END_LIMIT_S)) from None
         return self.candidate.child.finish(END_LIMIT_S)
 
     def prepare_timing(self) -> list[str]:
-        """Ready what the candidate is timed against and return the names of the baselines."""
+        """Prepare the timing and return the names of the baselines."""
         assert self._noop is not None
         self.oracle.ask(to_oracle(oracle_commands.Rest()))
         self._noop.prepare(self._given)
@@ -129,7 +132,7 @@ class GpuTrial(Trial):
         return times
 
     def baselines_alone(self, times: stats.Times) -> stats.Alone:
-        """Return what the baselines take once the candidate is gone."""
+        """Return the baselines' times after the candidate has ended."""
         self.candidate.child.kill()
         rows = {name: lengths for name, lengths in times.rows.items() if name != "candidate"}
         enough = {name: stats.believed_from(times, name) for name in rows}
@@ -137,9 +140,9 @@ class GpuTrial(Trial):
         return {name: (float(ms), float(row)) for name, (ms, row) in found.items()}
 
     def compiled(self, times: stats.Times) -> tuple[KernelTime, ...]:
-        """What torch.compile launches for the reference; found out once for each problem and GPU.
+        """Return the kernels that torch.compile launches for the reference, cached per problem and GPU.
 
-        No verdict hangs on it: where it cannot be told, nothing is.
+        No verdict depends on them, so the result is empty where they are unknown.
         """
         if "compile" not in times.rows:
             return ()
@@ -157,9 +160,9 @@ class GpuTrial(Trial):
         return kernel_attribution.profile(answer["kernels"], set())
 
     def measured(self, times: stats.Times, alone: stats.Alone, seen: Profile) -> Measurement:
-        """Return what the times come to;
+        """Return the measurement and add findings, including advice on what would shorten the times.
 
-        says what would shorten them. Raises Refused for impossible times.
+        Raises Refused for impossible times.
         """
         gpu = self.environment().gpu or "unknown"
         found = stats.measurement(times, gpu, self._job.floor_ms, alone)
@@ -177,18 +180,18 @@ class GpuTrial(Trial):
         return found
 
     def end(self) -> None:
-        """End the candidate's process. Raises PassingFault where the GPU has suffered from it."""
+        """End the candidate's process. Raises PassingFault if it left the GPU broken."""
         super().end()
         try:
             answer = self.oracle.attempt(to_oracle(oracle_commands.Health()), HEALTH_LIMIT_S)
         except ChildFault:
             answer = {}
         if not answer.get("healthy"):
-            # The search for a cause may have cost this process its part of the GPU, and others nothing.
+            # The search for a cause may have broken the GPU for the oracle's process only.
             gpu_health.require(self._job, self._backend.trusted_environment())
 
     def watch(self, announce: Announce) -> Profile:
-        """What the GPU does during one call, last of all. Raises Refused where others do the work."""
+        """Return the profile of one call, made last of all. Raises Refused if others do the work."""
         announce("watching what runs on the GPU")
         answer = self.candidate.tell(
             to_worker(worker_commands.Profile()), "running forward under the profiler"
@@ -199,7 +202,7 @@ class GpuTrial(Trial):
                 answer["kernels"], self._backend.requests, self._job.library_ops
             )
         except faults.Refused:
-            # Where a candidate goes on with torch because its extension did not build, that is the fault.
+            # If the candidate falls back to torch because its extension failed to build, that is the fault.
             self._backend.raise_hidden_failure()
             raise
         self.candidate.launches = sum(kernel.launches for kernel in seen.kernels if kernel.own)

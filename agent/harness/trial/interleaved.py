@@ -1,7 +1,7 @@
-"""A call of the first instance while a second one is alive, which has to compute with its own parameters.
+"""Call of the first instance while a second one is alive; it has to compute with its own parameters.
 
-Constants, packed weights and workspaces that belong to the module's file in place of the instance show here:
-whoever was made or called last has overwritten them.
+This reveals constants, packed weights and workspaces that belong to the module's file instead of the
+instance: the last instance made or called has overwritten them.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from agent.harness.messages.commands import to_worker
 from agent.harness.worker import worker_commands
 
 MOST_BYTES = 1 << 30
-"""Largest size of the parameters of an instance that is kept beside another."""
+"""Maximum bytes of an instance's parameters for keeping it beside another instance."""
 
 
 class Process(Protocol):
-    """The candidate's process, as `trial.worker_client` has it."""
+    """Candidate process, as in `trial.worker_client`."""
 
     def tell(self, command: dict[str, Any], doing: str) -> dict[str, Any]: ...
 
@@ -23,13 +23,13 @@ class Process(Protocol):
 
 
 def fits(drawn: dict[str, Any]) -> bool:
-    """Return True where the parameters of a draw are few enough to keep two instances."""
+    """Return True if the parameters of a draw are small enough to keep two instances."""
     sizes: list[int] = drawn.get("state_bytes", [])
     return sum(sizes) <= MOST_BYTES
 
 
 def call_former(process: Process, call: Callable[[], None]) -> None:
-    """Judge one call of the instance before the present one, then release it. Raises Refused."""
+    """Judge one call of the instance before the current one, then release it. Raises Refused."""
     doing = "calling the first instance after the second"
     _exchange(process, doing, ends=False)
     call()

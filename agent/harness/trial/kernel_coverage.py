@@ -1,13 +1,13 @@
-"""Which kernels the real sizes launch, and smaller sizes at which those run that the judged ones miss.
+"""Kernels that only the real sizes launch, and smaller sizes at which they run too.
 
-A fast answer often takes its kernel at one size only and has a fallback for the others: judged at smaller
-sizes alone, its verdict would be about the fallback. So the host code is called at the real sizes, over
-tensors that are not there; launches are noted and nothing runs. For kernels that no draw has run, sizes are
-looked for in the same way, and a second trial judges there.
+A fast answer often uses its kernel at one size only, with a fallback for the others. A verdict at smaller
+sizes alone would be about the fallback. So the host code is called at the real sizes over unbacked tensors.
+Launches are recorded, and nothing runs. For kernels that no draw has run, suitable sizes are searched in the
+same way, and a second trial judges there.
 
-What a process says of its launches is a claim. It chooses where else to judge and what a verdict does not
-cover, and is no evidence for the candidate: host code that hides a launch here keeps the verdict that it
-would have had without this.
+A process's account of its launches is a claim. The claim decides where else to judge and what a verdict does
+not cover, but it is no evidence for the candidate. Host code that hides a launch here keeps the verdict that
+it would have had without this check.
 """
 
 import contextlib
@@ -27,31 +27,31 @@ from agent.records import Problem, Trace
 from agent.sandbox import ChildFault
 
 LIMIT_S = 20.0
-"""Of each call of the host code."""
+"""Maximum seconds of each call of the host code."""
 MAX_PLANS = 2
-"""Other sizes that one candidate is judged at."""
+"""Maximum number of other sizes at which one candidate is judged."""
 _MAX_KERNELS = 64
 _MAX_NAME = 100
 _LONGEST = 4_000
-"""Of a signature that is looked at."""
+"""Maximum number of characters read of a signature."""
 
 TraceOf = Callable[[str], Trace | None]
-"""What the reference does with other sizes; None where it does not run."""
+"""Function that traces the reference with other sizes; returns None where the reference does not run."""
 
 
 class Coverage(NamedTuple):
-    """What the judged sizes do not reach."""
+    """Kernels that the judged sizes do not reach."""
 
     missing: tuple[str, ...] = ()
     """Signatures of the kernels that only the real sizes launched so far."""
     plans: tuple[Shrunken, ...] = ()
-    """Sizes at which they run, too, as the host code says."""
+    """Sizes at which these kernels also run, according to the host code."""
     left_out: tuple[str, ...] = ()
-    """Why the real call could not be followed, for the scope."""
+    """Reasons why the real call could not be followed, for the scope."""
 
 
 class CandidateHost(Protocol):
-    """The candidate's process; at other sizes than the real ones it is asked often, and `serve` builds."""
+    """Candidate process; at other sizes than the real ones it is asked often, and `serve` answers builds."""
 
     def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]: ...
 
@@ -60,7 +60,7 @@ def looked(
     problem: Problem, candidate: str, ran: Collection[str], process: CandidateHost, backend: Backend,
     trace_of: TraceOf,
 ) -> Coverage:  # fmt: skip
-    """What `ran` leaves out of the real call; the process can compute nothing afterwards."""
+    """Return what `ran` misses of the real call; the process cannot compute anything afterwards."""
     host = _Host(process)
     real = host.launched(problem.trace)
     if isinstance(real, str):
@@ -86,7 +86,7 @@ def looked(
 
 
 def of_subject(problem: Problem, candidate: str, process: CandidateProcess, trace_of: TraceOf) -> Coverage:
-    """The same for a candidate of which nothing runs yet."""
+    """Return the coverage of a candidate of which no kernel has run yet."""
     try:
         if "error" in process.load():
             return Coverage()
@@ -97,7 +97,7 @@ def of_subject(problem: Problem, candidate: str, process: CandidateProcess, trac
 
 
 def known_builds(backend: Backend, candidate: str) -> Serve:
-    """Serves builds of what was built before, and no others: of every size they would take their time."""
+    """Return a server of repeated builds only, because new ones for every size would take too long."""
 
     def serve(message: dict[str, Any]) -> dict[str, Any]:
         with contextlib.suppress(KeyError, TypeError, ValueError):
@@ -110,7 +110,7 @@ def known_builds(backend: Backend, candidate: str) -> Serve:
 
 
 def kernels(answer: dict[str, Any]) -> tuple[str, ...]:
-    """The signatures that the candidate's process gives; what is malformed counts as not launched."""
+    """Return the signatures that the candidate's process claims; a malformed one counts as not launched."""
     claimed = answer.get("kernels")
     entries = claimed[:_MAX_KERNELS] if isinstance(claimed, list) else []
     names = (entry.get("kernel") for entry in entries if isinstance(entry, dict))
@@ -118,7 +118,10 @@ def kernels(answer: dict[str, Any]) -> tuple[str, ...]:
 
 
 def short(signature: str) -> str:
-    """`scan<8>` for `void scan(const float*) [with int N = 8]`; a name in other words comes back as it is."""
+    """Return a short name, such as `scan<8>` for `void scan(const float*) [with int N = 8]`.
+
+    A name of another form is kept.
+    """
     named = re.match(r"(?:\w+\s+)*?([\w:{}<>~, ]+?)\(", signature.removeprefix("void "))
     name = named[1].rpartition("::")[2] if named and "<" not in named[1] else named[1] if named else signature
     given = re.search(r"\[with (.*)\]$", signature)
@@ -128,7 +131,7 @@ def short(signature: str) -> str:
 
 
 class _Host:
-    """The candidate's host code, called at sizes that are not there."""
+    """Candidate's host code, called at sizes whose memory is not backed."""
 
     def __init__(self, process: CandidateHost, serve: Serve | None = None) -> None:
         self._process, self._serve = process, serve
@@ -139,7 +142,7 @@ class _Host:
         return not isinstance(launched, str) and set(kernels) <= set(launched)
 
     def launched(self, sizes: Trace) -> tuple[str, ...] | str:
-        """The kernels of one call, or why it could not be followed to its end."""
+        """Return the kernels of one call, or the reason why it could not be followed to its end."""
         command = real_shapes.command(sizes, numbers=False, host_only=True)
         if command is None:
             return "an input of the reference is neither a tensor nor a plain value"

@@ -1,8 +1,7 @@
-"""Asks the oracle why an output is wrong, and the candidate once more where that leaves several answers.
+"""Search for the cause of a wrong output, by questions to the oracle and further calls of the candidate.
 
-Where no cause is found and kernels can be repeated, the oracle is shown what each of them wrote.
-
-A diagnosis changes no verdict, so that whatever goes wrong here leaves the finding as it was.
+If no cause is found and kernels can be replayed, the oracle is shown what each of them wrote. A diagnosis
+changes no verdict, so any failure here leaves the finding as it was.
 """
 
 import secrets
@@ -23,16 +22,16 @@ from agent.sandbox import ChildFault
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 FAMILIES = ("faint", "scaled", "negated", None)
-"""Inputs that tell alike faults apart, in the order they are tried: eps shows in faint ones."""
+"""Families of inputs that tell similar faults apart, in order of use; faint ones reveal eps."""
 NOT_FOLLOWED = (Forged, Forgery, NotLoadable, Unrepeatable, EnvironmentFault, ProblemError)
-"""What keeps a call from being repeated, whosever fault it is: the verdict stands already."""
+"""Errors that keep a call from being replayed; their cause is irrelevant, as the verdict already stands."""
 EXPLAINED = frozenset(
     {"wrong-values", "precision-loss", "constant-output", "nan-output", "non-finite-output", "wrong-shape"}
 )
 
 
 def picture(oracle: OracleClient) -> MismatchMap | None:
-    """Where the outputs judged last are wrong; None where their structure is, or where it cannot be had."""
+    """Return where the last judged outputs are wrong, or None for a wrong structure or without a map."""
     try:
         drawn = oracle.attempt(to_oracle(oracle_commands.Map())).get("map")
     except ChildFault:
@@ -41,27 +40,27 @@ def picture(oracle: OracleClient) -> MismatchMap | None:
 
 
 class Diagnosed(NamedTuple):
-    """The candidate whose outputs were judged last."""
+    """Candidate whose outputs were judged last."""
 
     job: Job
-    """Its source is only read, and its limit is that of each further call."""
+    """Job, used for its source and for the limit of each further call."""
     process: WorkerClient
     followed: Callable[[], where_commands.Where | None]
-    """Repeats the call."""
+    """Function that replays the call."""
 
     def call(self, command: dict[str, Any]) -> dict[str, Any]:
         return self.process.ask(command, self.job.candidate_timeout_s)
 
 
 def cause(found: Finding, candidate: Diagnosed, oracle: OracleClient) -> Finding:
-    """`found`, of the outputs judged last, with its cause."""
+    """Return `found`, a finding on the last judged outputs, with its cause."""
     if found.kind not in EXPLAINED:
         return found
     command = oracle_commands.Explain(candidate.job.candidate.source, found.model_dump(mode="json"))
     answer: dict[str, Any] = {}
     try:
         answer = _seen(oracle.attempt(to_oracle(command)), candidate, oracle)
-        # What may be chance is tried on the inputs that the problem states first.
+        # An uncertain cause is first tried on the inputs that the problem states.
         for number, family in enumerate((None, *FAMILIES) if answer.get("unconfirmed") else FAMILIES):
             if not answer.get("open"):
                 break
@@ -72,7 +71,7 @@ def cause(found: Finding, candidate: Diagnosed, oracle: OracleClient) -> Finding
 
 
 def _seen(answer: dict[str, Any], candidate: Diagnosed, oracle: OracleClient) -> dict[str, Any]:
-    """The answer with what the kernels wrote, where no cause is named; else as it was."""
+    """Return the answer, extended by what the kernels wrote if it names no cause."""
     if answer.get("named", True):
         return answer
     try:
@@ -86,7 +85,7 @@ def _seen(answer: dict[str, Any], candidate: Diagnosed, oracle: OracleClient) ->
 def _asked_again(
     answer: dict[str, Any], stem: str, family: str | None, oracle: OracleClient, called: Call
 ) -> dict[str, Any]:
-    """The answer with fewer explanations open, by another draw; as it was where that cannot be had."""
+    """Return the answer with fewer open explanations after another draw, or unchanged if that fails."""
     seed = secrets.randbits(62)
     drawn = oracle.attempt(to_oracle(oracle_commands.Draw(seed, stem, family)))
     if "left_out" in drawn or "error" in drawn:

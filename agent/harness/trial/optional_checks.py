@@ -1,10 +1,10 @@
-"""What a user asked for beside the protocol, judged: gradients, torch.compile, other ranks.
+"""Optional checks that a user requests beyond the protocol: gradients, torch.compile, other ranks.
 
 Each has findings of its own. The candidate's process answers with bytes, which the oracle compares by the
-same rule as outputs (`agent.harness.truth.tolerance`). That torch.compile traces the whole of forward, and
-that opcheck accepts its operators, is what torch says in the candidate's process: it can refuse, and where
-that process was tampered with its silence proves nothing. Own-kernel evidence is about forward; a backward
-may be made of torch's operators.
+same rule as outputs (`agent.harness.truth.tolerance`). Torch, in the candidate's process, reports
+whether torch.compile traces all of forward and opcheck accepts its operators. Such a report can refuse, but
+silence proves nothing if the process was tampered with. Evidence for own kernels covers forward only: a
+backward may be made of torch's operators.
 """
 
 import re
@@ -22,10 +22,10 @@ from agent.harness.worker import worker_commands
 from agent.records import Finding, Location, Request, Status
 
 GRADIENT_DRAWS = (None, "shifted", None, "sparse")
-"""Families of inputs that gradients are asked for on; a new instance for each."""
+"""Families of inputs on which gradients are requested, with a new instance for each."""
 _USER_LINE = re.compile(r'candidate\.py", line (\d{1,9})')
 _NO_FORMULA = "no autograd formula was registered"
-"""torch's words for an operator of the candidate's own without a backward."""
+"""Torch's message for an operator of the candidate that has no backward."""
 REGISTER = (
     "call the kernel through an operator of your own: torch.library.custom_op and its register_fake, or "
     "TORCH_LIBRARY with a Meta implementation"
@@ -38,7 +38,7 @@ DETACHED = Finding(
 
 
 def judge(job: Job, candidate: WorkerClient, oracle: OracleClient, announce: Announce) -> Iterator[str]:
-    """Judges every request; yields what could not be checked, for the scope. Raises Refused."""
+    """Judge every request and yield what could not be checked, for the scope. Raises Refused."""
     checks: dict[Request, Callable[[Job, WorkerClient, OracleClient], Iterator[str]]] = {
         "backward": _backward, "compile-safe": _compile_safe, "any-rank": _any_rank,
     }  # fmt: skip
@@ -118,7 +118,7 @@ def _any_rank(job: Job, candidate: WorkerClient, oracle: OracleClient) -> Iterat
 
 
 def _shape_not_supported(refused: Refused, what: str) -> Refused:
-    """The same verdict; the headline names the inputs, and its cause stays behind it."""
+    """Return the same verdict with a headline that names the inputs, followed by its cause."""
     cause, *rest = refused.findings
     headline = Finding(
         kind="shape-not-supported",
@@ -153,7 +153,7 @@ def _refuse_wrong(verdict: dict[str, Any], when: str) -> None:
 
 
 def described(answer: dict[str, Any], key: str, stem: str) -> dict[str, Any]:
-    """What the answer says about tensors that it was told to write as `stem`. Raises Refused."""
+    """Return the answer's description of the tensors that it had to write as `stem`. Raises Refused."""
     description = answer.get(key)
     if not isinstance(description, dict) or description.get("stem") != stem:
         raise Refused(Status.REJECTED, "verify", [faults.protocol_violation()])

@@ -1,10 +1,10 @@
-"""A candidate whose parameters have other names than the reference's: which of them are which.
+"""Assignment of parameters for a candidate whose parameter names differ from the reference's.
 
-The names, shapes and dtypes that its process claims say which ways there are (`naming`). Where there are
-several, each is tried on draws of the oracle's, and its outputs' bytes decide; nothing that the candidate
-says does. The way that was chosen stays for the whole trial: the oracle gives the parameters under these
-names from then on, and all that is judged is judged so. What makes a wrong answer pass would be a way under
-which it computes the reference's function, and then it is none.
+The names, shapes and dtypes that the candidate's process claims determine the possible assignments
+(`parameter_names`). If there are several, each is tried on draws of the oracle, and only the bytes of the
+outputs decide. The chosen assignment holds for the whole trial: the oracle then gives the parameters under
+these names, and everything is judged so. A wrong answer could pass only under an assignment that computes
+the reference's function, and then the answer is right.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ from agent.sandbox import ChildFault
 KIND = "state-dict-mismatch"
 STEM = "named"
 _DRAWS = 3
-"""Sets of parameters and inputs, for as long as more than one way is right on those before."""
+"""Maximum number of draws, each with new parameters and inputs, while several assignments remain right."""
 
 Tell = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def misfits(answer: dict[str, Any]) -> bool:
-    """Whether an instance was made whose state_dict is not the reference's."""
+    """Return True if an instance was made whose state_dict does not match the reference's."""
     error = answer.get("error")
     return isinstance(error, dict) and error.get("kind") == KIND and "held" in answer
 
@@ -42,9 +42,9 @@ def misfits(answer: dict[str, Any]) -> bool:
 def found(
     job: Job, trace: Trace, candidate: WorkerClient, oracle: OracleClient, answer: dict[str, Any]
 ) -> Names:
-    """The names to be used from now on, which the oracle knows already.
+    """Return the names to use from now on, after the oracle has been told.
 
-    `answer` is that of an instance for which `misfits` holds. Raises Refused where no way fits.
+    `answer` is that of an instance for which `misfits` holds. Raises Refused if no assignment fits.
     """
     held = claimed(answer["held"])
     ways = oracle.ask(to_oracle(oracle_commands.Ways(list(held or []))))
@@ -66,14 +66,14 @@ def _mismatch(answer: dict[str, Any], why: str | None, job: Job, trace: Trace) -
 def _tried(
     job: Job, trace: Trace, candidate: WorkerClient, oracle: OracleClient, ways: list[Names]
 ) -> list[Names]:
-    """Those of the ways that are right on every draw so far; all of them where none is."""
+    """Return the assignments that are right on every draw so far, or all of them if none is."""
     if candidate.backend.device == "cuda":
 
         def told(command: dict[str, Any]) -> dict[str, Any]:
             return candidate.tell(command, "trying names of parameters")
 
         return _narrowed(ways, told, oracle, "")
-    # On the emulator all that the judged process does up to its first call is recorded: these calls are none.
+    # On the emulator, everything up to the judged process's first call is recorded; use another process.
     with (
         workspace(job.candidate, trace, candidate.backend) as folder,
         CandidateProcess(job, trace, folder) as process,
@@ -90,7 +90,7 @@ def _tried(
 
 
 def _narrowed(ways: list[Names], tell: Tell, oracle: OracleClient, place: str) -> list[Names]:
-    """`place` is put before the names of the files that tensors pass through."""
+    """Narrow the assignments by draws; `place` is put before the names of the exchanged tensor files."""
     left = ways
     for number in range(_DRAWS):
         seeds = secret_seed(), secret_seed()
@@ -102,7 +102,7 @@ def _narrowed(ways: list[Names], tell: Tell, oracle: OracleClient, place: str) -
 
 
 def _is_right(names: Names, seeds: tuple[int, int], tell: Tell, oracle: OracleClient, stem: str) -> bool:
-    """Whether ModelNew with its parameters so named gives the reference's output on one draw."""
+    """Return True if ModelNew with its parameters so named gives the reference's output on one draw."""
     oracle.ask(to_oracle(oracle_commands.Name(names)))
     manifest = oracle.ask(to_oracle(oracle_commands.Parameters(seeds[0], f"{stem}-set")))
     drawn = oracle.ask(to_oracle(oracle_commands.Draw(seeds[1], f"{stem}-in", as_files=True)))

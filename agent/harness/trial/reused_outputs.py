@@ -1,10 +1,12 @@
-"""Whether outputs of many calls lie in memory of their own: rings of buffers, slabs that wrap.
+"""Check that outputs of many calls do not share memory, as in rings of buffers or slabs that wrap.
 
-The draws are too few for a large ring to come round. More calls follow on the inputs of the last draw, whose
-outputs are held and never looked at: some that compute, so that forward can read what it likes, then many of
-which the host code alone runs, at the price of that. Where an output may lie is what the oracle has allowed
-in the last draw. There are more calls of a candidate that keeps what it returns, and of one whose host code
-passes places of memory of its own, each time another: slots of a workspace. Those are checked.
+The draws are too few for a large ring to come round. Further calls use the inputs of the last draw, and their
+outputs are held but never compared. Some of these calls compute, so that forward can read what it likes. In
+many more, only the host code runs, which is cheap. An output may share memory only as the oracle allowed in
+the last draw.
+
+A candidate that keeps what it returns gets more calls. So does one whose host code passes a different place
+of its own memory in each call, such as slots of a workspace. The latter calls have memory checks.
 """
 
 from collections.abc import Callable
@@ -20,29 +22,29 @@ from agent.records import Finding, Status
 from agent.sandbox import ChildFault
 
 COMPUTED, HELD = 64, 128
-"""Calls of either kind, at most."""
+"""Maximum number of computing and of host-only calls."""
 SECONDS = 0.25
-"""Of processor time, for each kind; one call is always made."""
+"""Maximum seconds of processor time for each kind of call; one call is always made."""
 LONGER, LONGER_SECONDS = 12_000, 6.0
-"""The same for a candidate that keeps what it returns, or takes slots of a workspace."""
+"""Limits for a candidate that keeps what it returns, or takes slots of a workspace."""
 LIMIT_S = 30.0
 ENOUGH = 32
-"""Calls from which on the scope says nothing."""
+"""Number of calls from which on the scope needs no note."""
 
 
 class ReusedOutputs:
-    """Looks for shared memory in calls of `candidate` after its draws, where a protocol wants that."""
+    """Check for shared memory in calls of `candidate` after its draws, if the protocol includes it."""
 
     def __init__(self, candidate: WorkerClient, name: protocol.Name, may_run: Callable[[str], bool]) -> None:
-        """`may_run`: an operator of torch's."""
+        """Prepare the check; `may_run` returns True for a torch operator that is allowed."""
         self._candidate, self._wanted = candidate, name in ("full", "reduced")
         self._may_run = may_run
         self.allowed: list[list[str]] = []
-        """What the outputs of the last draw share memory with."""
+        """Memory that each output of the last draw may share."""
         self._calls = 0
 
     def check_computing(self, *, slots: bool = False) -> None:
-        """Calls that compute; `slots`: each takes another place of a workspace. Raises Refused."""
+        """Make calls that compute. With `slots`, each uses another place of a workspace. Raises Refused."""
         if not self._wanted:
             return
         answer = self._candidate.tell(_computing(slots=slots), "running forward")
@@ -50,8 +52,9 @@ class ReusedOutputs:
         self._weigh(answer)
 
     def check_host(self) -> tuple[str, ...]:
-        """Calls of which the host code alone runs, and which end what the process can compute; what was left
-        out, for the scope. Raises Refused.
+        """Make calls in which only the host code runs; the process cannot compute anything afterwards.
+
+        Returns what was left out, for the scope. Raises Refused.
         """
         if not self._wanted:
             return ()

@@ -1,9 +1,9 @@
 """One trial: the candidate is loaded, instantiated and called on secret draws at given sizes.
 
-In order: load and build; two sets of perturbed parameters, a new instance each; the draws that
-`agent.harness.task.protocol` plans. For each call: structure; inputs, parameters and earlier outputs
-unchanged and not shared; values; a kernel launch where they are recorded. At the end some calls are repeated
-there. The first thing that fails ends the trial.
+First come load and build, then the draws planned by `agent.harness.task.protocol`, on two sets of perturbed
+parameters with a new instance each. Every call is checked for its structure and values. Inputs, parameters
+and earlier outputs must be unchanged and not shared. Where launches are recorded, the call must launch a
+kernel. At the end, some recorded calls are replayed. The first failure ends the trial.
 """
 
 import secrets
@@ -44,7 +44,7 @@ from agent.sandbox import Child, end_all
 
 
 class Trial:
-    """Owns the oracle and the workers of one trial; use as a context manager.
+    """Owner of the oracle and the workers of one trial; use as a context manager.
 
     `candidate` and `oracle` speak with the two processes; a refusal raises `faults.Refused`.
     """
@@ -59,19 +59,19 @@ class Trial:
         backend: Backend,
         tool: tuple[str, ...] = (),
     ) -> None:
-        """`tool`: a command that runs the worker."""
+        """Start the processes. `tool` is the command line of a tool that runs the worker."""
         self._job, self._trace, self._folder, self._backend = job, trace, folder, backend
         self.limits = CallLimits(job, under_a_tool=bool(tool))
         self._at_import = self._until_now = 0
-        """How many requests to build importing the file made, and how many there were after the draws."""
+        """Number of build requests after importing the file, and after the draws."""
         self._watch = build_watch.Watch(backend.requests)
         self.mismatch: MismatchMap | None = None
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self.names: dict[str, str] = {}
-        """ModelNew's name for each parameter of the reference's that has another one there."""
+        """ModelNew's name for each parameter of the reference that has another name there."""
         self._left_out: dict[str, None] = {}  # each once, in order
         self.ran: tuple[str, ...] = ()
-        """The kernels that the draws launched, by their signatures; on the emulator."""
+        """Signatures of the kernels that the draws launched; on the emulator."""
         self._drawn, self._conditions, self._records = 0, Dealer(), CallRecords(job.library_ops)
         self._seed, self._parameters_seed, self._strength = 0, 0, 1.0
         tightened = job.admission.tightened if job.admission else ()
@@ -83,7 +83,7 @@ class Trial:
         reference.write_text(source)
         self._given: dict[str, Any] = {}
         self._unexplained: tuple[Finding, str | None] | None = None
-        """A mismatch whose cause was not looked for yet, and the family of the inputs that show it."""
+        """Mismatch whose cause is not yet searched for, and the family of its inputs."""
         self._noop: NoopWorker | None = None
         timed = job.measure and backend.device == "cuda"
         with selection.joined(backend, 1 + timed) as (mine, theirs):
@@ -108,44 +108,44 @@ class Trial:
         end_all(self._reference, *([self._noop.child] if self._noop is not None else []))
 
     def end(self) -> None:
-        """Ends the candidate's process."""
+        """End the candidate's process."""
         self.candidate.child.kill()
 
     def bounded(self) -> Job:
-        """The job with the limit of one call at these sizes, for what is asked of the candidate besides."""
+        """Return the job with the limit of one call at these sizes, for further calls of the candidate."""
         return self._job.model_copy(update={"candidate_timeout_s": self.limits.call.seconds})
 
     @property
     def findings(self) -> list[Finding]:
-        """Warnings on the way."""
+        """Warnings so far."""
         return self.candidate.findings
 
     def load(self, *, ahead: bool = False) -> None:
-        """Imports the candidate, which may build its extensions then; `ahead`: the GPU is free meanwhile."""
+        """Import the candidate, which may build its extensions; with `ahead`, the GPU is free meanwhile."""
         self.candidate.load(ahead=ahead)
         self._at_import = len(self._backend.requests)
 
     @property
     def asked(self) -> tuple[BuildRequest, ...]:
-        """What importing the file asked to have built."""
+        """Return the builds that importing the file requested."""
         return tuple(self._backend.requests[: self._at_import])
 
     @property
     def asked_later(self) -> tuple[BuildRequest, ...]:
-        """What `__init__` and forward asked for."""
+        """Return the builds that `__init__` and forward requested."""
         return tuple(self._backend.requests[self._at_import : self._until_now])
 
     @property
     def build(self) -> Build | None:
-        """All that was built so far."""
+        """Return everything that was built so far."""
         return self._backend.built()
 
     def environment(self) -> Environment:
-        """What the verdict is of."""
+        """Return the software and hardware that the verdict applies to."""
         return Environment(**self.oracle.environment(), compiler=self._backend.compiler)
 
     def verify(self, announce: Announce) -> None:
-        """Runs every draw of every parameter set."""
+        """Run every draw of every parameter set. Raises Refused."""
         everything = sum(len(draws) for draws in self._plan)
         begun = 0
         for number, draws in enumerate(self._plan):
@@ -161,7 +161,7 @@ class Trial:
             for draw in draws:
                 begun += 1
                 announce(f"verifying, draw {begun} of {everything}")
-                owed |= draw.checked  # one that is left out leaves its check to the next
+                owed |= draw.checked  # a draw that is left out passes its check on to the next
                 with self.using():
                     drawn = self._drawn_for(draw, f"draw{begun}", drawn)
                     if drawn:
@@ -184,11 +184,11 @@ class Trial:
             self.reuse.check_computing(slots=self._records.take_slots())
 
     def using(self) -> AbstractContextManager[None]:
-        """Return the section in which a draw or a call takes place; a GPU is shared with other trials."""
+        """Return the section in which a draw or a call takes place; trials on a GPU share it."""
         return nullcontext()
 
     def _call_former(self, seed: int, drawn: dict[str, Any]) -> None:
-        """Call the first instance, of the parameters of that seed, while the second is alive."""
+        """Call the first instance, with the parameters of that seed, while the second is alive."""
         workspace.discard(self._folder, drawn["stem"])
         present, self._parameters_seed = self._parameters_seed, seed
 
@@ -204,7 +204,7 @@ class Trial:
         self.oracle.ask(to_oracle(oracle_commands.Parameters(present, "present-set")))
 
     def _instance(self, seed: int, stem: str, *, wide: bool = False, keeps_former: bool = False) -> None:
-        """A new ModelNew that holds the parameters of this seed."""
+        """Make a new ModelNew that holds the parameters of this seed."""
         parameters, doing = to_oracle(oracle_commands.Parameters(seed, stem, wide)), "creating ModelNew"
         made = self.oracle.ask(parameters)
         self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
@@ -218,24 +218,24 @@ class Trial:
         self.candidate.check(answer, "run", f"{doing} failed")
 
     def skipped(self) -> tuple[str, ...]:
-        """Draws that were not made, each with its reason."""
+        """Return the draws that were not made, each with its reason."""
         less = (*protocol.skipped(self._job.protocol, self._few), *protocol.weakened(self._strength))
         return (*less, *self._left_out)
 
     def cover(self, announce: Announce) -> kernel_coverage.Coverage:
-        """What the draws did not reach of the real call; nothing can be computed here afterwards."""
+        """Return what the draws missed of the real call; the process cannot compute anything afterwards."""
         announce("looking for kernels that only the real sizes launch")
         problem, source = self._job.problem, self._job.candidate.source
         trace_of = self.oracle.trace_of
         return kernel_coverage.looked(problem, source, self.ran, self.candidate, self._backend, trace_of)
 
     def check_addresses(self, real: Trace, announce: Announce) -> tuple[str, ...]:
-        """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
+        """Call the candidate at the sizes of `real` and return what was left out; see `real_shapes`."""
         announce("checking addresses at the real sizes")
         judged = Judged(self._trace, self._records.operators(), self._job.library_ops, self._on_a_gpu())
         left_out = reach(self.candidate.child, self._backend, real, judged)
         try:
-            # Sources that hold the sizes are others at the real ones.
+            # Sources that contain the sizes differ at the real sizes.
             self._backend.raise_build_failure()
         except faults.Refused as refused:
             if refused.status is not Status.UNSUPPORTED:
@@ -244,7 +244,7 @@ class Trial:
         return left_out
 
     def _drawn_for(self, draw: Draw, stem: str, before: dict[str, Any]) -> dict[str, Any]:
-        """The description of the inputs; empty for a family that the reference cannot take."""
+        """Return the description of the inputs; empty for a family that the reference does not accept."""
         if before:
             workspace.discard(self._folder, before["stem"])
         if draw.repeat:
@@ -305,7 +305,7 @@ class Trial:
     def explained(self, findings: tuple[Finding, ...], announce: Announce) -> tuple[Finding, ...]:
         """Return the findings of a refusal with the cause of a mismatch, where one is found.
 
-        The verdict stands already: the reference's process may end in the search without costing anything.
+        The verdict already stands: the reference's process may end in the search without affecting it.
         """
         if self._unexplained is None:
             return findings
@@ -319,24 +319,24 @@ class Trial:
         return faults.under(protocol.WORDS.get(family or ""), refused).findings
 
     def _ablate(self) -> None:
-        """Without the candidate's own launches the result has to be wrong."""
+        """Require a wrong result without the candidate's own launches. Raises Refused."""
         drawn = self._drawn_for(Draw(), "ablated", self._given)
         self.candidate.check(self._call_on(drawn, Draw(), "ablated"), "run", "forward failed")
         kernel_attribution.check_ablation(self.candidate.tell, self.oracle.fits, drawn["output_bytes"])
 
     def _check_own_kernels(self) -> None:
-        """Where kernels can be repeated without host code, they alone have to give the result."""
+        """Require that the kernels alone give the result, if they can be replayed without host code."""
         evidence = self._evidence()
         if evidence is not None:
             self._records.check(evidence, self._backend.locate, self._call_once_more)
 
     def _followed(self) -> where_commands.Where | None:
-        """What the kernels of the call judged last wrote; None where they cannot be repeated."""
+        """Return what the kernels of the last judged call wrote, or None if they cannot be replayed."""
         evidence = self._evidence()
         return evidence and followed_replay.written(self._records.last(self._folder), evidence)
 
     def _evidence(self) -> Evidence | None:
-        """None where nothing is replayed."""
+        """Return the evidence for replays, or None where nothing is replayed."""
         given = repeating.evidence(self._job, self._backend, self._folder, self._trace, self.oracle)
         return given and given._replace(
             only_fresh=self._watch.in_forward, timeout_s=self.limits.call.seconds, on_a_gpu=self._on_a_gpu()
@@ -346,7 +346,7 @@ class Trial:
         return launch_limits.Limits(self.build.kernels if self.build else (), self._backend.requests)
 
     def _call_once_more(self, seed: int) -> None:
-        """On inputs of this seed; the oracle may hold other parameters by now."""
+        """Make another call on inputs of this seed; the oracle may hold other parameters by now."""
         self.oracle.ask(to_oracle(oracle_commands.Parameters(self._parameters_seed, "later-set")))
         self._seed = seed
         self._call(Draw(), "later", self.oracle.ask(to_oracle(oracle_commands.Draw(seed, "later"))))

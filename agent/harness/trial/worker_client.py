@@ -1,7 +1,7 @@
-"""What a trial says to the candidate's process, and what its answers mean.
+"""Conversation of a trial with the candidate's process, and the meaning of its answers.
 
-Each command has a limit of its own (`call_limits`), in which builds do not count. An answer may report a
-build that failed, findings of the device and an exception, in this order of precedence; each ends the trial.
+Each command has a limit of its own (`call_limits`), which excludes builds. An answer may report a failed
+build, device findings and an exception, in this order of precedence. Each of them ends the trial.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ from agent.torch_shim.finding_kinds import FindingKind
 
 
 class WorkerClient:
-    """Speaks with `child`, the process that loads the candidate in `folder`."""
+    """Client of `child`, the process that loads the candidate in `folder`."""
 
     def __init__(
         self, child: Child, job: Job, trace: Trace, folder: Path, backend: Backend, limits: CallLimits
@@ -31,23 +31,23 @@ class WorkerClient:
         self.child, self.backend = child, backend
         self._job, self._trace, self._folder, self._limits = job, trace, folder, limits
         self.findings: list[Finding] = []
-        """Warnings on the way."""
+        """Warnings so far."""
         self.launches: int | None = None
-        """Of kernels, by the last answer that counted them."""
+        """Number of kernel launches, from the last answer that counted them."""
         self._checked = self._nothing_found = False
-        """Whether the last call was one with its memory accesses checked; whether one was and stood."""
+        """Two flags: the last call had memory checks; some call with memory checks has passed."""
         self._file = CANDIDATE
-        """What the candidate's file is called there."""
+        """Name of the candidate's file in that process."""
 
     def load(self, *, ahead: bool) -> None:
-        """Imports the candidate, which may build its extensions then; `ahead`: the GPU is free meanwhile."""
+        """Import the candidate, which may build its extensions; with `ahead`, the GPU is free meanwhile."""
         command = load(ahead=ahead)
         self._file = f"{command['name']}.py"
         answer = self.tell(command, "importing the file", "build")
         self.check(answer, "run", "importing the file failed")
 
     def tell(self, command: dict[str, Any], doing: str, stage: faults.Stage = "run") -> dict[str, Any]:
-        """The answer; `doing` says what the candidate does meanwhile. Raises Refused where it dies."""
+        """Return the answer. `doing` says what the candidate does meanwhile. Raises Refused if it dies."""
         limit, clock = self._limits.of(command), self.backend.building
         self._checked = bool(command.get("checked"))
         try:
@@ -60,7 +60,7 @@ class WorkerClient:
             raise faults.refused_child(fault, stage, doing, self._last_words(), reason) from None
 
     def check(self, answer: dict[str, Any], stage: faults.Stage, doing: str) -> None:
-        """Raises Refused for what the worker reports; what is only a warning joins `findings`."""
+        """Raise Refused for what the worker reports; mere warnings join `findings`."""
         self.backend.raise_build_failure(answer.get("error"))
         self._require_memory(answer.get("error"))
         claims = self.backend.resolve(answer.get("device_findings"))
@@ -70,7 +70,7 @@ class WorkerClient:
         ]
         errors = [finding for finding in found if finding.severity == "error"]
         differs = [faults.SOME_CALLS] if errors and self._nothing_found else []
-        # What the runtime warns of whatever the draw; `--unchecked` leaves it out with the other checks.
+        # The runtime gives this warning in every draw; `--unchecked` drops it with the other checks.
         left_out = {FindingKind.DEFAULT_STREAM} if self._job.unchecked else set()
         warnings = [f for f in found if f not in errors and f.kind not in left_out]
         self.findings = _merged(self.findings, warnings)
@@ -86,20 +86,21 @@ class WorkerClient:
         self.launches = answer.get("launches")
 
     def _require_memory(self, error: Any) -> None:
-        """Raise OutOfMemory where the candidate found too little memory beside other trials."""
+        """Raise OutOfMemory if the candidate found too little memory beside other trials."""
         said = str(error.get("message")).lower() if isinstance(error, dict) else ""
         if "out of memory" in said and not self._job.has_whole_gpu:
             raise OutOfMemory("the candidate found too little free memory on the GPU beside other trials")
 
     def timed(self, command: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a command of the clock's. Raises Refused where the call fails."""
+        """Return the answer to a command of the clock. Raises Refused if the call fails."""
         answer = self.tell(command, "timing")
         self.check(answer, "measure", "timing the candidate failed")
         return answer
 
     def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]:
-        """The answer to what is no part of the verdict. Raises ChildFault; `serve` builds in the backend's
-        place.
+        """Return the answer to a command that is no part of the verdict. Raises ChildFault.
+
+        `serve` builds in place of the backend.
         """
         return worker_answers.ask(self.child, self.backend, command, limit_s, serve=serve)
 

@@ -1,4 +1,4 @@
-"""The largest errors of all draws so far."""
+"""Largest errors of all draws so far."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from agent.records import Correctness
 
 
 def after(known: Correctness, draws: int, verdict: dict[str, Any]) -> Correctness:
-    """`known` with what the oracle answered of one more; `draws` are those so far."""
+    """Return `known` updated with the oracle's answer to one more draw; `draws` is the number so far."""
     return Correctness(
         draws=draws,
         max_abs_err=max(known.max_abs_err or 0.0, verdict["max_abs_err"]),

@@ -1,1 +1,1 @@
-"""The process of the candidate: every file here is copied beside it; nothing of `agent` is imported."""
+"""Process of the candidate: every file here is copied beside it, and none imports `agent`."""

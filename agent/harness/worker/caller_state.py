@@ -1,7 +1,7 @@
-"""State that belongs to the caller of a candidate and must be as it was. Standalone: the worker runs a copy.
+"""Checks that a candidate preserves its caller's state. Standalone: the worker runs a copy.
 
-Torch's switches hold for the whole process, inputs and outputs belong to whoever calls forward, and outputs
-outlive the module that made them. What is found here may refuse a candidate, never accept it.
+Torch's switches hold for the whole process. Inputs and outputs belong to whoever calls forward, and outputs
+outlive the module that made them. Findings here may refuse a candidate, never accept it.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ _SWITCHES: dict[str, Callable[[], Any]] = {
     "cuDNN's benchmark mode": lambda: torch.backends.cudnn.benchmark,
 }
 _READ = tuple(_SWITCHES.items())
-"""Bound before candidate code runs, which may replace torch's names."""
+"""Switches, bound before candidate code runs, which may replace torch's names."""
 
 
 class Disturbed(RuntimeError):
-    """The candidate changed what belongs to its caller."""
+    """The candidate changed state of its caller."""
 
 
 @contextlib.contextmanager
 def kept(doing: str) -> Iterator[None]:
-    """Raise Disturbed where a switch of torch's differs after the code inside."""
+    """Raise Disturbed if a switch of torch differs after the code inside."""
     before = [read() for _, read in _READ]
     yield
     changed = [name for (name, read), old in zip(_READ, before, strict=True) if read() != old]
@@ -41,14 +41,14 @@ def kept(doing: str) -> Iterator[None]:
 
 
 def check_inputs(inputs: list[torch.Tensor]) -> None:
-    """Raise Disturbed where forward left a mark on an input."""
+    """Raise Disturbed if forward left a mark on an input."""
     for number, tensor in enumerate(inputs):
         if tensor.requires_grad or tensor.grad is not None or tensor._backward_hooks:
             raise Disturbed(f"forward makes input {number} require a gradient, or leaves a hook on it")
 
 
 def check_outputs(outputs: list[torch.Tensor], may_overlap: bool) -> None:
-    """Raise Disturbed where elements of an output share memory; `may_overlap`: the reference's do."""
+    """Raise Disturbed if elements of an output share memory; `may_overlap`: the reference's do as well."""
     if may_overlap:
         return
     for number, tensor in enumerate(outputs):
@@ -58,13 +58,13 @@ def check_outputs(outputs: list[torch.Tensor], may_overlap: bool) -> None:
 
 
 def is_expanded(tensor: torch.Tensor) -> bool:
-    """Return True where one place in memory stands for several elements."""
+    """Return True if several elements share one place in memory."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in sizes)
 
 
 def released(models: list[Any], outputs: list[torch.Tensor], synchronize: Callable[[], None]) -> None:
-    """Let go of the last reference to a module; raise Disturbed where outputs change when it is collected."""
+    """Drop the last reference to a module; raise Disturbed if outputs change when it is collected."""
     before = [tensor.detach().clone() for tensor in outputs]
     models.clear()
     gc.collect()

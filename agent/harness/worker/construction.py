@@ -1,8 +1,8 @@
 """Construction of a module whose large parameters are overwritten right afterwards. Standalone: copied.
 
-Initialising gigabytes of parameters on a CPU takes longer than everything else that is asked of a candidate,
-and `load_state_dict` overwrites what it gives. So the functions of `torch.nn.init` leave tensors as they are
-while a module with large parameters is constructed. Those of small modules are initialised as always.
+Initialising gigabytes of parameters on a CPU takes longer than anything else a candidate has to do, and
+`load_state_dict` overwrites the result. So the functions of `torch.nn.init` leave tensors unchanged while a
+module with large parameters is constructed. Small modules are initialised as usual.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 LARGE_BYTES = 256 << 20
-"""Size of all parameters together from which on they are not initialised."""
+"""Total bytes of all parameters from which on they are not initialised."""
 
 
 @contextlib.contextmanager

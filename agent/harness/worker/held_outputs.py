@@ -1,8 +1,8 @@
-"""Further calls on the present inputs, whose outputs are only held. Standalone: the worker runs a copy.
+"""Further calls on the current inputs, whose outputs are only held. Standalone: the worker runs a copy.
 
-A ring of buffers shows when it comes round, so calls are as many as a limit of processor time and of memory
-allows; more of a candidate that keeps what it returns, without which no buffer comes again. What is found
-here is a claim of a process that the candidate shares: it may refuse, never accept.
+A ring of buffers shows only when it comes round, so as many calls are made as the limits of processor time
+and memory allow. A candidate that keeps what it returns gets more calls, since its memory is never reused.
+Findings here are claims of a process that the candidate shares: they may refuse, never accept.
 """
 
 import bisect
@@ -10,15 +10,15 @@ import time
 import weakref
 from typing import Any
 
-# A copy beside this file.
+# Copied beside this file.
 import memory_guards  # type: ignore[import-not-found]
 import torch
 
 
 def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> dict[str, Any]:
-    """What `Further` is answered with; the outputs join `kept`. `shim` is `torch_shim`.
+    """Return the answer to `Further`; the outputs join `kept`. `shim` is `torch_shim`.
 
-    Where no block runs, a call may fail over values that are not there: the calls before it count.
+    Where no block runs, a call may fail because values are missing. The calls before it still count.
     """
     shim.end_record()
     groups = {"input": inputs, "parameter": memory_guards.held(model), "earlier output": kept}
@@ -47,7 +47,7 @@ def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> di
             meeting = memory_guards.meeting(outputs, spans)
             for span, kinds in zip(memory_guards.spans(outputs), meeting, strict=True):
                 elsewhere = [kind for kind in kinds if kind != "earlier output"]
-                # What lies in an input meets what lay there before: that it lies there is what counts.
+                # An output in an input also meets earlier outputs there; only the input is worth reporting.
                 shared.update(elsewhere or kinds)
                 if not elsewhere and not _added(span, held):
                     shared.add("earlier output")
@@ -58,7 +58,7 @@ def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> di
 
 
 def _added(span: tuple[int, int], held: list[tuple[int, int]]) -> bool:
-    """Puts the span among the others, in order; false where it meets one."""
+    """Insert the span into the sorted list. Return False if it overlaps another one."""
     at = bisect.bisect(held, span)
     held.insert(at, span)
     begin, end = span
@@ -68,7 +68,7 @@ def _added(span: tuple[int, int], held: list[tuple[int, int]]) -> bool:
 
 
 def _keeps_outputs(model: Any, inputs: Any) -> bool:
-    """Whether the memory of an output outlives whoever got it."""
+    """Return True if the memory of an output outlives every reference of its caller."""
     try:
         outputs = [weakref.ref(t.untyped_storage()) for t in memory_guards.leaves(model(*inputs))]
     except Exception:  # noqa: BLE001 - the calls that follow tell of it

@@ -1,7 +1,7 @@
-"""Stock `load_inline` in the candidate's process: the judge hears what is asked, and what came of it.
+"""Stock `load_inline` in the candidate's process: the judge hears each request and its result.
 
-Standalone: the worker runs a copy. Nothing is built before the judge has heard of it, and what it refuses is
-not built; the time between `begins` and the report does not count as that of a call.
+Standalone: the worker runs a copy. Nothing is built before the judge has heard of it, and a refused request
+is not built. The time between `begins` and the report does not count as time of a call.
 """
 
 import inspect
@@ -15,7 +15,7 @@ _KEPT_LOG = 200_000
 
 
 def record(tell: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Puts the report in front of `load_inline`; `load` compiles files, of which a candidate has none."""
+    """Put the report in front of `load_inline`, and refuse `load`, since a candidate has no source files."""
     stock = cpp_extension.load_inline
     signature = inspect.signature(stock)
 
@@ -23,7 +23,7 @@ def record(tell: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         try:
             asked = signature.bind(*args, **kwargs).arguments
         except TypeError:
-            # In torch's own words, which name the function.
+            # Let torch raise its own message, which names the function.
             return stock(*args, **kwargs)  # type: ignore[no-untyped-call]
         request = {key: value for key, value in asked.items() if isinstance(value, (str, list, dict, tuple))}
         refused = tell(request | {"begins": True}).get("error")

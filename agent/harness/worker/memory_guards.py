@@ -1,6 +1,6 @@
-"""What the candidate's process can see of its own memory. Standalone: the worker runs a copy of this file.
+"""Checks of its own memory by the candidate's process. Standalone: the worker runs a copy of this file.
 
-Everything found here is a claim of a process that the candidate shares: it may refuse, never accept.
+All findings are claims of a process that the candidate shares: they may refuse, never accept.
 """
 
 import threading
@@ -12,18 +12,18 @@ from torch.utils._pytree import tree_map_only
 
 Span = tuple[int, int]
 BAND_BYTES = 4096
-"""On each side of an input; a multiple of every alignment that device code may rely on."""
+"""Bytes on each side of an input; a multiple of every alignment that device code may rely on."""
 SMALL_BYTES = 1 << 20
-"""torch's allocator keeps blocks up to this size in a pool of their own."""
+"""Maximum size of blocks that torch's allocator keeps in a separate pool of small blocks."""
 ROOM = 3
-"""The part of the GPU's memory that is to be free for others between two calls."""
+"""Inverse of the share of GPU memory that should be free for other processes between two calls."""
 POISONED_BLOCKS = tuple(1 << power for power in range(9, 25))
 SMALL_BLOCKS = 6
-"""Of each small size: a call that asks for several must not find one that an earlier call left."""
+"""Blocks of each small size: a call that requests several must not get one left by an earlier call."""
 
 
 def held(model: Any) -> dict[str, torch.Tensor]:
-    """The parameters and buffers by their names: what its modules hold, whatever their state_dict tells."""
+    """Return parameters and buffers by name as the modules hold them, whatever their state_dict says."""
     found: dict[str, torch.Tensor] = dict(model.state_dict())
     for prefix, module in torch.nn.Module.named_modules(model):
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
@@ -33,14 +33,14 @@ def held(model: Any) -> dict[str, torch.Tensor]:
 
 
 class Inputs:
-    """Input tensors in buffers of their own, between bands of NaN where bytes are all ones."""
+    """Input tensors in their own buffers, between bands of NaN whose bits are all ones."""
 
     def __init__(self, device: str) -> None:
         self._device = device
         self._rooms: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def place(self, value: Any, in_place: bool) -> Any:
-        """The same values between bands; `in_place`: in the buffers of the call before, where they fit.
+        """Return the values between bands; with `in_place`, in the buffers of the previous call if they fit.
 
         Buffers are rewritten without a new version number, as a GPU kernel would rewrite them.
         """
@@ -48,7 +48,7 @@ class Inputs:
         return self._placed(value, known)
 
     def written_bands(self) -> list[int]:
-        """Numbers of the input tensors whose bands something has written to."""
+        """Return the numbers of the input tensors whose bands were written to."""
         return [
             number
             for number, (room, tensor) in enumerate(self._rooms)
@@ -81,10 +81,10 @@ def _bands(room: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def poison(outputs: list[int], word: int) -> None:
-    """Leaves CUDA's caching allocator with free blocks of the given and of common sizes, full of this word.
+    """Leave CUDA's caching allocator with free blocks of the given and of common sizes, filled with `word`.
 
-    All else that it holds free is filled as well: what an earlier call left there is the right intermediate
-    result for a kernel that does not run. No one word is wrong for every operation, so that each draw brings
+    All its other free memory is filled as well: an earlier call may have left there the right intermediate
+    result for a kernel that does not run. No single word is wrong for every operation, so each draw uses
     another.
     """
     common = (size for size in POISONED_BLOCKS for _ in range(SMALL_BLOCKS if size <= SMALL_BYTES else 1))
@@ -93,7 +93,7 @@ def poison(outputs: list[int], word: int) -> None:
     def full(size: int) -> torch.Tensor:
         return torch.full(((size + 3) // 4,), signed, dtype=torch.int32, device="cuda")
 
-    # All are held until the end, so that each takes a block of its own.
+    # Hold all blocks until the end, so that each allocation takes a new one.
     held = [full(size) for size in (*outputs, *common)]
     held += [full(size) for size in _free_blocks()]
     torch.cuda.synchronize()
@@ -102,23 +102,23 @@ def poison(outputs: list[int], word: int) -> None:
 
 @cache
 def begin(wanted: bool) -> None:
-    """Makes this process's part of the GPU, beside whatever it waits for, where that is wanted."""
+    """Initialise this process's GPU context in a thread, if `wanted`, while the process waits."""
     if wanted:
         threading.Thread(target=torch.zeros, args=(1,), kwargs={"device": "cuda"}, daemon=True).start()
 
 
 def leave_room() -> None:
-    """Gives back what the caching allocator holds free, where the GPU has little left for other processes."""
+    """Release the caching allocator's free memory if the GPU has little left for other processes."""
     free, whole = torch.cuda.mem_get_info()
     if free < whole // ROOM:
         torch.cuda.empty_cache()
 
 
 def _free_blocks() -> list[int]:
-    """Sizes in bytes that take up what the caching allocator holds free, the largest first."""
+    """Return sizes in bytes that use up the caching allocator's free memory, the largest first."""
     found: list[int] = []
     for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
-        # Only requests up to this size are served from a small segment.
+        # A small segment serves only requests up to this size.
         most = SMALL_BYTES if segment["segment_type"] == "small" else segment["total_size"]
         for block in segment["blocks"]:
             if block["state"] == "inactive":
@@ -128,7 +128,7 @@ def _free_blocks() -> list[int]:
 
 
 def leaves(value: Any) -> list[torch.Tensor]:
-    """The tensors of a value in order."""
+    """Return the tensors of a value in order."""
     if isinstance(value, torch.Tensor):
         return [value]
     items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
@@ -136,12 +136,12 @@ def leaves(value: Any) -> list[torch.Tensor]:
 
 
 def overlaps(outputs: Any, groups: dict[str, Any]) -> list[list[str]]:
-    """For each output tensor the names of the groups that it shares memory with."""
+    """Return, for each output tensor, the names of the groups with which it shares memory."""
     return meeting(outputs, {name: spans(value) for name, value in groups.items()})
 
 
 def meeting(outputs: Any, groups: dict[str, list[Span]]) -> list[list[str]]:
-    """The same where the groups are known by where their tensors lie."""
+    """Return the result of `overlaps` for groups given as address spans."""
     return [
         [name for name, others in groups.items() if any(_meet(own, other) for other in others)]
         for own in spans(outputs)
@@ -149,12 +149,12 @@ def meeting(outputs: Any, groups: dict[str, list[Span]]) -> list[list[str]]:
 
 
 def spans(value: Any) -> list[Span]:
-    """Where the tensors of a value lie."""
+    """Return the address spans of a value's tensors."""
     return [_span(tensor) for tensor in leaves(value)]
 
 
 def _span(tensor: torch.Tensor) -> Span:
-    """First and last address; an empty span for a tensor without memory of its own."""
+    """Return the first address and the end address; empty for a tensor without memory of its own."""
     if tensor.layout is not torch.strided or tensor.numel() == 0:
         return 0, 0
     steps = int(sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)))

@@ -1,7 +1,7 @@
-"""What the candidate's process does on request, and to find out what a verified candidate handles.
+"""Calls by the candidate's process for optional checks and robustness probes.
 
-Standalone: the worker runs a copy of this file. Everything found here is a claim of a process that the
-candidate shares: outputs and gradients go back as bytes, and a refusal by torch's own checks may refuse.
+Standalone: the worker runs a copy of this file. All results are claims of a process that the candidate
+shares. Outputs and gradients go back as bytes, and a refusal by torch's own checks may refuse.
 """
 
 import copy
@@ -13,7 +13,7 @@ from typing import Any
 
 import layouts  # type: ignore[import-not-found]
 
-# Copies beside this file.
+# Copied beside this file.
 import memory_guards  # type: ignore[import-not-found]
 import torch
 import wire  # type: ignore[import-not-found]
@@ -25,10 +25,10 @@ TORCH_NAMESPACES = frozenset({"aten", "prims", "prim", "profiler", "inductor", "
 
 
 def answer(model: Any, command: Any, folder: Path, device: str, shim: Any) -> dict[str, Any]:
-    """What comes of one call, with tensors in files of `folder`; `shim` is `torch_shim`, or None on a GPU.
+    """Return the result of one call, with tensors in files of `folder`.
 
-    `command` is a `Beside`: its `what` is `try` (forward alone), `gradients`, `traced` (under torch.compile)
-    or `operators` (opcheck).
+    `shim` is `torch_shim`, or None on a GPU. `command` is a `Beside`. Its `what` is `try` (forward alone),
+    `gradients`, `traced` (under torch.compile) or `operators` (opcheck).
     """
     if shim is not None:
         shim.end_record()
@@ -60,8 +60,9 @@ def answer(model: Any, command: Any, folder: Path, device: str, shim: Any) -> di
 
 
 def without_kernels(call: Callable[[], Any], command: Any) -> tuple[Any, int]:
-    """What a call on a GPU gives while the launches of the candidate's libraries are left out, and how many
-    were; what it finds in memory that nobody wrote is ones.
+    """Return the outputs of a call without the launches of the candidate's libraries, and their number.
+
+    Runs on a GPU. Memory that nobody wrote holds ones.
     """
     suppress = ctypes.CDLL(None).kw_suppress
     memory_guards.poison(command.output_bytes, worker_commands.ONES)
@@ -86,9 +87,9 @@ def _settle(outputs: Any, shim: Any) -> None:
 def gradients(
     model: Any, inputs: Any, upstream: list[torch.Tensor | None], wanted: list[str]
 ) -> tuple[Any, list[torch.Tensor | None] | None]:
-    """The outputs, and the wanted gradients; None in the place of these where no output has a grad_fn.
+    """Return the outputs and the wanted gradients, or None for the gradients if no output has a grad_fn.
 
-    A parameter that the candidate does not have, or does not use, has no gradient.
+    A parameter that the candidate lacks or does not use has no gradient.
     """
     given = tree_map_only(torch.Tensor, _leaf, inputs)
     leaves = {f"input {number}": tensor for number, tensor in enumerate(memory_guards.leaves(given))}
@@ -114,9 +115,9 @@ def gradients(
 
 
 def traced(model: Any, inputs: Any, run: Callable[[], AbstractContextManager[Any]]) -> Any:
-    """The outputs under torch.compile without a graph break; raises what torch says where it has one.
+    """Return the outputs under torch.compile without a graph break. Raises torch's error for a break.
 
-    `run` is entered around the traced graph; what torch would compile it to does not matter here.
+    `run` is entered around the traced graph. The code that torch would compile it to does not matter here.
     """
 
     def backend(graph: Any, example: Any) -> Callable[..., Any]:
@@ -133,9 +134,9 @@ def traced(model: Any, inputs: Any, run: Callable[[], AbstractContextManager[Any
 
 
 def check_operators(model: Any, inputs: Any, device: str) -> dict[str, list[tuple[str, str]]]:
-    """What torch.library.opcheck `refused` of the candidate's own operators that forward calls, and why.
+    """Return which of the candidate's operators torch.library.opcheck `refused`, and why.
 
-    `unchecked` are those that get tensors of another device than `device`, as some do on the emulator.
+    `unchecked` are operators whose tensors are on another device than `device`, as some are on the emulator.
     """
     seen = _Seen()
     with torch.no_grad(), seen:
@@ -155,7 +156,7 @@ def check_operators(model: Any, inputs: Any, device: str) -> dict[str, list[tupl
 
 
 class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The first call of each operator that is not torch's, with copies of its arguments."""
+    """First call of each operator that is not torch's, with copies of its arguments."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

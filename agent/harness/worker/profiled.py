@@ -1,4 +1,4 @@
-"""What the GPU does during one call, by torch's profiler. Standalone: the worker runs a copy of this file."""
+"""GPU work of one call, by torch's profiler. Standalone: the worker runs a copy of this file."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ TORCH = "aten::"
 
 
 def kernels(call: Callable[[], Any]) -> list[dict[str, Any]]:
-    """Kernels, copies and fills, each with torch's operators that launched it, the innermost first."""
+    """Return kernels, copies and fills, each with the torch operators that launched it, innermost first."""
     watched = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
     with torch.no_grad(), profiler.profile(activities=watched, acc_events=True) as seen:
         call()
@@ -28,13 +28,13 @@ def kernels(call: Callable[[], Any]) -> list[dict[str, Any]]:
             "operators": (launched.get(event.name) or [[]]).pop(0),
         }
         for event in events
-        # A range that Python names shows as an event of the GPU's, too.
+        # A user annotation also shows as a CUDA event.
         if event.device_type.name == "CUDA" and not getattr(event, "is_user_annotation", False)
     ]
 
 
 def operators(event: Any) -> list[str]:
-    """Names of the operators that an event of the host's lies in, itself included."""
+    """Return the names of the operators that enclose a host event, including the event itself."""
     found = []
     while event is not None:
         if event.name.startswith(TORCH) and event.scope == 0:

@@ -1,9 +1,9 @@
-"""GPU memory that two processes map, and how tensors lie in it. Standalone: the worker runs a copy.
+"""GPU memory that two processes map, and the layout of tensors in it. Standalone: the worker runs a copy.
 
-The oracle makes the memory and hands its descriptor over a local socket from which it never reads. What the
-candidate's process writes there is a claim like any other: the oracle copies it before it looks.
+The oracle makes the memory and passes its descriptor over a local socket from which it never reads. The
+candidate's writes there are claims like any other: the oracle copies them before it reads them.
 
-In front of every tensor and behind it lie BAND_BYTES that belong to nobody.
+BAND_BYTES of unused memory lie in front of every tensor and behind it.
 """
 
 import array
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 BAND_BYTES = 4096
-"""A multiple of every alignment that device code may rely on."""
+"""Bytes of a band: a multiple of every alignment that device code may rely on."""
 PIECE_BYTES = 1 << 30
 _DEVICE, _PINNED, _DESCRIPTOR, _READ_AND_WRITE, _OUT_OF_MEMORY = 1, 1, 1, 3, 2
 
@@ -34,7 +34,7 @@ class _Access(ctypes.Structure):
 
 
 class _Bytes:
-    """A span of device memory as torch takes it in; keeps its segment mapped."""
+    """Span of device memory in the form that torch accepts; keeps its segment mapped."""
 
     def __init__(self, segment: "Segment", address: int, size: int) -> None:
         self._segment = segment
@@ -44,7 +44,7 @@ class _Bytes:
 
 
 class Segment:
-    """Device memory under a handle of the driver's, mapped into this process."""
+    """Device memory behind a driver handle, mapped into this process."""
 
     def __init__(self, handle: ctypes.c_uint64, size: int) -> None:
         self.size = size
@@ -60,9 +60,9 @@ class Segment:
 
     @classmethod
     def made(cls, size: int) -> "Segment":
-        """New memory of at least `size` bytes. Raises MemoryError where the GPU has no room for it.
+        """Return new memory of at least `size` bytes. Raises MemoryError if the GPU has no room for it.
 
-        What this process's allocator holds free is given back first where that is in the way.
+        If needed, this process's allocator first releases its free memory.
         """
         _start()
         if size > torch.cuda.mem_get_info()[0]:
@@ -83,7 +83,7 @@ class Segment:
 
     @classmethod
     def received(cls, source: socket.socket, size: int) -> "Segment":
-        """The memory whose descriptor waits in `source`."""
+        """Return the memory whose descriptor waits in `source`."""
         _start()
         _, control, _, _ = source.recvmsg(1, socket.CMSG_SPACE(4))
         [descriptor] = array.array("i", control[0][2])
@@ -96,11 +96,11 @@ class Segment:
         return cls(handle, size)
 
     def again(self) -> "Segment":
-        """The same memory once more, at another address."""
+        """Map the same memory once more, at another address."""
         return Segment(self._handle, self.size)
 
     def hand_over(self, target: socket.socket) -> None:
-        """Sends a descriptor of this memory."""
+        """Send a descriptor of this memory."""
         descriptor = ctypes.c_int()
         _call(
             "cuMemExportToShareableHandle",
@@ -112,12 +112,12 @@ class Segment:
 
     @staticmethod
     def free() -> int:
-        """Bytes of device memory that nobody has."""
+        """Return the bytes of free device memory."""
         _start()
         return int(torch.cuda.mem_get_info()[0])
 
     def tensor(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """A contiguous tensor with these bytes of the segment for a storage of its own."""
+        """Return a contiguous tensor whose storage is these bytes of the segment."""
         size = math.prod(shape) * dtype.itemsize
         if size == 0:
             return torch.empty(tuple(shape), dtype=dtype, device="cuda")
@@ -131,14 +131,14 @@ class Segment:
 
 
 def blank(segment: Segment) -> None:
-    """Fills all of it with NaN: new memory may hold what this process had there before, even the truth."""
+    """Fill the segment with NaN, because new memory may still hold earlier data, even the ground truth."""
     for begin in range(0, segment.size, PIECE_BYTES):
         segment.raw(begin, min(PIECE_BYTES, segment.size - begin)).fill_(255)
     torch.cuda.synchronize()
 
 
 def laid(sizes: Sequence[int], begin: int) -> tuple[list[int], int]:
-    """Offsets of tensors of so many bytes from `begin` on, and the end of the band behind the last."""
+    """Return the offsets of tensors of these sizes in bytes from `begin` on, and the end of the last band."""
     offsets = []
     for size in sizes:
         offsets.append(begin + BAND_BYTES)
@@ -147,7 +147,7 @@ def laid(sizes: Sequence[int], begin: int) -> tuple[list[int], int]:
 
 
 def put(tensors: Sequence[torch.Tensor], segment: Segment, begin: int, end: int) -> bool:
-    """Copies the tensors to the region `begin` to `end`, laid out as `laid` does; whether they fit."""
+    """Copy the tensors to the region `begin` to `end`, laid out by `laid`. Return True if they fit."""
     offsets, needed = laid([t.numel() * t.element_size() for t in tensors], begin)
     if needed > end:
         return False

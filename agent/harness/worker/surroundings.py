@@ -1,7 +1,7 @@
-"""What a user's process is free to have around a call. Standalone: the worker runs a copy.
+"""Process state that a user may have around a call. Standalone: the worker runs a copy.
 
-A right answer hangs on none of it, so that the judge varies it: torch's threads, and whether gradients are
-recorded. Where they are, nothing asks for one: what torch computes, and where, stays the same.
+A right answer does not depend on it, so the judge varies torch's threads and gradient recording. While
+gradients are recorded, no parameter requires one, so torch's computation and its place stay the same.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import torch
 
 @contextlib.contextmanager
 def of(model: Any, conditions: Any) -> Iterator[None]:
-    """Around a call of `model` under these `Conditions`; None: without gradients, and no more changes."""
+    """Run a call of `model` under these `Conditions`; None: without gradients or further changes."""
     if conditions is None or not conditions.gradients:
         asking: list[torch.Tensor] = []
     else:

@@ -1,7 +1,7 @@
-"""What passes between oracle and candidate, the worker's side. Standalone: the worker runs a copy.
+"""Exchange between oracle and candidate, on the worker's side. Standalone: the worker runs a copy.
 
-By files of raw bytes where tensors are on the CPU, by shared GPU memory otherwise;
-`agent.harness.oracle.transport` is the other side.
+CPU tensors pass as files of raw bytes, GPU tensors through shared memory. `agent.harness.oracle.transport`
+is the other side.
 """
 
 import socket
@@ -9,35 +9,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Copies beside this file.
+# Copied beside this file.
 import memory_guards  # type: ignore[import-not-found]
 import shared_memory  # type: ignore[import-not-found]
 import torch
 import wire  # type: ignore[import-not-found]
 
 State = dict[int, torch.Tensor]
-"""The parameters and buffers that are still there, by their number among those given."""
+"""Remaining parameters and buffers, keyed by their number among those given."""
 
 
 class Files:
-    """Inputs in buffers of this process's own, between bands; everything comes and goes as files."""
+    """Exchange by files, with inputs in this process's own buffers between bands."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._places = memory_guards.Inputs("cuda")
 
     def forget(self) -> None:
-        """The next inputs get new buffers."""
+        """Give the next inputs new buffers."""
         self._places = memory_guards.Inputs("cuda")
 
     def inputs(self, description: dict[str, Any], in_place: bool) -> Any:
-        """The inputs; `in_place`: in the buffers of the call before."""
+        """Return the inputs; with `in_place`, in the buffers of the previous call."""
         return self._places.place(wire.load(description, self._folder), in_place)
 
     def hand_in(
         self, outputs: Any, inputs: Any, state: State, earlier: list[torch.Tensor], command: Any
     ) -> dict[str, Any]:
-        """Writes the outputs, and the bytes of all that had to stay as it was; `command` is a `Call`."""
+        """Write the outputs and the bytes of everything that had to stay unchanged; `command` is a `Call`."""
         described = wire.dump(outputs, self._folder, command.stem)
         after = command.send_back
         wire.dump(memory_guards.leaves(inputs), self._folder, after + "-input")
@@ -48,17 +48,17 @@ class Files:
 
 
 class SharedMemory:
-    """Inputs where the oracle has put them, in memory that both map; outputs are copied there."""
+    """Exchange by memory that oracle and worker map; the oracle writes inputs there, the worker outputs."""
 
     def __init__(self, descriptor: int, private: bool = False) -> None:
-        """`private`: inputs are copies, each with memory of its own."""
+        """Take the socket `descriptor`. With `private`, inputs are copies with separate allocations."""
         self._private = private
         self._oracle = socket.socket(fileno=descriptor)
         self._number = 0
         self._region: Any = None
         self._segment: Any = None
         self._mapped: list[Any] = []
-        """The segment at two addresses, between which inputs change."""
+        """Segment at two addresses, between which inputs alternate."""
         self._tensors: dict[Any, torch.Tensor] = {}
         self._row: list[tuple[Any, list[torch.Tensor]]] = []
         self._state_number = 0
@@ -77,11 +77,11 @@ class SharedMemory:
         return wire.rebuild(description["tree"], tensors)
 
     def forget(self) -> None:
-        """Tensors that were inputs before are not so again, though their memory may be."""
+        """Make new tensors for the next inputs, although their memory may be the same."""
         self._tensors = {}
 
     def inputs(self, description: dict[str, Any], in_place: bool) -> Any:
-        """The inputs; the same places are the same tensors, whose version number does not change."""
+        """Return the inputs; equal places are the same tensors, whose version number does not change."""
         if description["segment"] != self._number:
             self._segment = shared_memory.Segment.received(self._oracle, description["bytes"])
             self._mapped = [self._segment, self._segment.again()]
@@ -92,7 +92,7 @@ class SharedMemory:
     def hand_in(
         self, outputs: Any, inputs: Any, state: State, earlier: list[torch.Tensor], command: Any
     ) -> dict[str, Any]:
-        """Copies the outputs, and the bytes of all that had to stay as it was."""
+        """Copy the outputs, and the bytes of everything that had to stay unchanged."""
         self._region = command.outputs
         answer = self.answer(outputs)
         answer["outputs"]["stem"] = command.stem
@@ -110,7 +110,7 @@ class SharedMemory:
         return answer | {"gone": gone}
 
     def answer(self, outputs: Any) -> dict[str, Any]:
-        """Copies outputs to where they were expected before."""
+        """Copy outputs to the region of the previous call."""
         described = wire.describe(outputs)
         described["stem"] = None
         described["there"] = self.put(memory_guards.leaves(outputs), self._region)
@@ -121,7 +121,7 @@ class SharedMemory:
         return bool(shared_memory.put(tensors, self._segment, region.begin, region.end))
 
     def prepare_row(self, row: dict[str, Any]) -> None:
-        """Takes in the memory for calls in a row; see `agent.harness.oracle.batched_calls`."""
+        """Map the memory for calls in a row; see `agent.harness.oracle.batched_calls`."""
         segment = shared_memory.Segment.received(self._oracle, row["bytes"])
         self._row = []
         for places in row["places"]:
@@ -133,7 +133,7 @@ class SharedMemory:
             self._row.append((wire.rebuild(row["tree"], inputs), outputs))
 
     def in_a_row(self, call: Callable[..., Any], times: int) -> bool:
-        """Makes so many calls and copies the outputs of each; whether all of them fitted."""
+        """Make `times` calls and copy the outputs of each. Return True if all of them fitted."""
         fits = True
         with torch.no_grad():
             for inputs, places in self._row[:times]:

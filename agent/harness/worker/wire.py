@@ -1,8 +1,8 @@
 """Values across a process border as JSON plus raw bytes. Standalone: the worker runs a copy of this file.
 
 A value becomes a tree of `["tensor", i]`, `["list", [...]]`, `["tuple", [...]]`, `["dict", [[k, v], ...]]`
-and `["value", json]`; tensor i is the file `<stem>.<i>` with nothing but its bytes in it. Nothing is
-pickled. Reading checks that a file is a plain file of exactly the promised size.
+and `["value", json]`. The file `<stem>.<i>` holds nothing but the bytes of tensor i. Nothing is pickled.
+Reading checks that a file is a plain file of exactly the promised size.
 """
 
 import math
@@ -19,11 +19,11 @@ MOST_NESTED, MOST_DIMENSIONS = 32, 64
 
 
 class WireError(ValueError):
-    """What arrived is not what was promised."""
+    """Received data differs from its description."""
 
 
 def dump(value: Any, folder: Path, stem: str) -> dict[str, Any]:
-    """Writes the tensors of `value` and returns its description."""
+    """Write the tensors of `value` and return its description."""
     tensors: list[torch.Tensor] = []
     _describe(value, tensors)
     for index, tensor in enumerate(tensors):
@@ -34,7 +34,7 @@ def dump(value: Any, folder: Path, stem: str) -> dict[str, Any]:
 
 
 def describe(value: Any) -> dict[str, Any]:
-    """Structure, shapes and dtypes of `value`, without where its tensors are."""
+    """Return structure, shapes and dtypes of `value`, without the location of its tensors."""
     tensors: list[torch.Tensor] = []
     tree = _describe(value, tensors)
     specs = [{"shape": list(t.shape), "dtype": str(t.dtype).removeprefix("torch.")} for t in tensors]
@@ -42,7 +42,7 @@ def describe(value: Any) -> dict[str, Any]:
 
 
 def checked(description: Any) -> dict[str, Any]:
-    """The description, which somebody else made. Raises WireError for one that `describe` does not make."""
+    """Return a description made by another process. Raises WireError if `describe` cannot have made it."""
     try:
         tensors = [(list(spec["shape"]), str(spec["dtype"])) for spec in description["tensors"]]
         numbers = list(_numbers(description["tree"], MOST_NESTED))
@@ -57,7 +57,7 @@ def checked(description: Any) -> dict[str, Any]:
 
 
 def _numbers(tree: Any, levels: int) -> Iterator[int]:
-    """The numbers of the tensors in a tree, in order. Raises ValueError or TypeError for no tree."""
+    """Yield the numbers of the tensors in a tree, in order. Raises ValueError or TypeError for no tree."""
     kind, content = tree
     if kind == "tensor" and type(content) is int:
         yield content
@@ -75,7 +75,7 @@ def _numbers(tree: Any, levels: int) -> Iterator[int]:
 
 
 def load(description: dict[str, Any], folder: Path, device: str = "cpu") -> Any:
-    """The value that `dump` wrote. Raises WireError when a file is not as described."""
+    """Return the value that `dump` wrote. Raises WireError if a file does not match its description."""
     stem = str(description["stem"])
     tensors = [
         read_tensor(folder / f"{stem}.{index}", tuple(spec["shape"]), spec["dtype"]).to(device)
@@ -85,7 +85,7 @@ def load(description: dict[str, Any], folder: Path, device: str = "cpu") -> Any:
 
 
 def read_tensor(path: Path, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
-    """The tensor whose raw bytes the file holds; raises WireError for any other file."""
+    """Return the tensor whose raw bytes the file holds. Raises WireError for any other file."""
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype):
         raise WireError(f"no dtype is named {dtype!r}")
@@ -105,7 +105,7 @@ def read_tensor(path: Path, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
 
 
 def _fresh(path: Path) -> BinaryIO:
-    """A new file: the folder is the candidate's too, who may have put a link or a pipe in this place."""
+    """Open a new file; the candidate shares the folder and may have put a link or a pipe in its place."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     return open(descriptor, "wb")  # noqa: PTH123 - a descriptor, not a path
@@ -128,7 +128,7 @@ def _describe(value: Any, tensors: list[torch.Tensor]) -> Tree:
 
 
 def rebuild(tree: Tree, tensors: list[torch.Tensor]) -> Any:
-    """The value of a tree whose tensors are these."""
+    """Return the value of a tree with these tensors."""
     kind, content = tree
     if kind == "tensor":
         return tensors[content]

@@ -1,8 +1,9 @@
 """The candidate's process: the only place where candidate code runs. Standalone; never imports `agent`.
 
-Started as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that `harness/backends/workspace.py`
-furnishes. Commands, which `worker_commands` declares, arrive as JSON lines on standard input, one answer
-each on DESCRIPTOR. Whatever it answers is a claim: it may refuse the candidate, never accept it.
+The judge starts it as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that
+`harness/backends/workspace.py` fills. Commands, declared by `worker_commands`, arrive as JSON lines on
+standard input, with one answer each on DESCRIPTOR. Every answer is a claim: it may refuse the candidate,
+never accept it.
 """
 
 import faulthandler
@@ -36,7 +37,7 @@ import worker_commands  # type: ignore[import-not-found]  # noqa: E402
 
 
 class Worker:
-    """State between commands: the module, the present instance, the outputs that must not change."""
+    """State between commands: the module, the current instance, the outputs that must not change."""
 
     def __init__(self, executor: str, settings: dict[str, Any], commands: BinaryIO, answers: int) -> None:
         self.device = "cuda" if executor == "cuda" else "cpu"
@@ -46,10 +47,10 @@ class Worker:
         self._patience_s: float = settings["patience_s"]
         self._module: Any = None
         self._instance: Any = None
-        """The command that made the present instance."""
+        """Command that made the current instance."""
         self._model: Any = None
         self._former: list[Any] = []
-        """The instance before, where the judge means to call it again."""
+        """Previous instance, if the judge means to call it again."""
         self._inputs: Any = None
         self._called = self._ahead = False
         self._kept: Any = []
@@ -85,7 +86,7 @@ class Worker:
             self._answer(answer | self._device_report())
 
     def answer(self, line: bytes | str) -> dict[str, Any]:
-        """What one command comes to. A line that is none is answered as the judge's fault."""
+        """Return the answer to one command. An invalid line is answered as the judge's fault."""
         try:
             command = messages.decoded(line, worker_commands.Command)
         except messages.Malformed as error:
@@ -94,7 +95,7 @@ class Worker:
 
     def do_load(self, command: worker_commands.Load) -> dict[str, Any]:
         self._ahead = command.ahead
-        self._file = HERE / f"{command.name}.py"  # a name that tells nothing
+        self._file = HERE / f"{command.name}.py"  # a name that reveals nothing
         self._file.write_bytes((HERE / CANDIDATE).read_bytes())
         sys.argv[:] = [str(self._file)]
         if self._shim is not None:
@@ -110,7 +111,7 @@ class Worker:
         return {"torch": torch.__version__}
 
     def do_instance(self, command: worker_commands.Instance) -> dict[str, Any]:
-        """A new ModelNew that holds the given parameters; with a `dtype` it is converted before."""
+        """Make a ModelNew that holds the given parameters, converted to `dtype` first if one is given."""
         self._instance = command
         self._former = [self._model] if command.keeps_former and self._model is not None else []
         arguments = self._given("init", command.init_inputs)
@@ -130,10 +131,10 @@ class Worker:
         return {}
 
     def do_call(self, command: worker_commands.Call) -> dict[str, Any]:
-        """Runs forward, hands in its outputs, and with them what it should have left alone.
+        """Run forward and hand in its outputs, together with everything that it had to leave unchanged.
 
-        `checked`: on the emulator, memory accesses are checked on the way (bands around inputs would hide
-        some). `in_place`: the inputs take the memory of the call before. `keep_all`: outputs stay alive.
+        `checked`: on the emulator, check memory accesses (bands around inputs would hide some of them).
+        `in_place`: the inputs take the memory of the previous call. `keep_all`: outputs stay alive.
         """
         if command.stateful:
             self.do_instance(self._instance)
@@ -168,27 +169,27 @@ class Worker:
         return answer
 
     def do_former(self, command: worker_commands.Former) -> dict[str, Any]:
-        """Exchange the present instance for the former one; `ends`: back again, and release that one."""
+        """Exchange the current instance for the former one; `ends`: exchange back and release the former."""
         self._model, self._former = self._former[0], [self._model]
         if command.ends:
             caller_state.released(self._former, self._kept[-1] if self._kept else [], self._synchronize)
         return {}
 
     def do_further(self, command: worker_commands.Further) -> dict[str, Any]:
-        """More calls of the present instance, whose outputs are held like those before: `held_outputs`."""
+        """Make more calls of the current instance and hold their outputs; see `held_outputs`."""
         return dict(held_outputs.run(self._model, self._inputs, self._kept, command, self._shim))
 
     def do_beside(self, command: worker_commands.Beside) -> dict[str, Any]:
-        """A call of the present instance outside the protocol's order: see `requested`."""
+        """Call the current instance outside the protocol's order; see `optional_checks`."""
         return dict(optional_checks.answer(self._model, command, HERE, self.device, self._shim))
 
     def do_real_shapes(self, command: worker_commands.RealShapes) -> dict[str, Any]:
-        """One call of a new ModelNew at sizes that are not there, for its addresses: see `torch_shim`."""
+        """Call a new ModelNew at sizes whose memory is not backed, for its addresses; see `torch_shim`."""
         self._model = self._inputs = self._kept = None
         return dict(self._shim.run_at_real_shapes(self._module.ModelNew, vars(command)))
 
     def do_kernels(self, command: worker_commands.Kernels) -> dict[str, Any]:
-        """Those launched so far, on the emulator."""
+        """Return the kernels launched so far, on the emulator."""
         return {"kernels": self._shim.kernels()}
 
     def _placed(self, description: dict[str, Any], checked: bool, in_place: bool) -> Any:
@@ -201,19 +202,19 @@ class Worker:
         return self._shim.given("inputs", lambda: self._transport.inputs(description, in_place))
 
     def do_profile(self, command: worker_commands.Profile) -> dict[str, Any]:
-        """What the GPU does during one call on the present inputs, by the CUDA profiler."""
+        """Return the GPU work of one call on the current inputs, by the CUDA profiler."""
         return {"kernels": profiled.kernels(lambda: self._model(*self._inputs))}
 
     def do_ablate(self, command: worker_commands.Ablate) -> dict[str, Any]:
-        """One call on the present inputs in which the launches of the candidate's libraries are left out."""
+        """Make one call on the current inputs without the launches of the candidate's libraries."""
         outputs, left_out = optional_checks.without_kernels(lambda: self._model(*self._inputs), command)
         answer = {"left_out": left_out, **self._transport.answer(outputs)}
         del outputs
-        memory_guards.leave_room()  # what comes next is the truth about other parameters, in full
+        memory_guards.leave_room()  # the full ground truth of other parameters comes next
         return answer
 
     def do_timed(self, command: worker_commands.Timed) -> dict[str, Any]:
-        """Times of one call on the present inputs, and where its outputs are."""
+        """Return the times of one call on the current inputs, and the location of its outputs."""
         self._kept = []
         if self._timer is None:
             torch.cuda.empty_cache()
@@ -222,16 +223,16 @@ class Worker:
         return {**times._asdict(), **self._timed(outputs)}
 
     def do_repeated(self, command: worker_commands.Repeated) -> dict[str, Any]:
-        """So many calls on the present inputs; the outputs of the last."""
+        """Make `times` calls on the current inputs and return the outputs of the last."""
         return self._timed(timing.repeated(lambda: self._model(*self._inputs), command.times))
 
     def do_prepare_row(self, command: worker_commands.PrepareRow) -> dict[str, Any]:
-        """Memory for calls in a row, each on inputs of its own."""
+        """Prepare memory for calls in a row, each on separate inputs."""
         self._transport.prepare_row(command.row)
         return {}
 
     def do_row(self, command: worker_commands.Row) -> dict[str, Any]:
-        """So many calls, each on inputs of its own, and the outputs of all of them."""
+        """Make `times` calls, each on separate inputs, and copy the outputs of all of them."""
         return {"there": self._transport.in_a_row(self._model, command.times)}
 
     def _timed(self, outputs: Any) -> dict[str, Any]:
@@ -249,11 +250,11 @@ class Worker:
         return answer
 
     def _watch(self) -> None:
-        """Whoever has to end this process finds in its log where it was; a build has a limit of its own."""
+        """Arm a traceback dump to the log in case the process has to be ended; a build has its own limit."""
         faulthandler.dump_traceback_later(0.9 * self._patience_s, exit=False)
 
     def _given(self, what: str, description: dict[str, Any]) -> Any:
-        """What the judge handed in."""
+        """Return a value that the judge handed in."""
         if self._shim is None:
             if "segment" in description:
                 return dict(self._transport.state(description))
@@ -261,7 +262,7 @@ class Worker:
         return self._shim.given(what, lambda: wire.load(description, HERE, "cuda"))
 
     def _held(self) -> list[list[Any]]:
-        """Name, shape and dtype of what the present instance holds, and whether it is a parameter."""
+        """Return name, shape and dtype of each state_dict entry, and True if it is a parameter."""
         parameters = dict(self._model.named_parameters(remove_duplicate=False))
         return [
             [name, list(tensor.shape), str(tensor.dtype), name in parameters]
@@ -297,11 +298,11 @@ def _described(error: BaseException, file: Path) -> dict[str, Any]:
 
 def main(argv: list[str]) -> None:
     executor, settings, answers = argv[1], json.loads(argv[2]), int(argv[-1])
-    # The candidate gets an empty standard input: it must not be able to swallow commands by reading it.
+    # The candidate gets an empty standard input, so that it cannot swallow commands by reading it.
     commands = os.fdopen(os.dup(0), "rb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     torch.set_num_threads(settings.get("torch_threads", 1))
-    # As in the reference's process: by default a convolution that is left to torch takes TF32.
+    # Match the reference's process: by default, a convolution left to torch uses TF32.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     Worker(executor, settings, commands, answers).serve()

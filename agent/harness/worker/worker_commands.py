@@ -1,21 +1,21 @@
 """Every command of the candidate's process, with its fields; `messages` writes and reads them.
 
-Standalone: the worker runs copies of this file and of `agent.sandbox.messages`. The one source for both
-sides: the judge's builds these records (`agent.harness.messages.commands`), and the worker answers nothing
-else. Each has a handler `do_...` of its name in `worker`, which says what it does. What may be answered is in
-`worker_answers`.
+Standalone: the worker runs copies of this file and of `agent.sandbox.messages`. This file is the one source
+for both sides: the judge builds these records (`agent.harness.messages.commands`), and the worker accepts
+nothing else. Each command has a handler `do_...` in `worker`, which documents it. `worker_answers` declares
+the possible answers.
 """
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 ONES = 0xFFFFFFFF
-"""NaN as floating-point numbers, -1 as integers."""
+"""Word that is NaN as a floating-point number and -1 as an integer."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """`name`: what the module is to be called. `ahead`: its part of the GPU may be made meanwhile."""
+    """Import the candidate as module `name`; `ahead`: the GPU context may be initialised meanwhile."""
 
     name: str
     ahead: bool
@@ -23,8 +23,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Instance:
-    """Descriptions of the constructor's arguments and of the parameters; see `wire`. `keeps_former`: the
-    instance before stays, for `Former`.
+    """Make an instance from descriptions of the constructor's arguments and of the parameters; see `wire`.
+
+    `keeps_former`: the previous instance stays, for `Former`.
     """
 
     init_inputs: dict[str, Any]
@@ -35,14 +36,14 @@ class Instance:
 
 @dataclass(frozen=True)
 class Former:
-    """Exchange the present instance for the one before; `ends`: exchange back, and release that one."""
+    """Exchange the current instance for the previous one; `ends`: exchange back and release that one."""
 
     ends: bool
 
 
 @dataclass(frozen=True)
 class Region:
-    """Bytes of shared memory."""
+    """Byte range of shared memory."""
 
     begin: int
     end: int
@@ -50,8 +51,9 @@ class Region:
 
 @dataclass(frozen=True)
 class Conditions:
-    """For the emulator: what fresh memory holds and in which order threads run, as kw_draw takes them, which
-    of two streams is torch's current one, and what `surroundings` varies.
+    """Conditions on the emulator: contents of fresh memory and order of threads, as kw_draw takes them.
+
+    `stream` selects which of two streams is torch's current one. `surroundings` applies the rest.
     """
 
     memory: int
@@ -64,12 +66,12 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Call:
-    """The regions are where copies belong that pass through shared memory; None where they pass as files.
+    """Call forward. The regions receive copies in shared memory; they are None for exchange by files.
 
     `state` and `state_bytes`: name and size of each parameter and buffer. `stateful`: the reference writes to
-    some of them, so that each call begins with what they held at first. `send_back` begins the names of files
-    that take what had to stay as it was. `fresh`: the word that free memory of a GPU is full of.
-    `may_overlap`: elements of the reference's own outputs share memory.
+    some of them, so each call begins with their initial contents. `send_back`: prefix of the files for
+    everything that had to stay unchanged. `fresh`: the word that fills free memory of a GPU. `may_overlap`:
+    elements of the reference's own outputs share memory.
     """
 
     inputs: dict[str, Any]
@@ -92,9 +94,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Further:
-    """So many more calls on the present inputs, as far as the processor time and the memory for their outputs
-    go. `host_only`: on the emulator, kernels do not run, and nothing can be computed afterwards; a candidate
-    that keeps what it returns then gets the longer of both limits. `checked`: memory accesses are.
+    """Make up to `times` more calls on the current inputs, within processor time and memory for the outputs.
+
+    `host_only`: on the emulator, kernels do not run, and nothing can be computed afterwards. A candidate that
+    keeps what it returns then gets the longer limits. `checked`: memory accesses are checked.
     """
 
     times: int
@@ -108,7 +111,7 @@ class Further:
 
 @dataclass(frozen=True)
 class Beside:
-    """`stem` is of no use to `operators`; `upstream` and `wanted` are for `gradients`."""
+    """Make a call outside the protocol; `operators` ignores `stem`, and `gradients` needs the last two."""
 
     what: Literal["try", "gradients", "traced", "operators"]
     inputs: dict[str, Any]
@@ -144,7 +147,7 @@ class Ablate:
 
 @dataclass(frozen=True)
 class Timed:
-    """`flushes`: overwrites of the L2 cache before the call, in which the host can launch it."""
+    """Time one call after `flushes` overwrites of the L2 cache, during which the host can launch it."""
 
     flushes: int
 
@@ -169,4 +172,4 @@ Command = (
     | Repeated | PrepareRow | Row
 )  # fmt: skip
 REFUSED = "command_refused"
-"""The only key of an answer to what is no command, with the reason: a fault of the judge's side."""
+"""Only key of the answer to an invalid command, with the reason: a fault of the judge's side."""

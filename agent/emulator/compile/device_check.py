@@ -136,7 +136,7 @@ def weighed(found: tuple[Finding, ...], verdict: nvcc.Verdict, request: BuildReq
         taken = [f for f in found if f.kind == "compile-error" and _is_in(f, device)]
         return (*(f for f in found if f not in taken), *map(as_gap, taken))
     if verdict.findings:
-        # A name that both lack for want of a header is a gap; any other error is the candidate's.
+        # A name that both compilers miss for lack of a header is a gap; other errors are the candidate's.
         lines = {finding.location.line for finding in found if finding.location}
         more = [f for f in verdict.findings if not (f.location and f.location.line in lines)]
         return (*(f for f in found if not more or f.kind != "header-gap"), *more)

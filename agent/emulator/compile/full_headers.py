@@ -1,8 +1,8 @@
 """Torch's own headers, for host code that the slim headers do not cover; prepared at first use.
 
-The prepared directory holds one precompiled header, the emulator's headers without the slim torch, and the
-object that makes CPU tensors look like CUDA tensors (cpp/full/bridge.cpp). The directory is specific to one
-torch, Python, g++ and set of headers. Preparing it takes about a minute and 800 MB.
+The prepared directory holds one precompiled header and the emulator's headers without the slim torch. It
+also holds the object that makes CPU tensors look like CUDA tensors (cpp/full/bridge.cpp). The directory is
+specific to one torch, Python, g++ and set of headers. Preparing it takes about a minute and 800 MB.
 """
 
 import importlib.metadata

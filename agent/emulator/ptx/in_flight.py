@@ -1,8 +1,8 @@
 """Checks for registers of wgmma products in flight: use before the wait, and writes without a fence.
 
 Between two products the compiler's PTX moves accumulators between registers. Such a move does not count as
-a use; the destination takes over the state of its source. The registers of one product share a unit with
-two variables: the product group that it waits for, and the fence that must follow its last write.
+a use; the destination takes over the state of its source. The registers of one product share a unit. Each
+unit has two variables: the product group that it waits for, and the fence that must follow its last write.
 """
 
 from collections import defaultdict

@@ -1,6 +1,6 @@
 """Player of a replay's steps. Standalone: it runs in a separate process and imports nothing from `agent`.
 
-The judge starts it as `python -I player.py DESCRIPTOR` in a folder that holds this file, `c_abi.py`,
+The judge starts it as `python -I player.py DESCRIPTOR`. The folder holds this file, `c_abi.py`,
 `following.py`, `messages.py`, `player_commands.py`, the libraries without their initialisers and the judge's
 bytes. Each JSON line on standard input is a command of `player_commands`; its answer goes to DESCRIPTOR.
 `open` loads the libraries and maps device memory at the addresses of the recorded process. `play` runs the

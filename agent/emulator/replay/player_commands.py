@@ -50,11 +50,11 @@ class Check:
 class Follow:
     """Command to run the steps and report which pieces the launches from step `first` on wrote.
 
-    Entry n of the answer's `written` covers consecutive launches of one kernel: the first launch, the last
-    one (counting from 1) and the number of the piece. File `{stem}-values.{n}` holds the bytes of the piece
-    after the last launch, and `{stem}-writers.{n}` its cells from kw_writers. At the end each output, from
-    its first to its last element, is saved in `{stem}-output.{k}` and `{stem}-output-writers.{k}`. `most` is
-    the maximum number of bytes of values.
+    Entry n of the answer's `written` covers consecutive launches of one kernel. The entry has the first and
+    last launch (counting from 1) and the number of the piece. File `{stem}-values.{n}` holds the bytes of the
+    piece after the last launch, and `{stem}-writers.{n}` its cells from kw_writers. At the end each output,
+    from its first to its last element, is saved in `{stem}-output.{k}` and `{stem}-output-writers.{k}`.
+    `most` is the maximum number of bytes of values.
     """
 
     steps: str

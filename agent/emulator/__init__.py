@@ -1,1 +1,1 @@
-"""CUDA on the CPU: builds a candidate's load_inline sources with g++ and runs their kernels on fibers."""
+"""CUDA on the CPU: build a candidate's load_inline sources with g++ and run the kernels on fibers."""

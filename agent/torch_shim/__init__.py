@@ -1,9 +1,9 @@
-"""What a candidate's process needs to run CUDA on the CPU: torch's CUDA face, load_inline, the runtime.
+"""Support for CUDA on the CPU in a candidate's process: torch's CUDA interface, load_inline and the runtime.
 
-Standalone: it imports the standard library and torch, by relative imports, so that its parent
-directory alone has to be importable. It compiles nothing (a callback does) and protects nothing: it
-runs in the process of the code that it serves. Its functions are those of `face`, which is imported with
-torch when one is first asked for: what C++ and Python share (`c_abi`, `finding_kinds`) is read without torch.
+This package is standalone: it imports the standard library and torch, and only its parent directory has to
+be importable. A callback compiles extensions. The package is not a security boundary, because it runs in the
+candidate's process. Its functions are those of `face`, which is imported with torch at first use. Definitions
+shared by C++ and Python (`c_abi`, `finding_kinds`) can be imported without torch.
 """
 
 import importlib.util
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    # The import of a module of this package asks for it here first, and `face` imports them all.
+    # Importing a submodule looks it up here first, and `face` imports all submodules.
     if name.startswith("__") or importlib.util.find_spec(f".{name}", __name__) is not None:
         raise AttributeError(name)
     return getattr(importlib.import_module(".face", __name__), name)

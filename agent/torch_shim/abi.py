@@ -1,4 +1,4 @@
-"""What of the C interface of built extensions has its counterpart in torch and in Python's exceptions.
+"""Mapping of codes in the C interface of built extensions to torch's types and Python's exceptions.
 
 The interface itself is c_abi.py, generated from cpp/include/kw/host_abi.h and host_scalars.h.
 """

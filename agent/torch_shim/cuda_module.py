@@ -1,4 +1,4 @@
-"""The parts of `torch.cuda` that code calls around a kernel, answered for one emulated device."""
+"""Replacements for the parts of `torch.cuda` that code calls around kernels, for one emulated device."""
 
 import contextlib
 import time
@@ -34,14 +34,14 @@ _runtime: list[Runtime] = []
 
 
 def patch(runtime: Runtime) -> None:
-    """Replaces the functions of `torch.cuda`; the emulator is synchronous, so waiting is free."""
+    """Replace the functions of `torch.cuda`; the emulator is synchronous, so waiting is free."""
     _runtime[:] = [runtime]
     for name, value in _answers().items():
         setattr(torch.cuda, name, value)
     for kind in (Stream, Event):
         setattr(torch.cuda, kind.__name__, kind)
     _show_storage_on_device()
-    # torch's own takes a stream of its own kind alone, whichever mode is entered.
+    # torch's own record_stream accepts only its own stream class, whichever mode is active.
     torch.Tensor.record_stream = lambda self, stream: None  # type: ignore[assignment,method-assign]
 
 
@@ -50,7 +50,7 @@ def _synchronize(device: Any = None) -> None:
 
 
 def _show_storage_on_device() -> None:
-    """Let storages and dispatch keys of the device's tensors say what they say beside a GPU."""
+    """Make storages and dispatch keys of device tensors look as they do on a GPU."""
     storage: Any = torch.UntypedStorage
     place, keys = storage.device, torch._C._dispatch_keys
 
@@ -80,7 +80,7 @@ _SEGMENT = 2 << 20
 
 
 def _allocated(device: Any = None) -> int:
-    """Return the bytes in use, in the units of torch's allocator."""
+    """Return the bytes in use, rounded up to the unit of torch's allocator."""
     now = -(-_runtime[0].allocated() // _ALLOCATION) * _ALLOCATION
     _most_allocated[0] = max(_most_allocated[0], now)
     return now
@@ -99,7 +99,7 @@ def _forget_most(device: Any = None) -> None:
 
 
 class Stream:
-    """A name for an order of work that the emulator keeps anyway; `cuda_stream` is its handle."""
+    """Stream with handle `cuda_stream`; the emulator runs work in order in any case."""
 
     device_index = 0
 
@@ -143,7 +143,7 @@ class Stream:
 
 
 class Event:
-    """Its times are the CPU's and say nothing about a GPU."""
+    """Event with times of the CPU, which say nothing about a GPU."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._at = 0.0

@@ -1,9 +1,8 @@
-"""Operators that Python code registers through `torch.library`, and torch.compile around them.
+"""Operators that Python code registers through `torch.library`, and tracing by torch.compile.
 
-An implementation for CUDA is registered for the CPU, where tensors really are, and sees the emulated device
-when it runs, whoever called it. While torch.compile traces, tensors say that they are on cuda:0 and nothing
-of the device is traced. A tensor that traced code itself makes on `x.device` cannot be told apart from one on
-a real GPU, which this torch may not have: torch then says so.
+An implementation for CUDA is registered for the CPU, where tensors really are. It always runs under the
+emulated device. While torch.compile traces, tensors report cuda:0, and the emulated device is not traced.
+Traced code that makes a tensor on `x.device` asks for a real GPU; torch reports an error if it has none.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ _CUSTOM_OP = "torch._library.custom_ops"
 
 
 class Shown:
-    """A dispatch mode that looks on while an operator runs; `entered` once what is within it was shown."""
+    """Dispatch mode that observes an operator; `entered` is True once the mode sees the inner operators."""
 
     def __init__(self, mode: TorchDispatchMode) -> None:
         self.mode, self.entered = mode, False
@@ -35,7 +34,7 @@ _shown: list[Shown] = []
 
 
 _implemented: set[str] = set()
-"""Operators whose implementation for the device is of Python, by their names."""
+"""Names of operators that Python implements for the device."""
 
 
 def is_implemented(func: Any) -> bool:
@@ -43,13 +42,13 @@ def is_implemented(func: Any) -> bool:
 
 
 def is_own(func: Any) -> bool:
-    """Whether the operator is none of torch's."""
+    """Return True if the operator is not one of torch's."""
     return func.namespace not in _TORCH
 
 
 @contextlib.contextmanager
 def shown_to(mode: TorchDispatchMode) -> Iterator[Shown]:
-    """Around an operator that `mode` calls: it sees within one that a file implements in Python."""
+    """Let `mode` observe the operators inside an operator that it calls, if Python implements it."""
     shown = Shown(mode)
     _shown.append(shown)
     try:
@@ -69,7 +68,7 @@ def _under_who_looks_on() -> Iterator[None]:
 
 
 def patch(mode: EmulatedDevice) -> None:
-    """Replaces `torch.library.Library.impl`, through which every registration goes."""
+    """Replace `torch.library.Library.impl`, through which every registration goes."""
     owner: Any = torch.library.Library
     stock = owner.impl
     for_cuda: set[tuple[str, str]] = set()
@@ -81,7 +80,7 @@ def patch(mode: EmulatedDevice) -> None:
         if key == "CPU" and name in for_cuda:
             return None
         known = key in _KEYS or key == "CompositeExplicitAutograd"
-        # What torch registers for itself has kernels for the CPU too; what it registers for others has not.
+        # torch's own operators have CPU kernels already; those that torch registers for users do not.
         module = str(getattr(fn, "__module__", ""))
         known = known and (module == _CUSTOM_OP or not module.startswith("torch."))
         if not known or library.ns in _TORCH or library.ns.startswith("_") or kwargs.get("with_keyset"):
@@ -105,7 +104,7 @@ def _on_device(fn: Callable[..., Any], mode: EmulatedDevice) -> Callable[..., An
 
 @contextlib.contextmanager
 def entered(mode: EmulatedDevice) -> Iterator[None]:
-    """The emulated device, entered unless it is there."""
+    """Enter the emulated device unless it is active already."""
     if any(active is mode for active in _function_modes()):  # type: ignore[no-untyped-call]
         yield
         return
@@ -115,7 +114,7 @@ def entered(mode: EmulatedDevice) -> Iterator[None]:
 
 @contextlib.contextmanager
 def tracing(mode: EmulatedDevice) -> Iterator[None]:
-    """Without the emulated device; torch.compile's tracer is told that tensors are on it."""
+    """Leave the emulated device, and let torch.compile's tracer see tensors as on cuda:0."""
     from torch._dynamo.variables.tensor import TensorVariable
 
     def answer(value: Any) -> Callable[[Any, Any], Any]:

@@ -1,4 +1,4 @@
-"""Makes the CPU look like `cuda:0` to Python code; `host_tensors` tells the device's tensors from the host's.
+"""Emulation of `cuda:0` on the CPU for Python code; `host_tensors` distinguishes device and host tensors.
 
 Nothing in this module is a security boundary.
 """
@@ -30,7 +30,7 @@ _PRODUCTS = {
     "linear", "bilinear", "einsum", "tensordot", "chain_matmul", "multi_dot", "matrix_power",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
 }  # fmt: skip
-"""Functions that come down to a matrix product or a convolution; torch has none of integers on a GPU."""
+"""Functions based on a matrix product or convolution, which torch does not have for integers on a GPU."""
 
 _runtime: list[Runtime] = []
 _constructors = default_device._device_constructors
@@ -39,36 +39,36 @@ _own_operators: list[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
 def use(runtime: Runtime) -> None:
-    """The runtime whose memory tensors are made in; without one, tensors are where torch has them."""
+    """Set the runtime in whose memory tensors are made; without one, torch decides where tensors are."""
     _runtime[:] = [runtime]
     host_tensors.use(runtime)
 
 
 def is_emulated() -> bool:
-    """Whether tensors of the CPU stand for those of a GPU."""
+    """Return True if CPU tensors stand for GPU tensors."""
     return bool(_runtime)
 
 
 def note(tensor: torch.Tensor) -> None:
-    """Called before device code gets the address of a tensor, wherever torch put it."""
+    """Register a device tensor's memory; call before device code gets its address, wherever torch put it."""
     if _runtime and not host_tensors.on_host(tensor):
         _runtime[0].note(tensor)
 
 
 def run_own_operators(run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-    """How operators that extensions registered are called; torch's own run on the CPU as they are."""
+    """Set the function that calls operators registered by extensions; torch's own run on the CPU."""
     _own_operators[:] = [run]
 
 
 def note_uninitialised(tensor: torch.Tensor) -> None:
-    """Called for device memory that is C++'s own and that whoever made it was going to write."""
+    """Mark device memory that C++ allocated without initialising it, so that outputs in it are checked."""
     _runtime[0].note_uninitialised(tensor)
 
 
 def own(make: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-    """What `make` makes, where it is asked for; device memory that nobody writes stays poisoned.
+    """Make a tensor with `make` on the requested side; unwritten device memory stays poisoned.
 
-    Asked for is `device`, else the place of the tensor that the first argument is, else the host.
+    The side is that of `device`, else that of the first argument if it is a tensor, else the host.
     """
     device = kwargs.pop("device", None)
     if not _runtime:
@@ -94,14 +94,14 @@ def _is_for_host(device: Any, args: tuple[Any, ...]) -> bool:
 
 
 def cuda_to_cpu(value: Any) -> Any:
-    """A CUDA device becomes the CPU where that stands for it; everything else stays."""
+    """Return the CPU for a CUDA device while emulating, and every other value unchanged."""
     if _runtime and isinstance(value, torch.device) and value.type == "cuda":
         return CPU
     return value
 
 
 def refuse_integer_product(name: str, args: Any) -> None:
-    """Raise RuntimeError for a product of integers on the device, which torch has on a CPU alone."""
+    """Raise RuntimeError for an integer product on the device, which torch supports only on the CPU."""
     if not _runtime or name.strip("_") not in _PRODUCTS:
         return
     for tensor in nested.tensors(args):
@@ -120,7 +120,7 @@ def refuse_integer_product(name: str, args: Any) -> None:
 
 
 def names_cuda(value: Any) -> bool:
-    """Whether a device was asked for that is the GPU; numbers are its index."""
+    """Return True if the value names a GPU; an integer is the index of a GPU."""
     if isinstance(value, torch.device):
         return value.type == "cuda"
     if isinstance(value, int):
@@ -133,14 +133,14 @@ def _is_known(device: Any) -> bool:
 
 
 def moved(tensor: torch.Tensor, device: Any) -> torch.Tensor:
-    """A tensor on the device that was asked for, or where it is for None; a copy if that is elsewhere."""
+    """Return the tensor on the requested device, as a copy if it is elsewhere; None leaves it in place."""
     if device is None or not _runtime:
         return tensor
     there: torch.Tensor = tensor
     if names_cuda(device):
         there = host_tensors.to_device(tensor)
     elif not host_tensors.on_host(tensor):
-        # A copy to the host never shares memory with the tensor it was made from.
+        # A copy to the host never shares memory with its source.
         there = host_tensors.to_host(tensor.clone())
     return there
 
@@ -222,7 +222,7 @@ _HANDLERS: dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = {
 
 
 class EmulatedDevice(TorchFunctionMode):
-    """Answers questions about devices as a GPU would and runs everything on the CPU."""
+    """Function mode that answers device queries as a GPU would and runs everything on the CPU."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -233,7 +233,7 @@ class EmulatedDevice(TorchFunctionMode):
             return handler(func, args, kwargs)
         if _own_operators and isinstance(func, _OPERATORS) and not str(func).startswith(("aten.", "prim")):
             return _own_operators[0](func, args, kwargs)
-        # torch.set_default_device puts its mode below this one, where it would act on the calls made here.
+        # torch.set_default_device puts its mode below this one, where it would affect the calls made here.
         default = default_device.CURRENT_DEVICE
         if default is not None and kwargs.get("device") is None and func in _constructors():
             kwargs["device"] = default

@@ -1,4 +1,4 @@
-"""Loads a built extension and gives its functions to Python."""
+"""Loading of built extensions, whose functions become Python functions."""
 
 import atexit
 import ctypes
@@ -19,7 +19,7 @@ _SHOWN = 300
 
 
 class Extension:
-    """One loaded library; kept for the life of the process, as C++ may keep pointers into it."""
+    """Loaded library; kept for the life of the process, because C++ may keep pointers into it."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._tensors = Tensors()
@@ -42,7 +42,7 @@ class Extension:
         self.functions = [(name, signature, doc) for name, signature, doc in records]
 
     def invoke(self, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, Any]:
-        """Status and result of one function; a result that is an error is its text."""
+        """Call one function and return its status and result; the result of an error is its text."""
         encoder = Encoder(self._tensors)
         result = CValue()
         names = (ctypes.c_char_p * max(1, len(kwargs)))(*(name.encode() for name in kwargs))
@@ -61,8 +61,8 @@ class Extension:
         return status, answer
 
     def _call(self, name: bytes, arguments: Any, count: int, result: Any) -> int:
-        """What C++ calls for every tensor operation; an exception becomes its text."""
-        # The last answer is read by now; this one must outlive the return.
+        """Run a tensor operation that C++ requests; return 1 and the text of the exception on failure."""
+        # C++ has read the last answer by now; this one must outlive the return.
         self._answer = encoder = Encoder(self._tensors)
         try:
             given = [decode(arguments[i], self._tensors) for i in range(count)]
@@ -75,18 +75,18 @@ class Extension:
 
 
 def opened(path: str) -> ctypes.CDLL:
-    """The library, loaded. Raises OSError where the loader does not take it."""
-    # A CUDA build of torch brings the real libcudart into the process: on the emulator the extension has to
-    # find the names of CUDA's API in the runtime it is linked to, before the global ones. On a GPU the global
-    # ones are right: the judge's own stand in front of some of them.
+    """Load the library. Raise OSError if the loader rejects it."""
+    # A CUDA build of torch brings the real libcudart into the process. On the emulator the extension must
+    # find CUDA's API in the runtime it is linked to, before the global symbols. On a GPU the global symbols
+    # are right, because the judge's own take precedence over some of them.
     deep = os.RTLD_DEEPBIND if device.is_emulated() else 0
     return ctypes.CDLL(path, mode=os.RTLD_NOW | deep)
 
 
 def module(name: str, path: str) -> ModuleType:
-    """A module whose functions are those that the extension defines.
+    """Return a module with the functions that the extension defines.
 
-    Raises ImportError when the library cannot be loaded or its module body fails.
+    Raise ImportError if the library cannot be loaded or its module body fails.
     """
     try:
         library = opened(path)
@@ -116,7 +116,7 @@ def _bound(extension: Extension, name: str, indices: list[int]) -> Callable[...,
         raise TypeError(_mismatch(name, [extension.functions[i][1] for i in indices], args, kwargs))
 
     call.__name__ = call.__qualname__ = name
-    # As opaque to torch.compile as a function of pybind11's.
+    # torch.compile must not trace the function, as with functions of pybind11.
     call._torchdynamo_disable = True  # type: ignore[attr-defined]
     signatures = "\n".join(f"{name}{extension.functions[i][1]}" for i in indices)
     call.__doc__ = f"{signatures}\n\n{extension.functions[indices[0]][2]}"
@@ -124,7 +124,7 @@ def _bound(extension: Extension, name: str, indices: list[int]) -> Callable[...,
 
 
 def _mismatch(name: str, signatures: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """pybind11's words; tensors are shown by shape and dtype instead of by their values."""
+    """Return pybind11's error message, with shapes and dtypes of tensors instead of their values."""
     lines = [
         f"{name}(): incompatible function arguments. The following argument types are supported:",
         *(f"    {number}. {signature}" for number, signature in enumerate(signatures, 1)),

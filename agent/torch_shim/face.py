@@ -1,4 +1,4 @@
-"""The functions of this package, for the worker: install the emulated device, then ask it."""
+"""Functions of this package for the worker, which first installs the emulated device and then uses it."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -16,10 +16,11 @@ _recorders: list[Recorder] = []
 
 
 def install(runtime_library: str, build: BuildFunction, workers: int = 2, *, record: bool = False) -> None:
-    """Patches torch for the rest of this process; call it once, in the thread that will run the code.
+    """Patch torch for the rest of this process; call once, in the thread that will run the code.
 
     `build` gets the arguments of one load_inline call as a dict and answers `{"library": path}` or
-    `{"error": text}`. `record`: everything that is done to device memory is noted from here on.
+    `{"error": text}`. With `record`, all operations on device memory are recorded from now on. Raise
+    RuntimeError if called twice.
     """
     if _installed:
         raise RuntimeError("the emulated device is installed already")
@@ -40,35 +41,35 @@ def install(runtime_library: str, build: BuildFunction, workers: int = 2, *, rec
 
 
 def _name_for_cuda() -> None:
-    """torch says of itself what a build for CUDA says: its name does not tell where the candidate runs."""
+    """Give torch the version strings of a CUDA build, so that they do not reveal the emulator."""
     torch.version.cuda = "13.0"
     release = str(torch.__version__).partition("+")[0]
     torch.__version__ = torch.version.__version__ = type(torch.__version__)(f"{release}+cu130")
 
 
 def build_before(stock: Callable[..., Any], build: BuildFunction) -> None:
-    """For a real GPU: load_inline asks `build` first, which answers as that of `install` does.
+    """Make load_inline on a real GPU ask `build` first, which answers as the one of `install`.
 
-    `stock` runs where it answers neither a library nor an error. Nothing else of torch changes.
+    `stock` runs if `build` answers neither a library nor an error. Nothing else in torch changes.
     """
     inline.patch_before(stock, build)
 
 
 def given(what: str, load: Callable[[], Any]) -> Any:
-    """What `load` gives; for the record, its tensors hold bytes that the judge handed in as `what`."""
+    """Return the result of `load`, and record that its tensors hold bytes the judge handed in as `what`."""
     return _recorders[0].given(what, load) if _recorders else load()
 
 
 def watch_file(name: str) -> None:
-    """The record tells which line of this file asked for an operator."""
+    """Record the lines of this file that call operators."""
     watched.add(name)
 
 
 def on_device(model: Any) -> Any:
-    """The model with its parameters and buffers on the device, as `cuda()` leaves it.
+    """Return the model with its parameters and buffers on the device, as `cuda()` would.
 
-    Those that load_state_dict is going to fill hold nothing until then: what they held is no data of the host
-    that takes part in the result.
+    Tensors that load_state_dict is going to fill stay unwritten until then. Their previous values would
+    otherwise count as host data that takes part in the result.
     """
     names = model.state_dict(keep_vars=True)
     filled = {id(tensor) for tensor in names.values()}
@@ -80,81 +81,81 @@ def on_device(model: Any) -> Any:
 
 
 def record(outputs: Any) -> str | None:
-    """What was recorded since the call before, which ends with `outputs`; None where nothing is recorded."""
+    """End a call with `outputs`, and return its part of the record, or None if nothing is recorded."""
     return _recorders[0].take(outputs) if _recorders else None
 
 
 def end_record() -> None:
-    """For calls that are not repeated: their memory is handed out again, and nothing grows."""
+    """Stop recording before calls that are not replayed, so that their memory is reused."""
     if _recorders:
         _runtime().end_record()
         _recorders.pop().__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
 
 def lock() -> None:
-    """From here on code that runs in this process cannot throw the emulator's switches without a finding."""
+    """Lock the emulator's switches: any other code that uses them from now on causes a finding."""
     _runtime().lock()
 
 
 def tell_running(path: str) -> None:
-    """From here on the file holds the line and the name of the kernel that runs."""
+    """Keep the line and name of the running kernel in the file from now on."""
     _runtime().tell_running(path)
 
 
 def launches() -> int:
-    """Kernel launches so far."""
+    """Return the number of kernel launches so far."""
     return _runtime().launches()
 
 
 def kernels() -> list[dict[str, Any]]:
-    """The distinct kernels launched so far, each with the most that a launch of it asked for."""
+    """Return the distinct kernels launched so far, each with the maximum resources of its launches."""
     return _runtime().kernels()
 
 
 def findings() -> list[dict[str, Any]]:
-    """What the emulator found wrong so far, oldest first."""
+    """Return the emulator's findings so far, oldest first."""
     return _runtime().findings()
 
 
 def check(on: bool, conditions: Any = None) -> None:
-    """Whether the launches that follow are checked for bounds, races and uninitialised reads.
+    """Turn checks of bounds, races and uninitialised reads on or off for the following launches.
 
-    From here on torch's current stream is none of CUDA's default ones, so that a launch on those shows.
-    `conditions`: what fresh memory holds, in which order threads run, with the fields of kw_draw, and which
-    of two streams is the current one.
+    torch's current stream is no longer a default stream of CUDA, so that launches on a default stream are
+    detected. `conditions` has the fields of kw_draw (contents of fresh memory, order of threads) and the
+    number of the current stream, one of two.
     """
     _runtime().check(on, conditions)
 
 
 def check_outputs(outputs: Any) -> None:
-    """Notes findings for elements of the tensors in `outputs` that nothing has written."""
+    """Add findings for unwritten elements of the tensors in `outputs`."""
     with torch._C.DisableTorchFunction():
         _runtime().check_outputs(outputs)
 
 
 def run_at_real_shapes(model: Any, command: dict[str, Any]) -> dict[str, Any]:
-    """See `real_shapes.run`; nothing can be computed in this process afterwards."""
+    """Run the model as `real_shapes.run` does; nothing can be computed in this process afterwards."""
     end_record()
     return real_shapes.run(_runtime(), model, command)
 
 
 def without_blocks() -> AbstractContextManager[Any]:
-    """Around calls of which the host code alone runs; nothing can be computed in this process afterwards."""
+    """Return a context in which only host code runs; nothing can be computed in this process afterwards."""
     return real_shapes.without_blocks(_runtime())
 
 
 def tracing() -> AbstractContextManager[None]:
-    """To be around a call that torch.compile traces."""
+    """Return a context for a call that torch.compile traces."""
     return custom_operators.tracing(_installed[0][1])
 
 
 def entered() -> AbstractContextManager[None]:
-    """The emulated device, for code that torch runs where it is not entered."""
+    """Return a context that enters the emulated device, for code that torch runs outside it."""
     return custom_operators.entered(_installed[0][1])
 
 
 def synchronize() -> None:
-    """End a call: raise RuntimeError with CUDA's words when an error is pending."""
+    """End a call and wait for the device; raise RuntimeError with CUDA's message if an error is pending."""
     _runtime().end_call()
     _runtime().synchronize()
 

@@ -1,9 +1,9 @@
-"""Whether a tensor is the device's or the host's, told by where its memory lies, and the way between the two.
+"""Distinction of device and host tensors by the location of their memory, and copies between the two.
 
-Real memory is the CPU's for both. A tensor of the host lies outside device memory, so that a kernel that is
-given its address is found out. What a computation on the host's tensors alone gives is the host's as well,
-and no part of the record of what is done to device memory. Where torch's allocator is not the emulator's
-(its headers are missing) every tensor counts as the device's, and so does one without elements.
+Both kinds are CPU tensors of torch. A host tensor lies outside emulated device memory, so a kernel that gets
+its address is detected. Results of computations on host tensors alone are host tensors, and are not part of
+the record of device memory. If torch's headers are missing, the emulator cannot provide torch's allocator,
+and every tensor counts as a device tensor. So do tensors without elements.
 """
 
 from collections.abc import Callable
@@ -24,17 +24,17 @@ _CROSSING = frozenset(
         "is_set_to", "broadcast_tensors", "_has_compatible_shallow_copy_type", "_index_put_impl_",
     }
 )  # fmt: skip
-"""What torch does with tensors of both sides; else the host's may only be single numbers."""
+"""Operators that accept tensors of both sides; for all others host tensors must have no dimensions."""
 _runtime: list[Runtime] = []
 
 
 def use(runtime: Runtime) -> None:
-    """The runtime whose memory is the device's."""
+    """Set the runtime whose memory is device memory."""
     _runtime[:] = [runtime]
 
 
 def on_host(tensor: torch.Tensor) -> bool:
-    """Whether a kernel of a GPU could not read this tensor."""
+    """Return True for a host tensor, which a kernel on a GPU could not read."""
     if not _runtime or tensor.layout is not torch.strided or not _runtime[0].tells_host:
         return False
     with torch._C.DisableTorchFunction():
@@ -45,22 +45,22 @@ def on_host(tensor: torch.Tensor) -> bool:
 
 
 def place_of(tensor: torch.Tensor) -> torch.device:
-    """What such a tensor says that its device is."""
+    """Return the device that the tensor reports."""
     return CPU if on_host(tensor) else CUDA
 
 
 def to_device(value: Any) -> Any:
-    """The same with tensors of the host copied to the device."""
+    """Return the value with host tensors copied to the device."""
     return nested.each(value, _uploaded)
 
 
 def to_host(value: Any) -> Any:
-    """The same with tensors of the device copied to the host; one that requires a gradient stays."""
+    """Return the value with device tensors copied to the host, except those that require a gradient."""
     return nested.each(value, _downloaded)
 
 
 def blank(tensor: torch.Tensor) -> torch.Tensor:
-    """For a tensor of the host one on the device of the same form, which nobody has written."""
+    """Return an unwritten device tensor with the form of a host tensor; return device tensors unchanged."""
     if not on_host(tensor):
         return tensor
     with torch._C.DisableTorchFunction(), _disable_current_modes():
@@ -68,20 +68,21 @@ def blank(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def makes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether what a function gives for these arguments would be the host's: no tensor goes in."""
+    """Return True if a function's result would be on the host because the arguments hold no tensor."""
     return bool(_runtime) and _runtime[0].tells_host and next(nested.tensors((args, kwargs)), None) is None
 
 
 def made_on_host(make: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `make` makes, out of nothing or of the host's tensors, in memory of the host."""
+    """Call `make`, without tensors or with host tensors, and return its result in host memory."""
     with _disable_current_modes():
         return to_host(make(*args, **kwargs))
 
 
 def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `func` gives where its tensors are.
+    """Call `func` on the side of its tensors.
 
-    Raises RuntimeError in torch's words where tensors of both sides meet that must not.
+    With tensors of both sides `func` runs on the device, unless it writes to a host tensor. Raise
+    RuntimeError with torch's message if tensors of both sides must not mix.
     """
     tensors = list(nested.tensors((args, kwargs)))
     hosts = [tensor for tensor in tensors if on_host(tensor)]

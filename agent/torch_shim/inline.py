@@ -1,4 +1,4 @@
-"""Stand-ins for `torch.utils.cpp_extension.load_inline` and `load`."""
+"""Replacements for `torch.utils.cpp_extension.load_inline` and `load`."""
 
 import inspect
 import json
@@ -31,20 +31,20 @@ def _functions(value: Any) -> list[str] | dict[str, str] | None:
 
 _build: list[BuildFunction] = []
 _made: dict[str, ModuleType] = {}
-"""The module of each request: torch too loads the one library again where the same is asked for twice."""
+"""Modules by request. As in torch, a repeated request gets the library that is already loaded."""
 
 _TAKEN = {
     "name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", "extra_cuda_cflags", "extra_ldflags",
     "extra_include_paths",
 }  # fmt: skip
-"""What a build elsewhere knows of; the other arguments of load_inline may change what is built."""
+"""Arguments of load_inline that are passed to `build`. Others, except `_IDLE`, may change what is built."""
 _IDLE = {"verbose", "keep_intermediates", "with_cuda", "with_pytorch_error_handling", "use_pch"}
 
 
 def patch_before(stock: Callable[..., ModuleType], build: BuildFunction) -> None:
-    """Puts `build` in front of `stock`, which runs where `build` answers neither a library nor an error.
+    """Replace load_inline by a function that asks `build` first.
 
-    A library that the loader does not take is left to `stock` as well.
+    `stock` runs if `build` answers neither a library nor an error, and if the library cannot be loaded.
     """
 
     signature = inspect.signature(stock)
@@ -53,7 +53,7 @@ def patch_before(stock: Callable[..., ModuleType], build: BuildFunction) -> None
         try:
             asked = signature.bind(*args, **kwargs).arguments
         except TypeError:
-            # In torch's own words, which name the function.
+            # torch's own error message names the function.
             return stock(*args, **kwargs)
         others = asked.keys() - _TAKEN - _IDLE
         if any(asked[key] != signature.parameters[key].default for key in others):
@@ -94,14 +94,14 @@ def _loads(library: str) -> bool:
 
 
 def patch(build: BuildFunction) -> None:
-    """Replaces both functions of `torch.utils.cpp_extension`; `build` compiles."""
+    """Replace both functions of `torch.utils.cpp_extension`; `build` compiles."""
     _build[:] = [build]
     for function in (load_inline, load):
         function.__module__ = torch.utils.cpp_extension.__name__
         setattr(torch.utils.cpp_extension, function.__name__, function)
 
 
-# The signature is torch's own: a call that torch refuses is refused with the same TypeError.
+# The signature is torch's own, so that invalid calls raise the same TypeError.
 def load_inline(  # noqa: PLR0913
     name: str,
     cpp_sources: Any,
@@ -126,7 +126,7 @@ def load_inline(  # noqa: PLR0913
     if sycl_sources:
         raise RuntimeError(f"Error building extension '{name}': only C++ and CUDA are built here")
     if not is_python_module and functions is None:
-        # Operators register themselves when the library is loaded: a module without functions.
+        # Operators register themselves when the library is loaded, so the module has no functions.
         functions = []
     request = {
         "name": name,

@@ -1,7 +1,7 @@
-"""Extensions that were compiled against torch's own headers: real pybind11 modules.
+"""Extensions compiled against torch's own headers, which are real pybind11 modules.
 
-Their C++ sees tensors of cuda:0 (cpp/full/bridge.cpp), Python sees CPU tensors: arguments and results are
-exchanged at every call, and share their memory.
+Their C++ sees tensors on cuda:0 (cpp/full/bridge.cpp), while Python sees CPU tensors. Arguments and results
+are exchanged at every call and share memory.
 """
 
 import ctypes
@@ -19,16 +19,16 @@ from .c_abi import EXTENSION_MODULE as MODULE
 
 
 class Bridge:
-    """The exchange of tensors; that of the first extension serves all that follow."""
+    """Exchange of tensors between Python and C++; the first extension's bridge serves all extensions."""
 
     def __init__(self, path: str) -> None:
-        # With the interpreter's lock held: it takes and gives Python objects.
+        # PyDLL holds the GIL, because the bridge takes and returns Python objects.
         self._c = ctypes.PyDLL(path, mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
         c_abi.declare(self._c, c_abi.BRIDGE)
         self._c.kw_torch_install()
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls C++ with tensors of cuda:0 in the place of the device's in the arguments."""
+        """Call C++ with cuda:0 tensors in place of the device's tensors, and exchange its results back."""
         given: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         with torch._C.DisableTorchFunction():
             lent = nested.each(args, lambda tensor: self._lend(tensor, given))
@@ -58,7 +58,7 @@ class Bridge:
         taken: torch.Tensor = self._c.kw_torch_on_host(tensor)
         if taken.layout is torch.strided:
             state = self._c.kw_torch_uninitialised(taken.untyped_storage().data_ptr())
-            # An integer -1 that an operator wrote looks like fresh memory.
+            # An integer -1 written by an operator looks like fresh memory.
             if state == 1 or (state == 2 and taken.is_floating_point()):
                 device.note_uninitialised(taken)
         return taken
@@ -68,14 +68,14 @@ _bridge: list[Bridge] = []
 
 
 def is_native(library: ctypes.CDLL) -> bool:
-    """Whether a loaded extension is of this kind."""
+    """Return True if the loaded extension was compiled against torch's own headers."""
     return hasattr(library, "kw_torch_install")
 
 
 def module(name: str, path: str) -> ModuleType:
-    """The module of the extension, its functions and methods exchanging tensors.
+    """Import the extension's module, with functions and methods that exchange tensors.
 
-    Raises ImportError where it defines no module, and whatever the module's body raises.
+    Raise ImportError if the extension defines no module, and whatever the module's body raises.
     """
     if not _bridge:
         _bridge.append(Bridge(path))
@@ -91,7 +91,7 @@ def module(name: str, path: str) -> ModuleType:
 
 
 def _exchange(owner: Any) -> None:
-    """Puts the exchange in front of everything of `owner` that C++ defined and Python can call."""
+    """Wrap everything in `owner` that C++ defines and Python can call, so that it exchanges tensors."""
     for name, value in list(vars(owner).items()):
         if _is_ours(value):
             _exchange(value)
@@ -104,7 +104,7 @@ def _exchange(owner: Any) -> None:
 
 
 def _is_ours(value: Any) -> bool:
-    """A class or submodule of the extension, not one that it only holds."""
+    """Return True for a class or submodule that the extension itself defines."""
     if isinstance(value, type):
         return value.__module__ == MODULE
     return isinstance(value, ModuleType) and value.__name__.startswith(f"{MODULE}.")
@@ -116,6 +116,6 @@ def _exchanging(function: Callable[..., Any]) -> Callable[..., Any]:
 
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__ = function.__doc__
-    # As opaque to torch.compile as the function itself.
+    # torch.compile must not trace the wrapper, as it does not trace the function.
     call._torchdynamo_disable = True  # type: ignore[attr-defined]
     return call

@@ -1,4 +1,4 @@
-"""Tensors inside lists, tuples and dicts, as arguments and results have them."""
+"""Traversal of tensors inside lists, tuples and dicts, as in arguments and results."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Every tensor of a value, in order."""
+    """Yield every tensor in a value, in order."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):
@@ -18,7 +18,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def each(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The value with every tensor changed; what is inside a subclass of a container stays."""
+    """Return the value with `change` applied to every tensor; subclasses of containers stay unchanged."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if type(value) is dict:

@@ -1,7 +1,7 @@
-"""Runs an ATen operator that C++ named, on the tensors that are there: the CPU's where it stands for a GPU.
+"""Calls of ATen operators by name for C++, on CPU tensors when emulating and otherwise on a GPU's.
 
-C++ gives arguments in the order of ATen's schema. The overload is the first whose schema they fit;
-what has no schema of that form (factories, indexing, conversion) is written out here.
+C++ gives arguments in the order of ATen's schema. The first overload whose schema fits is called. Operators
+without such a schema (factories, indexing, conversion) are implemented here.
 """
 
 import ctypes
@@ -26,9 +26,9 @@ _grad_modes: list[bool] = []
 
 
 def call(name: str, arguments: list[Any]) -> Any:
-    """The result of operator `name`.
+    """Call operator `name` and return its result.
 
-    Raises NotImplementedError for a name that torch does not have, and whatever the operator raises.
+    Raise NotImplementedError if torch has no such operator or overload, and whatever the operator raises.
     """
     refuse_integer_product(name, arguments)
     if name in _SPECIAL:
@@ -69,7 +69,7 @@ def _overloads(name: str, with_out: bool) -> list[tuple[Callable[..., Any], list
 
 
 def _bind(parameters: list[Any], arguments: list[Any]) -> tuple[list[Any], dict[str, Any]] | None:
-    """Arguments laid out for one schema, or None where they do not fit it."""
+    """Return positional and keyword arguments for one schema, or None if they do not fit."""
     if len(arguments) > len(parameters):
         return None
     positional: list[Any] = []
@@ -130,7 +130,7 @@ def _kind(value: Any) -> str:
 
 
 def _options(arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Splits off tensor options, in a TensorOptions or one by one."""
+    """Split the arguments into values and tensor options, given as TensorOptions or one by one."""
     values: list[Any] = []
     options: dict[str, Any] = {}
     for argument in arguments:
@@ -176,9 +176,10 @@ def _to(tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
 
 
 def _from_blob(address: int, sizes: list[int], strides: list[int] | None, *rest: Any) -> torch.Tensor:
-    """A view of memory that the extension owns, as at::from_blob.
+    """Return a view of memory that the extension owns, as at::from_blob does.
 
-    After the options stand a function's address, and that of what it is called with when the view is gone.
+    A deleter may follow the options, as the addresses of a function and of its argument. It is called when
+    the view is gone. Raise NotImplementedError on a GPU.
     """
     if not is_emulated():
         raise NotImplementedError("from_blob: memory of a GPU that torch did not allocate")
@@ -210,7 +211,7 @@ def _index_put(
 
 
 def _grad_mode(enabled: bool | None) -> None:
-    """False enters a no-grad scope, None leaves it."""
+    """Enter a scope with gradients enabled or disabled; None leaves it."""
     if enabled is None:
         torch.set_grad_enabled(_grad_modes.pop())
     else:

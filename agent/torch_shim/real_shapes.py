@@ -1,8 +1,8 @@
-"""One call of a model at sizes this machine cannot hold: tensors have addresses, and values mean nothing.
+"""One call of a model at sizes that do not fit this machine: tensors have addresses but no valid values.
 
-Large tensors are reserved memory. A torch operator that takes or makes one is not computed: its result has
-the right shape and whatever values. What needs a value to go on raises NotRunnable. Which operators forward
-runs on other tensors than those that are made of parameters alone is answered as well.
+Large tensors are reserved memory. A torch operator that takes or makes a large tensor is not computed; its
+result has the right shape and arbitrary values. Code that needs a value raises NotRunnable. The answer also
+lists the operators that forward runs on tensors not made from parameters alone.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class NotRunnable(RuntimeError):
 
 
 class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs operators on small tensors, and works out the shapes of the others."""
+    """Dispatch mode that runs operators on small tensors and only infers shapes for large ones."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -38,9 +38,9 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.in_forward = False
         self.refused: str | None = None
         self.operators: set[str] = set()
-        """Names of those that ran in forward on what may depend on its inputs."""
+        """Names of operators that ran in forward on data that may depend on its inputs."""
         self._fixed: dict[int, torch.UntypedStorage] = {}
-        """What was made before forward, or of such tensors; kept, so that no other has its place."""
+        """Storages made before forward, or from such tensors; kept so that their addresses are not reused."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -71,7 +71,7 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.operators.add(str(func).removeprefix("aten.").partition(".")[0])
 
     def _own(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Of an operator that is not torch's, which may launch kernels, and is shown where that is Python."""
+        """Run an operator that is not torch's if Python implements it; else infer the result's shape."""
         if custom_operators.is_implemented(func):
             return func(*args, **kwargs)
         return self._result(func, args, kwargs)
@@ -97,7 +97,7 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @contextlib.contextmanager
 def without_blocks(runtime: Runtime) -> Iterator[ShapesOnly]:
-    """Launches are noted, and no block runs; what needs a value raises NotRunnable."""
+    """Record launches without running any block; code that needs a value raises NotRunnable."""
     mode = ShapesOnly(runtime)
     mode.in_forward = True
     runtime.sample(numbers=False, host_only=True)
@@ -106,11 +106,11 @@ def without_blocks(runtime: Runtime) -> Iterator[ShapesOnly]:
 
 
 def run(runtime: Runtime, model: Callable[..., Any], command: dict[str, Any]) -> dict[str, Any]:
-    """Makes the model from `init_inputs` and calls it on `inputs`, where a tensor is its shape and dtype.
+    """Make the model from `init_inputs` and call it on `inputs`, where shape and dtype describe a tensor.
 
-    `numbers`: memory that nobody wrote holds numbers and not zeros. `host_only`: its launches are noted, and
-    no block runs. Every call but the last must have let go of its tensors. Answers `notes`, what could not be
-    done, the `kernels` launched and the `operators` run; raises whatever the candidate raises.
+    With `numbers`, unwritten memory holds numbers instead of zeros. With `host_only`, launches are recorded
+    but no block runs. Every call but the last must have released its tensors. Return `notes` on what could
+    not be done, the `kernels` launched and the `operators` run. Raise whatever the candidate raises.
     """
     mode = ShapesOnly(runtime)
     runtime.sample(command["numbers"], host_only=bool(command.get("host_only")))
@@ -150,7 +150,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _place(tensor: torch.Tensor) -> int:
-    """Of its storage; 0 without one of its own."""
+    """Return the address of the tensor's storage, or 0 if it is not strided."""
     return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
 
 
@@ -164,7 +164,7 @@ def _is_view(func: Any) -> bool:
 
 
 def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments that the operator changes."""
+    """Return the arguments that the operator writes to."""
     given = zip(func._schema.arguments, args, strict=False)
     named = ((argument, kwargs.get(argument.name)) for argument in func._schema.arguments)
     return [

@@ -1,16 +1,15 @@
-"""A record of all that happens to device memory, from which the judge repeats it without this process's code.
+"""Record of all operations on device memory, which the judge can replay without this process's code.
 
-One JSON object per line. The runtime writes `allocate`, `launch`, `move`, `fill` and `write` (literal bytes
-that came from the host); this module adds
+The record has one JSON object per line. The runtime writes `allocate`, `launch`, `move`, `fill` and `write`
+(literal bytes from the host). This module adds
 
     {"do": "given", "what": stem, "index": i, "to": address, "bytes": n}   bytes that the judge handed in
     {"do": "operator", "name", "overload", "arguments", "keywords", "results", "line"}   one ATen operator
     {"do": "outputs", "tensors": [...]}   what forward returned, in the order of its leaves
 
-A tensor is `{"tensor": [address, dtype, shape, strides]}`, or `{"literal": hex, "dtype", "shape"}` where it
-lies outside device memory (`null` for one that is large). Operators that only make a view do nothing to
-memory and are left out. So that addresses mean something, what an operator makes is moved into device
-memory.
+A tensor is `{"tensor": [address, dtype, shape, strides]}`, or `{"literal": hex, "dtype", "shape"}` if it
+lies outside device memory (`null` for a large tensor). Operators that only make a view do not change memory
+and are left out. Results of operators are moved into device memory, so that their addresses are valid.
 """
 
 import json
@@ -27,19 +26,19 @@ from .runtime import Runtime
 
 _FRAMES = 40
 watched: set[str] = set()
-"""Files whose lines are noted."""
+"""Files whose lines are recorded with operators."""
 _METADATA = {torch.ops.aten.set_, torch.ops.aten.resize_, torch.ops.aten.detach_}
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes every operator of the thread that entered it, from what the judge hands in to a call's end."""
+    """Dispatch mode that records every operator of its thread, from the judge's data to the end of a call."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._runtime = runtime
 
     def given(self, what: str, load: Callable[[], Any]) -> Any:
-        """What `load` gives: its tensors, in the order they were read, hold the judge's own bytes."""
+        """Return the result of `load`, and record that its tensors, in order, hold the judge's own bytes."""
         self._runtime.recording = self._runtime.loading = True
         try:
             value = load()
@@ -53,9 +52,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return value
 
     def take(self, outputs: Any) -> str:
-        """What was recorded since the call before, which ends with `outputs`.
+        """End a call with `outputs`, and return what was recorded since the previous call.
 
-        Nothing is noted of what follows until the judge hands in something again.
+        Recording pauses until the judge hands in data again.
         """
         with torch._C.DisableTorchFunction():
             self._runtime.settle()
@@ -105,7 +104,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _is_placed(self, result: Any, taken: set[int]) -> bool:
-        """Whether all of it lies where addresses mean something."""
+        """Return True if all result tensors lie in device memory or in storages that were taken."""
         made = nested.tensors(result)
         return all(_storage(t) in taken or self._runtime.owns(t.data_ptr()) for t in made)
 
@@ -150,13 +149,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    """Tells storages apart; those without memory count as one."""
+    """Return the address of the tensor's storage, or 0 if it is not strided CPU memory."""
     strided = tensor.layout is torch.strided and tensor.device.type == "cpu"
     return tensor.untyped_storage().data_ptr() if strided else 0
 
 
 def _line() -> int | None:
-    """Where the candidate's file asked for what is going on."""
+    """Return the line of a watched file that called the current operator, or None."""
     frame = sys._getframe(1)
     for _ in range(_FRAMES):
         if frame.f_code.co_filename in watched:

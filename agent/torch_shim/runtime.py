@@ -1,4 +1,4 @@
-"""The runtime library through ctypes: device memory, CUDA's error state, launches and findings."""
+"""Access to the runtime library through ctypes: device memory, CUDA error state, launches and findings."""
 
 import contextlib
 import ctypes
@@ -17,7 +17,7 @@ from .streams import SIDE_STREAMS, StreamCalls
 
 
 class Runtime(StreamCalls):
-    """One loaded libkw_runtime; it is loaded for the whole process, so that extensions find it."""
+    """Loaded libkw_runtime. Its symbols are global in the process, so that extensions find them."""
 
     def __init__(self, library: str, workers: int) -> None:
         self._library = library
@@ -37,7 +37,7 @@ class Runtime(StreamCalls):
         self._outputs: list[dict[str, Any]] = []
 
     def serve_torch(self) -> None:
-        """From now on torch's CPU tensors are made in device memory, where that is prepared."""
+        """Allocate torch's CPU tensors in device memory from now on, if the library for it was built."""
         library = Path(self._library).with_name(c_abi.TORCH_MEMORY)
         if library.exists():
             serving = ctypes.CDLL(str(library))
@@ -46,18 +46,18 @@ class Runtime(StreamCalls):
             self.tells_host = True
 
     def tell_running(self, path: str) -> None:
-        """From here on the file holds the line and the name of the kernel that runs."""
+        """Keep the line and name of the running kernel in the file from now on."""
         with self._unlocked():
             self._c.kw_tell_running(path.encode())
 
     def launches(self) -> int:
-        """Kernel launches so far."""
+        """Return the number of kernel launches so far."""
         return int(self._c.kw_launch_count())
 
     def findings(self) -> list[dict[str, Any]]:
-        """What was noted, oldest first.
+        """Return the findings, oldest first.
 
-        `line` is the candidate's or None; `place` and `other` then say where in a library it happened.
+        `line` is the candidate's line or None. Without a line, `place` and `other` give places in a library.
         """
         needed = self._c.kw_findings(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
@@ -70,8 +70,9 @@ class Runtime(StreamCalls):
         return found + self._outputs
 
     def kernels(self) -> list[dict[str, Any]]:
-        """The distinct kernels launched since `sample` was last called: signature, line, and the most threads
-        of a block and the most dynamic shared memory of any launch.
+        """Return the distinct kernels launched since the last call of `sample`.
+
+        Each has its signature, line, maximum threads of a block and maximum dynamic shared memory (bytes).
         """
         needed = self._c.kw_kernels(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
@@ -80,10 +81,10 @@ class Runtime(StreamCalls):
         return launched
 
     def sample(self, numbers: bool, *, host_only: bool = False) -> None:
-        """From here on memory is reserved, a sample of the blocks runs, and only addresses are checked.
+        """Switch to sampling: memory is reserved, a sample of blocks runs, and only addresses are checked.
 
-        Memory that nobody wrote holds zeros, or `numbers`. `host_only`: no block runs at all. What was found
-        before, and which kernels were launched, is forgotten.
+        Unwritten memory holds numbers if `numbers` is true, else zeros. With `host_only` no block runs.
+        Earlier findings and launched kernels are forgotten.
         """
         self.tells_host = False
         self._outputs.clear()
@@ -94,14 +95,14 @@ class Runtime(StreamCalls):
             self._c.kw_sample(c_abi.SAMPLE_HOST_ONLY if host_only else mode)
 
     def sample_notes(self) -> list[str]:
-        """Which kernels ran in part, and why."""
+        """Return notes on the kernels that ran only in part, and why."""
         needed = self._c.kw_sample_notes(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
         self._c.kw_sample_notes(buffer, needed + 1)
         return buffer.value.decode("utf-8", "replace").splitlines()
 
     def lock(self) -> None:
-        """From here on the runtime's switches obey this object alone; throwing one else is a finding."""
+        """Lock the runtime's switches to this object; any other use of them is a finding."""
         self._key = int.from_bytes(os.urandom(8), "little") | 1
         self._c.kw_lock(self._key)
 
@@ -115,12 +116,12 @@ class Runtime(StreamCalls):
                 self._c.kw_lock(self._key)
 
     def check(self, on: bool, conditions: Any = None) -> None:
-        """Whether the launches that follow are checked; extensions must be built for it.
+        """Turn checks of the following launches on or off; extensions must be built with checks.
 
-        torch's current stream is one of two of its own from here on, whether they are or not: it must not
-        tell. `conditions` has the fields of kw_draw, and the number of the stream.
+        torch's current stream becomes a side stream in both cases, so that the stream does not reveal checks.
+        `conditions` has the fields of kw_draw, and the number of the stream.
         """
-        # Other contents of fresh memory may be numbers that an operator of torch's has written.
+        # Other contents of fresh memory may equal numbers that a torch operator has written.
         self._tells_unwritten = on and (conditions is None or conditions.memory == c_abi.MEMORY_ONES)
         self.set_stream(SIDE_STREAMS[0 if conditions is None else conditions.stream])
         self._fresh.clear()
@@ -133,7 +134,7 @@ class Runtime(StreamCalls):
             self._c.kw_check(int(on))
 
     def record(self) -> None:
-        """Begins the record of everything done to device memory; see `recording`."""
+        """Start the record of all operations on device memory; see `recording`."""
         first = self._c.kw_alloc(1)
         self._range = range(first, first + c_abi.LARGEST_ARENA)
         with self._unlocked():
@@ -141,7 +142,7 @@ class Runtime(StreamCalls):
         self.recording = True
 
     def recorded(self) -> str:
-        """What the record has got since this was asked before."""
+        """Return what was recorded since the last call."""
         needed = self._c.kw_recorded(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
         self._c.kw_recorded(buffer, needed + 1)
@@ -149,31 +150,31 @@ class Runtime(StreamCalls):
         return buffer.raw[known:needed].decode("utf-8", "replace")
 
     def end_record(self) -> None:
-        """Nothing is recorded any more."""
+        """Stop recording."""
         self.recording = False
         with self._unlocked():
             self._c.kw_record(0)
 
     def record_note(self, line: str) -> None:
-        """Adds a line of the caller's, about what it has just done."""
+        """Add a line that describes what the caller has just done."""
         with self._unlocked():
             self._c.kw_record_note(line.encode())
 
     def settle(self) -> None:
-        """Notes what host code wrote to device memory directly."""
+        """Record what host code wrote to device memory directly."""
         if self.recording:
             self._c.kw_record_settle()
 
     def owns(self, address: int) -> bool:
-        """Whether the address is in device memory; known only once a record has begun."""
+        """Return True if the address is in device memory; always False before a record has begun."""
         return address in self._range
 
     def holds(self, address: int) -> bool:
-        """Whether the address is in the range of device memory, torch's own tensors included."""
+        """Return True if the address is in the range of device memory, which includes torch's own tensors."""
         return bool(self._c.kw_on_device(address))
 
     def upload(self, to: torch.Tensor, source: torch.Tensor) -> None:
-        """Copies bytes of the host to a tensor in device memory with the same shape, strides and dtype."""
+        """Copy a host tensor to a tensor in device memory with the same shape, strides and dtype."""
         extent = sum((n - 1) * step for n, step in zip(to.shape, to.stride(), strict=True))
         size = (1 + extent) * to.element_size() if to.numel() else 0
         if self.loading:
@@ -182,7 +183,7 @@ class Runtime(StreamCalls):
             self._c.cudaMemcpy(to.data_ptr(), source.data_ptr(), size, c_abi.HOST_TO_DEVICE)
 
     def note(self, tensor: torch.Tensor) -> None:
-        """Makes the memory of a tensor known as device memory, and names it in messages."""
+        """Register a tensor's memory as device memory, with a name for messages."""
         if tensor.layout is not torch.strided:
             return
         storage = tensor.untyped_storage()
@@ -193,10 +194,10 @@ class Runtime(StreamCalls):
             weakref.finalize(storage, self._c.kw_unregister, address).atexit = False
 
     def check_outputs(self, outputs: Any) -> None:
-        """Notes a finding for every tensor of `outputs` with elements that nothing has written.
+        """Add a finding for every tensor of `outputs` with unwritten elements.
 
-        Only memory that was made uninitialised since checks are on is looked at. An integer tensor that a
-        torch operator wrote to in place is left out: its -1 looks like fresh memory.
+        Only memory allocated uninitialised since checks were turned on is examined. Integer tensors that a
+        torch operator wrote in place are skipped, because -1 looks like fresh memory.
         """
         if not self._tells_unwritten:
             return
@@ -230,7 +231,7 @@ class Runtime(StreamCalls):
         }
 
     def end_call(self) -> None:
-        """Notes a finding for work on other streams that the current one does not wait for."""
+        """Add a finding for work on other streams that the current stream does not wait for."""
         with self._unlocked():
             self._c.kw_call_ends()
 
@@ -239,12 +240,15 @@ class Runtime(StreamCalls):
         return int(self._c.kw_allocated())
 
     def synchronize(self) -> None:
-        """Wait for the device, then `raise_pending`."""
+        """Wait for the device, then raise RuntimeError if an error is pending, as `raise_pending` does."""
         self._c.cudaDeviceSynchronize()
         self.raise_pending()
 
     def raise_pending(self) -> None:
-        """Raise RuntimeError with CUDA's words when an error is pending; note a finding if nobody asked."""
+        """Raise RuntimeError with CUDA's message if an error is pending.
+
+        The runtime adds a finding if host code never asked for the error.
+        """
         with self._unlocked():
             self._c.kw_host_returned()
         error = self._c.cudaGetLastError()
@@ -253,7 +257,10 @@ class Runtime(StreamCalls):
             raise RuntimeError(f"CUDA error: {text}")
 
     def storage(self, size_bytes: int) -> torch.UntypedStorage:
-        """Fresh device memory, as this draw has it; it is given back when the storage dies."""
+        """Allocate fresh device memory, filled as kw_draw chose; it is freed with the storage.
+
+        Raise RuntimeError if device memory is exhausted.
+        """
         address = self._c.kw_alloc(size_bytes)
         if not address:
             raise RuntimeError(f"CUDA out of memory. Tried to allocate {size_bytes} bytes.")
@@ -263,7 +270,7 @@ class Runtime(StreamCalls):
         return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
 
     def empty(self, like: torch.Tensor) -> torch.Tensor:
-        """A tensor in device memory with the shape, strides and dtype of `like` (which may be meta)."""
+        """Return a tensor in device memory with the shape, strides and dtype of `like`, which may be meta."""
         if like.layout is not torch.strided or like.numel() == 0:
             return torch.empty_like(like, device="cpu")
         extent = 1 + sum((n - 1) * step for n, step in zip(like.shape, like.stride(), strict=True))
@@ -272,13 +279,13 @@ class Runtime(StreamCalls):
         return made
 
     def uninitialised(self, like: torch.Tensor) -> torch.Tensor:
-        """As `empty`, for a tensor that its maker is going to write."""
+        """Return a tensor as `empty` does, and let `check_outputs` examine whether it gets written."""
         made = self.empty(like)
         self.note_uninitialised(made)
         return made
 
     def note_uninitialised(self, tensor: torch.Tensor) -> None:
-        """From now on `check_outputs` looks at the memory of this tensor."""
+        """Let `check_outputs` examine the memory of this tensor from now on."""
         if self._tells_unwritten and tensor.numel():
             self._fresh[tensor.untyped_storage().data_ptr()] = _version(tensor)
 
@@ -288,7 +295,7 @@ def _version(tensor: torch.Tensor) -> int | None:
 
 
 def _position(tensor: torch.Tensor, offset: int) -> list[int]:
-    """The index of the element that lies `offset` elements behind the first; the tensor has no gaps."""
+    """Return the index of the element `offset` elements after the first, in a tensor without gaps."""
     index = [0] * tensor.dim()
     strides = tensor.stride()
     for dim in sorted(range(tensor.dim()), key=lambda d: -strides[d]):

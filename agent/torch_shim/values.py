@@ -1,4 +1,4 @@
-"""Python values to and from the C interface, and the table of tensors that C++ holds handles to."""
+"""Conversion of Python values to and from the C interface, and the table of tensors lent to C++."""
 
 import ctypes
 import operator
@@ -15,14 +15,14 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class Absent:
-    """An argument that C++ did not give."""
+    """Argument that C++ did not give."""
 
 
 ABSENT = Absent()
 
 
 class Options(NamedTuple):
-    """at::TensorOptions; a field that was not set is ABSENT."""
+    """Counterpart of at::TensorOptions; an unset field is ABSENT."""
 
     dtype: Any
     device: Any
@@ -31,7 +31,7 @@ class Options(NamedTuple):
 
 
 class Tensors:
-    """Tensors lent to C++: each handle is counted, and its description stays in place while it lives."""
+    """Tensors lent to C++ by reference-counted handles, whose descriptions stay in place while they live."""
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[torch.Tensor, CTensor]] = {}
@@ -45,7 +45,7 @@ class Tensors:
         return self._held[handle][0]
 
     def lend(self, tensor: torch.Tensor) -> CTensor:
-        """A new handle with a count of one."""
+        """Return a description of the tensor with a new handle, whose count is one."""
         device.note(tensor)
         handle = self._next
         self._next += 1
@@ -89,9 +89,9 @@ def _describe(tensor: torch.Tensor, handle: int) -> CTensor:
 
 
 class Encoder:
-    """Writes values for C++; what they point to lives as long as the encoder.
+    """Encoder of values for C++; memory that the values point to lives as long as the encoder.
 
-    Handles of the tensors it lent are in `lent`: the side that ends up owning them releases them.
+    `lent` holds the handles of lent tensors. The side that ends up owning a handle releases it.
     """
 
     def __init__(self, tensors: Tensors) -> None:
@@ -122,7 +122,7 @@ class Encoder:
         return self._number(item)
 
     def array(self, items: list[object]) -> Any:
-        """A ctypes array of at least one value."""
+        """Return a ctypes array of the encoded items, with at least one element."""
         values = (CValue * max(1, len(items)))(*(self.value(item) for item in items))
         self._kept.append(values)
         return values
@@ -134,7 +134,7 @@ class Encoder:
         return CValue(tag=tag, payload=ctypes.addressof(buffer), length=len(raw))
 
     def _number(self, item: object) -> CValue:
-        # numpy's numbers and Python's big integers arrive here.
+        # Handles numpy's numbers and Python's integers, including big ones.
         if hasattr(item, "__index__"):
             number = operator.index(item)
             if number in _INT64:
@@ -145,7 +145,7 @@ class Encoder:
 
 
 def decode(value: CValue, tensors: Tensors) -> Any:
-    """The Python value; a tensor is looked up, its handle stays with C++."""
+    """Return the Python value; a tensor is looked up, and C++ keeps its handle."""
     tag = value.tag
     if tag == Tag.TENSOR:
         return tensors[CTensor.from_address(value.payload).handle]

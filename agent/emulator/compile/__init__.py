@@ -1,1 +1,1 @@
-"""From a request to a library: compilers, their messages, caches."""
+"""Compilation of a request to a library: compilers, their messages and caches."""

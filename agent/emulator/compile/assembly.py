@@ -1,8 +1,8 @@
-"""One build: units compiled beside NVIDIA's check of them, weighed, and linked to a library.
+"""One build: compile units alongside NVIDIA's check, weigh both results, and link a library.
 
-There are three ways for device code. `rewritten`: g++ compiles the candidate's source. `switched`: that, and
-the kernels of NVIDIA's PTX beside it, which launches take that are not checked; what cannot be translated
-runs from the source. `stubbed`: the kernels come from the PTX only.
+Device code has three routes. `rewritten`: g++ compiles the candidate's source. `switched`: as `rewritten`,
+but unchecked launches run kernels translated from NVIDIA's PTX; untranslated ones run from the source.
+`stubbed`: the kernels come from the PTX only.
 """
 
 import time
@@ -29,21 +29,21 @@ _LOG_CHARACTERS = 20_000
 
 @dataclass(frozen=True)
 class Workshop:
-    """What every build of a user shares."""
+    """Toolchain, cache and time limit that all builds of a user share."""
 
     toolchain: Toolchain
     cache: Path
     timeout_s: float
 
     def run(self, commands: list[list[str]], scratch: Path) -> list[compiler.Outcome]:
-        """All at the same time; they see what the toolchain needs and write in `scratch`."""
+        """Run all commands in parallel; they see the toolchain's files and write to `scratch`."""
         return compiler.run(commands, scratch, self.timeout_s, self.toolchain.visible)
 
 
 def units(toolchain: Toolchain, request: BuildRequest, route: Route) -> list[Unit]:
-    """What g++ gets before there is any PTX.
+    """Return the units that g++ compiles before the PTX exists.
 
-    Raises rewrite.RewriteError, and Untranslated where the route is `stubbed`.
+    Raise rewrite.RewriteError, or Untranslated if the route is `stubbed`.
     """
     found = [_unit(toolchain, "host", "main", main_unit(request), request.extra_cflags)]
     if request.cuda_sources:
@@ -60,7 +60,7 @@ def _unit(toolchain: Toolchain, kind: str, name: str, text: str, given: tuple[st
 
 
 class Assembly:
-    """One request on one route, in a scratch directory of its own."""
+    """Build of one request by one route, in its own scratch directory."""
 
     def __init__(
         self, workshop: Workshop, request: BuildRequest, units: Sequence[Unit], route: Route, scratch: Path
@@ -69,7 +69,7 @@ class Assembly:
         self._route, self._scratch = route, scratch
 
     def library(self) -> Built:
-        """The library lies in the scratch directory. Raises Untranslated where the route is `stubbed`."""
+        """Build the library in the scratch directory. Raise Untranslated only if the route is `stubbed`."""
         started = time.monotonic()
         built = self._built()
         return built.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
@@ -110,7 +110,7 @@ class Assembly:
     def _compiled(
         self, units: Sequence[Unit], beside: list[list[str]]
     ) -> tuple[list[compiler.Outcome], list[compiler.Outcome]]:
-        """Outcomes of the units, and of the commands that run beside them."""
+        """Return the outcomes of the units, and of the commands that run alongside."""
         work = self._workshop
         compilation = Compilation(work.toolchain, units, self._scratch, work.cache)
         commands = compilation.commands()
@@ -118,7 +118,7 @@ class Assembly:
         return compilation.outcomes(ran[: len(commands)]), ran[len(commands) :]
 
     def _translated(self) -> Unit | Untranslated:
-        """The kernels of the PTX, or why they cannot come from there."""
+        """Return the unit of kernels translated from the PTX, or the reason why there is none."""
         alone = self._route == "stubbed"
         work = self._workshop
         try:
@@ -129,7 +129,10 @@ class Assembly:
     def _from_ptx(
         self, seen: Built, unit: Unit | Untranslated, outcomes: Sequence[compiler.Outcome]
     ) -> Built:
-        """With the kernels of the PTX, or without them where the source has them too."""
+        """Link with the kernels of the PTX; on failure fall back to the source's kernels, if it has them.
+
+        Raise Untranslated if the route is `stubbed` and the kernels cannot come from the PTX.
+        """
         alone = self._route == "stubbed"
         try:
             if isinstance(unit, Untranslated):
@@ -177,7 +180,7 @@ def _failed(found: tuple[Finding, ...], seen: Built) -> Built:
 
 
 def _link(toolchain: Toolchain, objects: Sequence[str], made: Path) -> list[str]:
-    # -z defs: what torch would meet as an undefined symbol at import is an error here.
+    # -z defs: undefined symbols, which torch would report at import, are link errors here.
     return [
         str(toolchain.gxx), "-shared", *(f"{name}.o" for name in objects), str(toolchain.host_object),
         str(toolchain.runtime), "-Wl,--gc-sections", "-Wl,-z,defs", "-Wl,--no-undefined", "-Wl,--demangle",

@@ -1,8 +1,8 @@
-"""Builds the extension of one load_inline call for the emulator.
+"""Build of the extension of one load_inline call for the emulator.
 
-The candidate's faults are findings; only a compiler that does not run is an exception. Code that the
-emulator cannot take, and a gap in its own headers, is `unsupported` and no fault of the candidate.
-It compiles and never loads or runs what it built.
+Faults of the candidate are findings; a compiler that does not run is an exception. Code that the emulator
+does not support, and gaps in its headers, are `unsupported` and not faults of the candidate. This module
+never loads or runs what it builds.
 """
 
 import time
@@ -26,10 +26,10 @@ def extension(
     toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_s: float = 120.0,
     progress: Progress | None = None,
 ) -> Built:  # fmt: skip
-    """The library for `request`, from `cache` where the same one was built before.
+    """Build the library for `request`, or take it from `cache`.
 
-    `progress` is for torch's own headers, which are prepared when a request needs them for the first time.
-    Raises EnvironmentFault where the compiler cannot be run or the cache cannot be written.
+    `progress` reports the preparation of torch's own headers, when a request first needs them. Raise
+    EnvironmentFault if the compiler cannot be run or the cache cannot be written.
     """
     started = time.monotonic()
     refused = (*refusals.of_request(request), *own_names.findings(request))
@@ -45,7 +45,7 @@ def extension(
 
 
 def _by_some_route(workshop: Workshop, request: BuildRequest) -> Built:
-    """Rewriting first: it checks more. What it does not take may still run from NVIDIA's code alone."""
+    """Build by rewriting, which checks more, and fall back to NVIDIA's PTX for code it does not support."""
     may_have_ptx = bool(request.cuda.strip()) and nvcc.find() is not None
     constructs = unsupported.findings(request)
     if constructs:
@@ -75,7 +75,10 @@ def _may_run_from_ptx(gap: Finding, request: BuildRequest) -> bool:
 def _from_ptx_alone(
     workshop: Workshop, request: BuildRequest, found: tuple[Finding, ...], otherwise: Built | None = None
 ) -> Built:
-    """For code that rewriting does not take: `found` says why, `otherwise` is what came of it."""
+    """Build from PTX code that rewriting does not support.
+
+    `found` are the findings of rewriting. `otherwise` is its result, which is returned if PTX fails too.
+    """
     try:
         built = by_route(workshop, request, "stubbed")
     except Untranslated as error:
@@ -90,7 +93,7 @@ def _from_ptx_alone(
 
 
 def _not_run_here(workshop: Workshop, request: BuildRequest, found: tuple[Finding, ...]) -> Built:
-    """What the emulator does not take may still be wrong, and NVIDIA's compiler knows."""
+    """Return NVIDIA's findings for code that the emulator does not support, or else `found`."""
     verdict = device_check.alone(workshop.toolchain, request, workshop.cache, workshop.timeout_s)
     if verdict.accepted and found[0].kind == "compile-error":
         found = tuple(map(device_check.as_gap, found))
@@ -106,10 +109,10 @@ def _not_run_here(workshop: Workshop, request: BuildRequest, found: tuple[Findin
 
 
 def by_route(workshop: Workshop, request: BuildRequest, route: Route) -> Built:
-    """The library by one route, from the cache where it was built before.
+    """Build the library by one route, or take it from the cache.
 
-    Raises RewriteError for text that cannot be rewritten, and Untranslated where the route is `stubbed` and
-    the kernels cannot come from the PTX alone.
+    Raise RewriteError for text that cannot be rewritten. Raise Untranslated if the route is `stubbed` and the
+    kernels cannot come from the PTX alone.
     """
     units = assembly.units(workshop.toolchain, request, route)
     parts = (route, device_check.key(request), *(unit.identity for unit in units))

@@ -1,8 +1,7 @@
-"""The part that NVIDIA's compiler has in a build: run beside g++, and weighed against what g++ said.
+"""Check of device code by NVIDIA's compiler, which runs alongside g++ and is weighed against its findings.
 
-nvcc is the authority on device code and g++ on host code, so each overrules the other where it errs: an
-error of nvcc in device code stands though g++ took the line, and an error of g++ in device code that nvcc
-took is a gap of the emulator.
+nvcc is the authority on device code, and g++ on host code. An error of nvcc in device code counts even if
+g++ accepts the line. An error of g++ in device code that nvcc accepts is a gap of the emulator.
 """
 
 import hashlib
@@ -21,14 +20,14 @@ from agent.build.toolchain import Toolchain
 from agent.records import Finding, digest
 
 GAP = "header-gap"
-"""Kind of a finding that says what the emulator lacks, not what the candidate did."""
+"""Kind of findings about features that the emulator lacks, rather than faults of the candidate."""
 
 
 class DeviceCheck:
-    """The check of one request in one scratch directory; without nvcc, or device code, it finds nothing.
+    """Check of one request in one scratch directory; it finds nothing without nvcc or device code.
 
-    In two steps, of which whoever needs the PTX alone waits for the first: what nvcc makes of the source,
-    and what ptxas makes of that.
+    The check has two steps: nvcc compiles the source to PTX, and ptxas assembles the PTX. Callers that need
+    only the PTX wait only for the first step.
     """
 
     def __init__(self, toolchain: Toolchain, request: BuildRequest, scratch: Path, cache: Path) -> None:
@@ -41,15 +40,15 @@ class DeviceCheck:
         self._made: compiler.Outcome | None = None
 
     def commands(self, *, fuller: bool = False) -> list[list[str]]:
-        """What to run in the scratch directory for the PTX: nothing or one command."""
+        """Return the command that makes the PTX in the scratch directory, or an empty list."""
         if self._nvcc is None or self._cached is not None:
             return []
         return [nvcc.command(self._nvcc, self._toolchain, self._request, self.scratch, fuller=fuller)]
 
     def has_ptx(self, outcomes: list[compiler.Outcome], timeout_s: float, *, retry: bool) -> bool:
-        """From the outcomes of `commands`: whether the PTX lies in the scratch directory.
+        """Return True if the PTX is in the scratch directory; `outcomes` are those of `commands`.
 
-        `retry` with fuller headers where bare names were not enough.
+        `retry` permits a second run with fuller headers if bare names were not enough.
         """
         if not outcomes:
             return self._cached is not None and self._cached.accepted
@@ -60,13 +59,13 @@ class DeviceCheck:
         return self._made.succeeded
 
     def assembling(self) -> list[list[str]]:
-        """What to run in the scratch directory once the PTX is there: nothing or one command."""
+        """Return the command that assembles the PTX in the scratch directory, or an empty list."""
         if self._nvcc is None or self._made is None or not self._made.succeeded:
             return []
         return [nvcc.assembly(self._nvcc, self._toolchain, self._request)]
 
     def verdict(self, outcomes: list[compiler.Outcome]) -> nvcc.Verdict:
-        """From the outcomes of `assembling`."""
+        """Return the verdict from the outcomes of `assembling`, and cache it if nvcc accepted the code."""
         if self._made is None:
             return self._cached or nvcc.Verdict()
         said = self._made.messages + "".join(outcome.messages for outcome in outcomes)
@@ -78,13 +77,13 @@ class DeviceCheck:
 
 
 def alone(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float) -> nvcc.Verdict:
-    """The verdict on code that the emulator cannot take at all."""
+    """Return NVIDIA's verdict on code that the emulator does not support at all."""
     with _checked(toolchain, request, cache_dir, timeout_s) as (check, _):
         return check.verdict(compiler.run(check.assembling(), check.scratch, timeout_s, toolchain.visible))
 
 
 def ptx(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float) -> str | None:
-    """What NVIDIA's compiler makes of the device code; None where it does not take it, or there is none."""
+    """Return the PTX of the device code, or None if there is no device code or nvcc rejects it."""
     with _checked(toolchain, request, cache_dir, timeout_s) as (check, has_ptx):
         return (check.scratch / nvcc.PTX).read_text(errors="replace") if has_ptx else None
 
@@ -93,7 +92,7 @@ def ptx(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s:
 def _checked(
     toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float
 ) -> Iterator[tuple[DeviceCheck, bool]]:
-    """A check in a scratch directory of its own, and whether the PTX lies there."""
+    """Yield a check in its own scratch directory, and True if the PTX is there."""
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir, prefix="checking-") as folder:
         check = DeviceCheck(toolchain, request, Path(folder), cache_dir)
@@ -102,7 +101,7 @@ def _checked(
 
 
 def key(request: BuildRequest) -> str:
-    """Changes with anything that may change the verdict."""
+    """Return a key that changes with everything that may change the verdict."""
     tool = nvcc.find() if request.cuda.strip() else None
     if tool is None:
         return "unchecked"
@@ -122,7 +121,7 @@ def _headers() -> str:
 
 
 def notes(request: BuildRequest, verdict: nvcc.Verdict) -> tuple[str, ...]:
-    """What of the check did not happen, in words for the scope."""
+    """Return scope notes on parts of the check that did not happen."""
     if not request.cuda.strip():
         return ()
     if verdict.gap is not None:
@@ -131,13 +130,13 @@ def notes(request: BuildRequest, verdict: nvcc.Verdict) -> tuple[str, ...]:
 
 
 def weighed(found: tuple[Finding, ...], verdict: nvcc.Verdict, request: BuildRequest) -> tuple[Finding, ...]:
-    """The findings of g++, corrected and completed by nvcc's; the candidate's own faults come first."""
+    """Return the findings of g++ corrected and completed by nvcc's, with the candidate's faults first."""
     if verdict.accepted:
         device = regions.device_lines(request)
         taken = [f for f in found if f.kind == "compile-error" and _is_in(f, device)]
         return (*(f for f in found if f not in taken), *map(as_gap, taken))
     if verdict.findings:
-        # A name that both lack for want of a header is a gap; any other error is the candidate's.
+        # A name that both compilers miss for lack of a header is a gap; other errors are the candidate's.
         lines = {finding.location.line for finding in found if finding.location}
         more = [f for f in verdict.findings if not (f.location and f.location.line in lines)]
         return (*(f for f in found if not more or f.kind != "header-gap"), *more)
@@ -149,11 +148,11 @@ def _is_in(finding: Finding, device: frozenset[int]) -> bool:
 
 
 def is_gap_in_device_code(finding: Finding, request: BuildRequest) -> bool:
-    """What g++ did not take there may run from what NVIDIA's compiler makes of it."""
+    """Return True for a header gap in device code, which may still run from NVIDIA's PTX."""
     return finding.kind == GAP and _is_in(finding, regions.device_lines(request))
 
 
 def as_gap(finding: Finding) -> Finding:
-    """An error of ours in what NVIDIA's compiler takes."""
+    """Return an error of g++ in code that nvcc accepts as a gap of the emulator."""
     message = f"The emulator cannot compile this line, which NVIDIA's compiler takes: {finding.message}"
     return finding.model_copy(update={"kind": GAP, "message": message})

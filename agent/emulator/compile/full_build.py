@@ -1,8 +1,8 @@
-"""Builds what the slim torch headers were not enough for against torch's own.
+"""Build against torch's own headers, for code that the slim torch headers do not cover.
 
-All units of the request take this way: slim tensors and torch's own cannot meet in one extension. It costs
-about ten times the slim build. What fails here is the candidate's fault, save for names of CUDA that the
-emulator lacks and for the parts of torch that only a CUDA build has.
+All units of the request are built this way, because slim tensors and torch's own cannot mix in one
+extension. The build takes about ten times as long as a slim one. An error here is the candidate's fault,
+except for CUDA names that the emulator lacks and parts of torch that only a CUDA build has.
 """
 
 import re
@@ -30,10 +30,10 @@ _OF_PYTHON = re.compile(r"undefined references? to `_?Py")
 def instead(
     slim: Built, workshop: Workshop, request: BuildRequest, progress: Progress | None = None
 ) -> Built:
-    """What became of the request with torch's own headers where `slim` failed for want of a name of torch.
+    """Build with torch's own headers if `slim` failed because its headers lack a name of torch.
 
-    `slim` itself where that is not so, or where there are no such headers; its notes say which backend it was
-    and why. Raises OSError and EnvironmentFault as the slim build does.
+    Return `slim` for other results, and with a note if torch's headers are unavailable. A note on a full
+    build gives the missing name. Raise OSError and EnvironmentFault as the slim build does.
     """
     gap = next((finding for finding in slim.findings if finding.kind == "header-gap"), None)
     if (
@@ -74,7 +74,7 @@ def _units(full: FullToolchain, request: BuildRequest) -> list[Unit]:
 
 
 class _Build:
-    """One request in a scratch directory of its own."""
+    """Build of one request in its own scratch directory."""
 
     def __init__(self, full: FullToolchain, workshop: Workshop, request: BuildRequest, scratch: Path) -> None:
         self._full, self._workshop = full, workshop
@@ -109,13 +109,13 @@ class _Build:
         return built.model_copy(update={"findings": found, "unsupported": unsupported, "seconds": seconds})
 
     def _named(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """With what a GPU's torch and CUDA have, and this machine's have not, told from what nothing has."""
+        """Replace findings by header gaps for names that a GPU's torch or CUDA has and this machine lacks."""
         gaps = [header_gap.beyond_torch(finding, self._full.cuda_include) for finding in found]
         return tuple(gap or finding for gap, finding in zip(gaps, found, strict=True))
 
     def _linked(self, units: Sequence[Unit]) -> tuple[Path | None, tuple[Finding, ...]]:
         made = self._scratch / "extension.so"
-        # Undefined symbols are told as warnings, because those of Python come only with its process.
+        # Undefined symbols are only warnings, because Python's symbols exist only in its process.
         command = [
             str(self._full.gxx), "-shared", *(f"{unit.name}.o" for unit in units), str(self._full.bridge),
             str(self._full.runtime), *self._full.libraries(), "-Wl,-z,defs", "-Wl,--warn-unresolved-symbols",

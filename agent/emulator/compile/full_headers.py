@@ -1,8 +1,8 @@
-"""Torch's own headers for host code that needs more than the slim ones have; prepared on first need.
+"""Torch's own headers, for host code that the slim headers do not cover; prepared at first use.
 
-The prepared directory holds one precompiled header, the emulator's headers without their slim torch, and
-the object that makes CPU tensors look like CUDA ones (cpp/full/bridge.cpp). It belongs to one torch, one
-Python, one g++ and these headers, and takes about a minute and 800 MB.
+The prepared directory holds one precompiled header and the emulator's headers without the slim torch. It
+also holds the object that makes CPU tensors look like CUDA tensors (cpp/full/bridge.cpp). The directory is
+specific to one torch, Python, g++ and set of headers. Preparing it takes about a minute and 800 MB.
 """
 
 import importlib.metadata
@@ -20,19 +20,19 @@ _DEVICE_MACRO = "-DKW_DEVICE_UNIT=1"
 _SOURCES = CPP / "full"
 _HEADERS = CPP / "include"
 _LEFT_OUT = ("torch", "ATen", "c10", "pybind11", "kw/host*", "kw/ptx*", "kw/matrix_sum.h")
-"""Of the emulator's headers: slim torch, which would stand before torch's own, and what only PTX needs."""
+"""Headers of the emulator to leave out: slim torch, which would shadow torch's own, and PTX headers."""
 _LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
 
 
 class Unavailable(Exception):
-    """There are no full headers on this machine; the text says why and how to mend it."""
+    """Full headers are unavailable on this machine; the text says why and how to fix it."""
 
 
 class FullToolchain(Toolchain):
-    """As the slim one, whose runtime it shares; its host code and device code have the same prelude."""
+    """Toolchain with torch's own headers and the slim toolchain's runtime; all units share one prelude."""
 
     torch: Path
-    """The directory of the torch package."""
+    """Directory of the torch package."""
     python_include: Path
     shared_runtime: Path
 
@@ -42,14 +42,14 @@ class FullToolchain(Toolchain):
 
     @property
     def bridge(self) -> Path:
-        """The object that every extension links."""
+        """Return the object that every extension links."""
         return self.directory / "bridge.o"
 
     def prelude(self, unit: str) -> Path:
         return self.directory / "prelude.h"
 
     def unit_flags(self, unit: str) -> tuple[str, ...]:
-        """All of a `host` or `device` unit, the preludes among them; the precompiled one has to be first."""
+        """Return all flags of a `host` or `device` unit; the precompiled prelude has to come first."""
         prelude = ("-include", str(self.prelude(unit)))
         if unit == "host":
             return (*self.host_flags, *prelude)
@@ -72,15 +72,15 @@ class FullToolchain(Toolchain):
         return tuple(word for place in places for word in ("-isystem", str(place)))
 
     def libraries(self) -> tuple[str, ...]:
-        """Torch's own: where an extension runs they are loaded already, and are found by their names."""
+        """Return linker flags for torch's libraries, which are already loaded when an extension runs."""
         return (f"-L{self.torch / 'lib'}", *(f"-l{name}" for name in _LIBRARIES))
 
 
 def prepare(toolchain: Toolchain, progress: Progress | None = None) -> FullToolchain:
-    """The toolchain with full headers, made where it is not there yet; `progress` as for the slim one.
+    """Return the toolchain with full headers, preparing it if needed; `progress` as for the slim one.
 
-    Raises Unavailable where the machine lacks something for it, and EnvironmentFault where the
-    directory cannot be written.
+    Raise Unavailable if the machine lacks a requirement, and EnvironmentFault if the directory cannot be
+    written.
     """
     torch, python_include = _torch(), Path(sysconfig.get_path("include")).resolve()
     if not (python_include / "Python.h").is_file():
@@ -88,7 +88,7 @@ def prepare(toolchain: Toolchain, progress: Progress | None = None) -> FullToolc
     device = (*toolchain.device_flags, f"-DTORCH_EXTENSION_NAME={EXTENSION_MODULE}")
     host = tuple(flag for flag in device if flag != _DEVICE_MACRO)
     version = importlib.metadata.version("torch")
-    # Not the toolchain's own key, which changes with the runtime: nothing here is made from that.
+    # The toolchain's own key also changes with the runtime, on which nothing here depends.
     kept = [f"{path}:{digest((_HEADERS / path).read_text(encoding='utf-8'))}" for path in _kept()]
     made_from = (*kept, content_of(_SOURCES), toolchain.gxx_version, toolchain.cuda_version)
     key = digest(*made_from, version, str(torch), str(python_include), *device)[:24]
@@ -119,13 +119,13 @@ def _make(full: FullToolchain, progress: Progress | None) -> None:
         ("bridge to torch", [[*compiler, *bridge]]),
     ]
     try:
-        run_steps(steps, progress, at_once=1)  # the second reads what the first makes
+        run_steps(steps, progress, at_once=1)  # the second step reads the output of the first
     except EnvironmentFault as fault:
         raise Unavailable(str(fault)) from None
 
 
 def _kept() -> list[Path]:
-    """The emulator's headers that stand beside torch's own, as paths below its include directory."""
+    """Return the emulator's headers to use with torch's own, relative to its include directory."""
     left_out = {path for pattern in _LEFT_OUT for path in _HEADERS.glob(pattern)}
     files = sorted(path for path in _HEADERS.rglob("*") if path.is_file())
     return [path.relative_to(_HEADERS) for path in files if not left_out & {path, *path.parents}]

@@ -1,10 +1,10 @@
-"""Whether a built extension could open libraries or start processes, or reaches for what is the emulator's.
+"""Rejection of built extensions that open libraries, start processes or touch the emulator's own symbols.
 
-What is asked of the dynamic linker shows in the library's own table of imports, however the source pasted
-the name together, and whether or not the library that it would open is installed. It covers the C library's
-functions for it; code that maps a file and links it by itself is not seen. The same table tells who calls a
-switch of the emulator's runtime, and the table of all symbols who defines what the runtime has to define: the
-calls that the compiler puts before each access.
+The import table of a library lists the functions that it asks of the dynamic linker. The source cannot hide
+such a name from the table, and the library to open need not be installed. Only functions of the C library are
+covered; code that maps and links a file by itself is not detected. The import table also shows calls of the
+runtime's switches. The full symbol table shows definitions that would replace the runtime's, such as the
+calls that the compiler inserts before each access.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ OF_PROCESSES = frozenset(
         "clone", "__clone", "syscall",
     }
 )  # fmt: skip
-"""Functions that start and end processes: the screen reads calls of them, and here their addresses show."""
+"""Functions that start or end processes. The source screen finds calls; imports also show address uses."""
 OF_HOST_CODE = frozenset(
     {
         "kw_alloc", "kw_free", "kw_launch", "kw_register", "kw_unregister", "kw_on_device",
@@ -32,16 +32,16 @@ OF_HOST_CODE = frozenset(
         "kw_sides_unknown",
     }
 )  # fmt: skip
-"""Functions of the runtime that the headers for host code call; the others are the judge's."""
+"""Functions of the runtime that the headers for host code call; all others are reserved for the judge."""
 ANNOUNCING = ("__tsan_", "__ubsan_", "__wrap_mem")
-"""How the calls begin that tell the runtime of an access."""
+"""Prefixes of the functions that notify the runtime of an access."""
 
 
 def refused(built: Built) -> Built:
-    """`built` without its library where that imports one of `OPENING` or `OF_PROCESSES`, or reaches for the
-    emulator.
+    """Return `built`, without its library and with a finding if the library uses forbidden functions.
 
-    Raises EnvironmentFault where the symbols cannot be read.
+    Forbidden are `OPENING`, `OF_PROCESSES` and functions of the emulator. Raise EnvironmentFault if the
+    symbols cannot be read.
     """
     if built.library is None:
         return built
@@ -81,12 +81,12 @@ def _without_library(built: Built, finding: Finding) -> Built:
 
 
 def definitions(library: Path) -> set[str]:
-    """The names of everything that a shared library holds, whether others can see it or not."""
+    """Return the names of all symbols that a shared library defines, including local ones."""
     return {symbol.name for symbol in _symbols(library, dynamic=False) if symbol.is_defined}
 
 
 def imports(library: Path) -> list[str]:
-    """The names that a shared library imports."""
+    """Return the names that a shared library imports."""
     return [symbol.name for symbol in _symbols(library, dynamic=True) if not symbol.is_defined]
 
 

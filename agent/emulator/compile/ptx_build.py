@@ -1,6 +1,6 @@
-"""Device code that runs from NVIDIA's PTX: the texts of the host's side, and the translated unit.
+"""Units of a build whose kernels run from NVIDIA's PTX: the host side, and the translated kernels.
 
-Whatever this route cannot take raises Untranslated, and says nothing about the candidate.
+Code that this route does not support raises Untranslated, which is not a fault of the candidate.
 """
 
 import re
@@ -25,12 +25,15 @@ UNIT = "translated"
 _SOURCES = (CANDIDATE, "cuda_sources")
 _INDIRECT = re.compile(r"^\s*\w+\s*:\s*\.callprototype\b", re.MULTILINE)
 _SANITIZER = ("-fsanitize", "--param=tsan")
-# Variables that only the compiler made: host code cannot name them.
+# Variables that the compiler generated, which host code cannot name.
 _GENERATED = re.compile(r"\$|__unnamed_|__cudart_|_ZZ|_ZT[VIS]|__nv_|__constant\d*\$")
 
 
 def stubbed_unit(request: BuildRequest) -> str:
-    """Text of cuda.cu for g++, without the kernels' bodies: they have to come from the PTX."""
+    """Return the text of cuda.cu for g++ with stubs as kernel bodies; the kernels come from the PTX.
+
+    Raise Untranslated, with the candidate's line, if the text cannot be rewritten.
+    """
     try:
         return cuda_unit(request, host.stubbed(with_named_namespaces(request.cuda)))
     except (Untranslated, rewrite.RewriteError) as error:
@@ -41,24 +44,25 @@ def stubbed_unit(request: BuildRequest) -> str:
 
 
 def switched_unit(request: BuildRequest) -> str:
-    """Text of cuda.cu for g++, whose kernels run from the PTX in launches that are not checked.
+    """Return the text of cuda.cu for g++, whose kernels run from the PTX in unchecked launches.
 
-    Raises rewrite.RewriteError.
+    Raise rewrite.RewriteError if the text cannot be rewritten.
     """
     return cuda_unit(request, host.switched(with_named_namespaces(request.cuda)))
 
 
 def translated_unit(toolchain: Toolchain, request: BuildRequest, scratch: Path, *, alone: bool) -> Unit:
-    """The kernels of `device.ptx`, to be linked with `cuda.o`, both in `scratch`.
+    """Translate the kernels of `device.ptx`, to be linked with `cuda.o`; both files are in `scratch`.
 
-    `alone`: no kernel has a body of its own, so that all have to be there, and are checked as they run.
+    `alone` means that kernels have no other body, so all must be present and are compiled with checks.
+    Raise Untranslated if the kernels cannot come from the PTX.
     """
     symbols = _defined(compiler.take(scratch / "cuda.o", scratch / "taken.o"))
     text = compiler.take(scratch / nvcc.PTX, scratch / "taken.ptx").read_text(
         encoding="utf-8", errors="replace"
     )
     if _INDIRECT.search(text):
-        # A table or an object that the host's side made holds addresses of that side's functions.
+        # A table or object that host code made holds addresses of host functions.
         raise Untranslated("a call through a function pointer")
     variables = {symbol.name for symbol in symbols if symbol.is_variable and not symbol.is_local}
     unit = ptx.unit(text, _SOURCES, variables, _shared_lines(request))
@@ -93,7 +97,7 @@ def _binding(entry: ptx.Entry) -> str:
 
 
 def _agree(unit: ptx.Unit, symbols: Iterable[Symbol]) -> None:
-    """Host code has no variable of its own where the kernels have one."""
+    """Raise Untranslated if host code has a separate copy of a variable that the kernels use."""
     local = [symbol.name for symbol in symbols if _is_own(symbol)]
     outside = {symbol.name for symbol in symbols}
     for variable in unit.variables:
@@ -106,7 +110,7 @@ def _agree(unit: ptx.Unit, symbols: Iterable[Symbol]) -> None:
 
 
 def _complete(unit: ptx.Unit, symbols: Iterable[Symbol]) -> None:
-    """Every stub has its kernel."""
+    """Raise Untranslated if a stub has no translated kernel."""
     bound = {host.pointer_symbol(entry.name) for entry in unit.entries}
     ending = f"E{len(host.POINTER)}{host.POINTER}"
     for symbol in symbols:
@@ -115,7 +119,7 @@ def _complete(unit: ptx.Unit, symbols: Iterable[Symbol]) -> None:
 
 
 def _is_own(symbol: Symbol) -> bool:
-    """Whether it is a variable of the host unit's alone."""
+    """Return True for a variable that is local to the host unit."""
     return symbol.is_local and symbol.is_variable
 
 

@@ -1,7 +1,7 @@
-"""The lines of findings that the runtime knows only by their place in a built library.
+"""Source lines of findings that the runtime reports only by their place in a built library.
 
-The runtime runs where no tool may be started; the builder has binutils and the debug information. What a
-finding says is a claim: only libraries that were built here are looked into.
+No tool may be started where the runtime runs; the builder has binutils and the debug information. Findings
+are untrusted claims, so only libraries that were built here are inspected.
 """
 
 import re
@@ -15,7 +15,7 @@ from agent.torch_shim.c_abi import UNLOCATED_LINE
 
 _TIMEOUT_S = 60
 _MOST = 256
-"""Findings that are looked at; the runtime writes at most 64."""
+"""Maximum number of findings resolved; the runtime writes at most 64."""
 _FRAME = re.compile(r"(?:.*/)?([^/]+):(\d+)(?: \(discriminator \d+\))?")
 _ELSEWHERE = "another line"
 
@@ -25,10 +25,10 @@ Lines = dict[tuple[str, int], int]
 def resolve(
     claims: Any, libraries: Iterable[Path], sources: tuple[str, ...] = (CANDIDATE,)
 ) -> list[dict[str, Any]]:
-    """The findings with `line` set and `{other}` in messages replaced; the same fault in one line is one.
+    """Return the findings with `line` set and `{other}` in messages replaced; merge equal faults on one line.
 
-    `sources` are the names that the compiler knew the candidate's own text by. What cannot be resolved
-    keeps its line None; what is no list of findings is dropped.
+    `sources` are the file names that the compiler used for the candidate's text. An unresolved finding keeps
+    its line None. Claims that are not a list of findings are dropped.
     """
     given = claims[:_MOST] if isinstance(claims, list) else []
     findings = [claim for claim in given if isinstance(claim, dict)]
@@ -61,7 +61,7 @@ def _count(finding: dict[str, Any]) -> int:
 
 
 def _place(claim: Any) -> tuple[str, int] | None:
-    """Library and offset, where a finding tells them."""
+    """Return the library and offset that a finding gives, or None."""
     if not isinstance(claim, dict):
         return None
     library, offset = claim.get("library"), claim.get("offset")
@@ -84,7 +84,7 @@ def _resolved(finding: dict[str, Any], lines: Lines) -> dict[str, Any]:
 
 
 def _look_up(library: Path, offsets: set[int], sources: tuple[str, ...]) -> dict[int, int]:
-    """Lines by offset: the innermost inlined call that stands in one of `sources`."""
+    """Return lines by offset, each of the innermost inlined frame that lies in one of `sources`."""
     if not offsets:
         return {}
     # A return address belongs to the instruction before it.

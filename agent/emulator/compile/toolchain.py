@@ -1,7 +1,7 @@
-"""Prepares what every build for the emulator shares, once per user.
+"""Preparation of the files that all builds for the emulator share, once per user.
 
-The prepared directory holds the runtime library and one precompiled header for host code and one for
-device code. It needs no CUDA toolkit and no GPU.
+The prepared directory holds the runtime library and precompiled headers for host code and device code. No
+CUDA toolkit and no GPU is needed.
 """
 
 import re
@@ -26,17 +26,17 @@ from agent.errors import EnvironmentFault
 from agent.records import digest
 from agent.torch_shim import c_abi
 
-# torch's own definitions for device code: half arithmetic goes through functions, not operators.
+# The definitions that torch uses for device code: half arithmetic uses functions, not operators.
 _TORCH_DEFINES = (
     "-D__CUDA_NO_HALF_OPERATORS__",
     "-D__CUDA_NO_HALF_CONVERSIONS__",
     "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
     "-D__CUDA_NO_HALF2_OPERATORS__",
 )
-# Hidden symbols and no unique ones: two extensions in one process must not share their variables.
+# Hidden and non-unique symbols, because two extensions in one process must not share variables.
 _COMMON = ("-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wno-attributes", "-Wno-unknown-pragmas")
-# The compiler announces every access to the runtime (cpp/runtime/access.cpp), which checks it when asked to;
-# no sanitizer library is linked. -g1 gives findings their lines.
+# The compiler reports every access to the runtime (cpp/runtime/access.cpp), which checks it on request. No
+# sanitizer library is linked. -g1 provides the line numbers of findings.
 CHECKS = (
     "-fsanitize=thread,bounds,alignment",
     "--param=tsan-instrument-func-entry-exit=0",
@@ -45,9 +45,9 @@ CHECKS = (
     "-gz=none",
     "-fno-plt",
 )
-# An integer that overflows wraps around, as on a GPU.
+# Integer overflow wraps around, as on a GPU.
 _WRAP = "-fwrapv"
-# Copies by the C library are announced too: the runtime stands in front of them.
+# The runtime wraps the C library's copies, so their accesses are reported too.
 LINK_CHECKS = "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"
 _PRELUDES = {
     "host": '#include "kw/host.h"\n#include "kw/host_bind.h"\n',
@@ -68,19 +68,19 @@ def prepare(
     progress: Progress | None = None,
     checked: bool = True,
 ) -> Toolchain:
-    """The toolchain, with its shared files in place; quick when they are there already.
+    """Return the toolchain and prepare its shared files unless they exist.
 
-    Device code can be checked as it runs unless `checked` is false, which makes it about twice as fast.
-    `progress(step, i, n)` is called as step i of n begins, and only where there is something to make.
-    Raises EnvironmentFault for a missing compiler or headers, a directory that cannot be written, and
-    a preparation that fails.
+    Device code can be checked at run time unless `checked` is false, which makes it about twice as fast.
+    `progress(step, i, n)` is called when step i of n begins, and only if there is work to do. Raise
+    EnvironmentFault for a missing compiler or headers, a directory that cannot be written, or a failed
+    preparation.
     """
     gxx, version = compiler_here()
     cuda_include = cuda_headers.directory(cuda_home)
     cuda_version = cuda_headers.version(cuda_include)
     architecture = _architecture()
     host = (STANDARD, "-O0", *_COMMON)
-    # nvcc reads device code without the macro that g++ defines where it optimises.
+    # nvcc compiles device code without __OPTIMIZE__, which g++ defines when it optimises.
     optimised = "-O2", "-U__OPTIMIZE__"
     device = (STANDARD, *optimised, *architecture, "-fno-strict-aliasing", _WRAP, "-DKW_DEVICE_UNIT=1")
     device = (*device, *_TORCH_DEFINES, *_COMMON, *(CHECKS if checked else ()))
@@ -88,7 +88,7 @@ def prepare(
     content = _content()
     torch = torch_memory.headers()
     made_for = (version, cuda_version, torch_memory.version(torch))
-    # What this module writes into the directory is part of its name.
+    # The directory's layout depends on this module, so the key includes its text.
     layout = Path(__file__).read_text(encoding="utf-8")
     key = digest(layout, *made_for, flags, *_PRELUDES.values(), content)[:24]
     parent = (cache or default_cache()) / "emulator"
@@ -104,7 +104,7 @@ def prepare(
 
     def make() -> None:
         _make(toolchain, torch, progress)
-        # Sources that are updated meanwhile would be kept under the name of others.
+        # Otherwise sources updated meanwhile would be cached under the key of the old ones.
         if _content() != content:
             raise EnvironmentFault("the emulator's sources changed while it was being prepared: run it again")
 
@@ -138,8 +138,9 @@ def _make(toolchain: Toolchain, torch: Path | None, progress: Progress | None) -
 
 
 def _shared_command(toolchain: Toolchain, objects: Path) -> list[str]:
-    """What reads the headers of many sources once. It is there whole or not at all: a source that is compiled
-    before comes to the same object.
+    """Return the command that precompiles the headers shared by the runtime's sources.
+
+    The precompiled header appears atomically. A source that is compiled earlier gives the same object.
     """
     header = objects / "shared.h"
     header.write_text(_SHARED)
@@ -158,7 +159,7 @@ def _runtime_commands(toolchain: Toolchain, objects: Path) -> list[list[str]]:
 
 
 def _runtime_compiler(toolchain: Toolchain) -> list[str]:
-    # What is called before each access must not change its speed by where in a line of the cache it begins.
+    # Functions called before each access start at a cache line, so that their speed does not vary.
     flags = ("-std=c++17", "-O2", "-falign-functions=64", "-fPIC", "-pthread")
     return [str(toolchain.gxx), *flags, *toolchain.includes()]
 
@@ -189,7 +190,7 @@ def _prelude_command(toolchain: Toolchain, unit: str, flags: tuple[str, ...]) ->
 
 
 def _architecture() -> tuple[str, ...]:
-    """x86-64-v3 where the CPU has it: vector units, and fused multiply-add as on a GPU."""
+    """Return the flag for x86-64-v3 if the CPU has it: vector units, and fused multiply-add as on a GPU."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

@@ -1,7 +1,8 @@
-"""The library that gives torch's CPU tensors memory of the emulated device (cpp/torch/allocator.cpp).
+"""Library that allocates torch's CPU tensors in emulated device memory (cpp/torch/allocator.cpp).
 
-It is compiled against the headers of the installed torch; where those are missing there is none, and torch's
-own tensors then stay in memory of the host, known by their bounds only.
+The library lies beside the runtime, and torch_shim loads it if it exists. It is compiled against the headers
+of the installed torch. Without these headers torch's own tensors stay in host memory, and only their bounds
+are known.
 """
 
 import importlib.util
@@ -9,22 +10,20 @@ from pathlib import Path
 
 from agent.records import digest
 
-"""Lies beside the runtime; torch_shim loads it where it is there."""
-
 
 def headers() -> Path | None:
-    """The directory of torch's headers; found without importing torch."""
+    """Return the directory of torch's headers, or None; does not import torch."""
     spec = importlib.util.find_spec("torch")
     place = Path(spec.origin).parent / "include" if spec and spec.origin else None
     return place if place and (place / "c10" / "core" / "CPUAllocator.h").is_file() else None
 
 
 def version(include: Path | None) -> str:
-    """Tells one torch from another."""
+    """Return a digest that identifies the torch version, or a fixed text without headers."""
     return digest((include.parent / "version.py").read_text()) if include else "no headers of torch"
 
 
 def options(include: Path) -> list[str]:
-    """For the compiler, beside the emulator's own headers."""
-    # libc10 is found by its name in a process that has loaded torch.
+    """Return compiler options to add to the emulator's own include directories."""
+    # No rpath: a process that has loaded torch already has libc10.
     return ["-std=c++20", "-O2", "-shared", "-fPIC", "-isystem", str(include), f"-L{include.parent / 'lib'}"]

@@ -1,1 +1,1 @@
-"""CUDA C++ as text: what a request holds, and the rewriting for g++."""
+"""Analysis of CUDA C++ source text, and its rewriting for g++."""

@@ -1,4 +1,4 @@
-"""Constructs of CUDA C++ that are known by their names: what the emulator does not run, or from PTX alone."""
+"""CUDA C++ constructs that the emulator does not run, or runs from PTX only, recognised by name."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from agent.build.cuda_text import RewriteError, closing, code_only, directives, 
 
 @dataclass(frozen=True)
 class Construct:
-    """Something that the emulator does not run: `name` in words, where it stands."""
+    """Unsupported construct: `name` for messages, its line, and the text of that line."""
 
     name: str
     line: int
@@ -60,13 +60,13 @@ MAY_RUN_FROM_PTX = frozenset(
         "extern __shared__ inside a macro",
     )
 )
-"""Names of constructs that are device code only, for which NVIDIA's compiler has instructions."""
+"""Names of constructs in device code only, which NVIDIA's compiler translates to instructions."""
 
 
 def unsupported(text: str) -> list[Construct]:
-    """What the text uses and the emulator does not run, in the order of lines; comments and strings aside.
+    """Return the unsupported constructs in `text`, in line order; ignore comments and strings.
 
-    The first use of each construct is named. An empty list promises nothing: the compiler still judges.
+    Each construct appears once, at its first use. An empty list does not mean that the text compiles.
     """
     code = code_only(text)
     lines = text.split("\n")
@@ -89,11 +89,11 @@ _IN_DEVICE_CODE = (
     ("dynamic parallelism (a launch from device code)", re.compile("<<<")),
     ("allocation in device code (malloc)", re.compile(r"\bmalloc\s*\(")),
 )
-"""Constructs that are none in host code."""
+"""Constructs that are unsupported in device code only."""
 
 
 def _in_device_code(code: str, pattern: re.Pattern[str]) -> int | None:
-    """Return where a function that runs only on the device uses what the pattern matches."""
+    """Return the offset of the pattern's first match in a function that runs only on the device, or None."""
     for function in re.finditer(r"\b(?:__global__|__device__)\b", code):
         stop = re.compile(r"[;{]").search(code, function.end())
         if stop is None or stop[0] == ";" or "__host__" in code[function.start() : stop.start()]:

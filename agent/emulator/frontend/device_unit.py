@@ -1,4 +1,4 @@
-"""The device unit of an extension for g++: cuda_sources, rewritten, with the candidate's own line numbers."""
+"""Device unit of an extension for g++: the rewritten cuda_sources with the candidate's line numbers."""
 
 import re
 
@@ -7,16 +7,16 @@ from agent.build.flags import has_fast_math
 from agent.build.source_map import candidate_line, locate, with_directives
 from agent.emulator.frontend import kernel_names, rewrite
 
-# The rewriter writes a launch's line out as a number of the text that it was given.
+# The rewriter writes a launch's line number within the text that it was given.
 _LAUNCH_LINE = re.compile(
     rf"({re.escape(rewrite.LAUNCH)}(?:(?!kw::Launch).)*?\), )(\d+)(, (?:true|false), )", re.S
 )
 
 
 def cuda_unit(request: BuildRequest, source: str | None = None) -> str:
-    """Text of cuda.cu for g++, of cuda_sources or of `source`, which is those with each line in its place.
+    """Return the text of cuda.cu for g++, from cuda_sources or an edited `source` with the same lines.
 
-    Raises rewrite.RewriteError, whose line counts within cuda_sources.
+    Raise rewrite.RewriteError, whose line counts within cuda_sources.
     """
     lines = locate(request.cuda, request.candidate_source)
     named, complete = kernel_names.with_names(request.cuda if source is None else source)
@@ -28,7 +28,7 @@ def cuda_unit(request: BuildRequest, source: str | None = None) -> str:
 
 
 def launch_lines(rewritten: str, lines: list[int | None]) -> str:
-    """The rewritten text with every launch at the candidate's line, by `source_map.locate`."""
+    """Replace the line number of every launch by the candidate's; `lines` comes from `source_map.locate`."""
     return _LAUNCH_LINE.sub(
         lambda match: match[1] + str(candidate_line(lines, int(match[2]))) + match[3], rewritten
     )

@@ -1,8 +1,8 @@
-"""Kernels that say which they are: a launch through a pointer or from a template does not tell.
+"""Prologues by which kernels report their names, for launches through a pointer or from a template.
 
-Every definition of a kernel gets a beginning (`KW_KERNEL` of `kw/device.h`) by which it says its signature,
-with template arguments, instead of running. Launches make use of that only where `KW_KERNELS_NAMED` ends the
-unit.
+Every kernel definition gets a prologue (`KW_KERNEL` in `kw/device.h`). On request the kernel reports its
+signature, with template arguments, instead of running. Launches use this only if `KW_KERNELS_NAMED` ends
+the unit.
 """
 
 import re
@@ -10,7 +10,7 @@ import re
 from agent.build.cuda_text import RewriteError, closing, code_only, directives, without_attributes
 
 COMPLETE = "KW_KERNELS_NAMED"
-"""Stands at the end of a unit each of whose kernels has its beginning."""
+"""Macro at the end of a unit in which every kernel has the prologue."""
 
 _KERNEL = re.compile(r"\b__global__\b")
 _BEGINNING = " KW_KERNEL "
@@ -18,9 +18,10 @@ _CLUSTER = re.compile(r"\b__cluster_dims__\s*(?=\()")
 
 
 def with_names(text: str) -> tuple[str, bool]:
-    """The text with those beginnings, every line where it was; whether there are kernels and all have one.
+    """Return the text with prologues, and True if it has kernels and all have a prologue.
 
-    One that a macro makes, or whose definition cannot be read, has none.
+    Line numbers do not change. A kernel gets no prologue if a macro defines it or its definition cannot be
+    parsed.
     """
     code = code_only(text)
     plain = without_attributes(code)
@@ -40,7 +41,10 @@ def with_names(text: str) -> tuple[str, bool]:
 
 
 def _declared_cluster(code: str, plain: str, start: int, place: int) -> str:
-    """What says the cluster of a kernel whose body begins at `place`, where one is declared."""
+    """Return the prologue that reports the declared cluster size of a kernel, or "" without one.
+
+    The kernel's body begins at `place`.
+    """
     begin = max(plain.rfind(end, 0, start) for end in ";}{")
     found = _CLUSTER.search(code, begin + 1, place)
     if found is None:
@@ -53,7 +57,10 @@ def _declared_cluster(code: str, plain: str, start: int, place: int) -> str:
 
 
 def _body(plain: str, start: int) -> int | None:
-    """Where the body begins of the kernel whose `__global__` ends at `start`; 0 for a mere declaration."""
+    """Return the offset after the `{` of the kernel whose `__global__` ends at `start`.
+
+    Return 0 for a declaration without body, and None if the text cannot be parsed.
+    """
     parameters = plain.find("(", start)
     if parameters < 0 or re.search(r"[\w>]\s*$", plain[start:parameters]) is None:
         return None

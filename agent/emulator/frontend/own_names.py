@@ -1,7 +1,7 @@
-"""Text that asks the preprocessor whether it is compiled for the emulator: its headers, and macros of theirs.
+"""Detection of candidates that test for the emulator by preprocessor, through its headers or their macros.
 
-A macro is anybody's once the text itself has defined it where no condition holds, and code that is no
-directive may use such names as it likes.
+A macro counts as the candidate's own once the text has defined it unconditionally. Code outside directives
+may use such names freely.
 """
 
 import re
@@ -24,7 +24,7 @@ _HEADER = re.compile(r'["<]\s*kw\s*/')
 
 
 def findings(request: BuildRequest) -> tuple[Finding, ...]:
-    """One for each directive that asks."""
+    """Return one finding for each directive that names a header or macro of the emulator."""
     found = []
     for text in (request.cuda, request.cpp):
         places = locate(text, request.candidate_source)
@@ -37,7 +37,7 @@ def findings(request: BuildRequest) -> tuple[Finding, ...]:
 
 
 def _asked(text: str) -> list[tuple[int, str]]:
-    """Where a directive names a header or a macro of the emulator's, and what it names."""
+    """Return offset and name for each directive that names a header or macro of the emulator."""
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     found: list[tuple[int, str]] = []
@@ -62,7 +62,7 @@ def _asked(text: str) -> list[tuple[int, str]]:
 
 @cache
 def _visible() -> frozenset[str]:
-    """Macros that the emulator's headers leave defined."""
+    """Return the macros that the emulator's headers leave defined."""
     texts = [path.read_text(encoding="utf-8") for path in (*_HEADERS.rglob("*.h"), *_HEADERS.rglob("*.inc"))]
     told = [mention for text in texts for mention in _OWN.findall(text)]
     return frozenset({name for word, name in told if word == "define"}) - {

@@ -1,6 +1,6 @@
-"""CUDA C++ into C++ that g++ compiles against `kw/device.h`, line for line.
+"""Rewriter from CUDA C++ to C++ that g++ compiles against `kw/device.h`; line numbers do not change.
 
-Four things need rewriting; everything else is macros and functions of the header:
+These constructs need rewriting; macros and functions of the header cover everything else:
 
     kernel<<<grid, block>>>(a, b)   a call of kw::Launch with the arguments and a lambda that calls the kernel
     cudaLaunchCooperativeKernel(k)  kw::launch_cooperative with the kernel, without its cast to void*
@@ -8,8 +8,8 @@ Four things need rewriting; everything else is macros and functions of the heade
     __shared__ T x[N], y;           references to storage of the block
     extern __shared__ T s[];        a pointer to the block's dynamic shared memory
 
-Does not check types and does not say what is wrong with a kernel. Known limits: a lambda that captures a
-`__shared__` array by copy gets a copy; a braced list is no launch argument.
+The rewriter does not check types or diagnose kernels. Known limits: a lambda that captures a `__shared__`
+array by copy gets a copy, and a braced list cannot be a launch argument.
 """
 
 import re
@@ -31,7 +31,7 @@ from agent.build.cuda_text import (
 
 __all__ = ["RewriteError", "device_source"]
 
-LAUNCH = "kw::Launch(KW_NAME("  # how a rewritten launch begins: units.py finds its line by that
+LAUNCH = "kw::Launch(KW_NAME("  # start of a rewritten launch, which device_unit.py searches for
 _SHARED = re.compile(r"\b__shared__\b")
 _BEFORE_SHARED = re.compile(r"(?:\b(?:extern|static|volatile|const)\b\s*)+$")
 _ELEMENT_TYPES = frozenset(
@@ -63,10 +63,10 @@ class _Edit:
 
 
 def device_source(text: str) -> str:
-    """The text for g++, with every line where it was; text without CUDA syntax comes back unchanged.
+    """Return the text for g++ with unchanged line numbers; text without CUDA syntax stays the same.
 
-    Raises RewriteError, with the line, for what nvcc would refuse (an initialised `__shared__` variable)
-    and for a launch or declaration that cannot be read.
+    Raise RewriteError, with the line, for code that nvcc would reject (an initialised `__shared__`
+    variable) and for a launch or declaration that cannot be parsed.
     """
     code = code_only(text)
     edits = [
@@ -90,7 +90,7 @@ def _one_line(text: str) -> str:
 
 
 def _kernel_names(code: str) -> set[str]:
-    """Names of the `__global__` functions that the code declares."""
+    """Return the names of the `__global__` functions that the code declares."""
     plain = without_attributes(code)
     found = (
         re.search(r"([A-Za-z_]\w*)\s*\(", plain[m.end() : m.end() + 2000])
@@ -117,7 +117,7 @@ def _launch_edit(text: str, launch: KernelLaunch, kernels: set[str], in_macro: b
     arguments = re.sub(r"\bNULL\b", "nullptr", text[slice(*launch.arguments)])
     base = re.sub(r"<.*", "", _one_line(callee), flags=re.DOTALL).rsplit("::", 1)[-1].strip()
     by_pointer = "false" if base in kernels else "true"
-    # In the argument of a macro g++ counts __LINE__ from the macro's last line, so the number is written out.
+    # In a macro's argument g++ takes __LINE__ from the macro's last line, so the number is written out.
     line = "__LINE__" if in_macro else str(line_of(text, launch.start))
     breaks = "\n" * text.count("\n", launch.callee[1], launch.config[0])
     call = f"[=](auto&... kw_a) {{ {_one_line(callee)}(kw_a...); }}"
@@ -164,7 +164,7 @@ def _shared_edits(code: str) -> list[_Edit]:
     dynamic_types: dict[str, tuple[str, int]] = {}
     for match in _SHARED.finditer(plain):
         if _in_directive(macros, match.start()):
-            continue  # the header's macro gives such a variable to the OS thread that runs the block
+            continue  # a macro of the header makes it local to the OS thread that runs the block
         before = _BEFORE_SHARED.search(plain, max(0, match.start() - 200), match.start())
         start = before.start() if before else match.start()
         end = _declaration_end(plain, match.end())
@@ -193,7 +193,10 @@ def _declaration_end(code: str, start: int) -> int:
 
 
 def _declarator(part: str, line: int) -> tuple[str, str, str]:
-    """What stands before the name, the name, and the array bounds."""
+    """Return the text before the name, the name, and the array bounds.
+
+    Raise RewriteError for an initialiser and for a declarator that cannot be parsed.
+    """
     bracket = re.search(r"(?<=\w)\s*\[", part)
     head = part[: bracket.start()] if bracket else part
     bounds = part[bracket.start() :].strip() if bracket else ""

@@ -1,4 +1,4 @@
-"""Constructs of CUDA C++ that the emulator does not run, and text that it cannot read."""
+"""Findings for CUDA C++ constructs that the emulator does not run, and for text that it cannot parse."""
 
 from agent.build import compile_findings
 from agent.build.build_request import BuildRequest
@@ -9,7 +9,7 @@ from agent.records import Finding
 
 
 def findings(request: BuildRequest) -> tuple[Finding, ...]:
-    """Constructs that the emulator does not run."""
+    """Return a finding for each construct that the emulator does not run."""
     found = []
     for text in (request.cuda, request.cpp):
         places = locate(text, request.candidate_source)
@@ -25,7 +25,7 @@ def findings(request: BuildRequest) -> tuple[Finding, ...]:
 
 
 def may_run_from_ptx(request: BuildRequest) -> bool:
-    """Whether all of its unsupported constructs are of device code that NVIDIA's compiler translates."""
+    """Return True if NVIDIA's compiler can translate all unsupported constructs of the request to PTX."""
     names = {
         construct.name for text in (request.cuda, request.cpp) for construct in constructs.unsupported(text)
     }
@@ -35,7 +35,7 @@ def may_run_from_ptx(request: BuildRequest) -> bool:
 def untranslated(
     error: Untranslated, found: tuple[Finding, ...], request: BuildRequest
 ) -> tuple[Finding, ...]:
-    """The construct `found`, by the instruction of it that is not known here."""
+    """Return `found` with the unsupported PTX instruction added to the message of its first finding."""
     place = compile_findings.at_line(request, error.line) or found[0].location
     message = (
         f"{found[0].message} NVIDIA's compiler makes `{error.instruction}` of it, which is not known here."
@@ -44,14 +44,14 @@ def untranslated(
 
 
 def from_ptx_alone(reason: Finding) -> str:
-    """The note for the scope of kernels without a rewritten source."""
+    """Return the scope note for kernels that ran from PTX without a rewritten source."""
     place = reason.location
     why = f" (line {place.line}: {place.text})" if place and place.line else ""
     return f"indices of arrays within one variable: the kernels ran from NVIDIA's code alone{why}"
 
 
 def unreadable(error: rewrite.RewriteError, request: BuildRequest) -> Finding:
-    """What the rewriter could not read."""
+    """Return the finding for text that the rewriter could not parse."""
     places = locate(request.cuda, request.candidate_source)
     line = places[error.line - 1] if 0 < error.line <= len(places) else None
     return Finding(kind="compile-error", message=str(error), location=compile_findings.at_line(request, line))

@@ -1,4 +1,4 @@
-"""What goes on beside the threads: mbarriers, bulk copies, and the fence between the two ways to memory."""
+"""Asynchronous operations: mbarriers, bulk copies, and the fence between the generic and async proxies."""
 
 from dataclasses import replace
 
@@ -20,11 +20,11 @@ _REDUCTIONS = {
 }  # fmt: skip
 
 _MAP_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16")
-"""What tensor maps may hold and a reduction may take, in the order of CUtensorMapDataType."""
+"""Element types of tensor maps and their reductions, in the order of CUtensorMapDataType."""
 
 
 def shared(step: Step, operand: Operand) -> str:
-    """The memory at an address of shared memory, this block's or another one's of its cluster."""
+    """Return the C++ address of shared memory in this block or another block of its cluster."""
     return step.frame.address(operand, "shared::cluster")
 
 
@@ -62,7 +62,7 @@ def mbarrier(step: Step) -> str:
 
 
 def _arrival(step: Step, address: str, kind: str) -> str:
-    """`state, [address]{, count}`; a remote arrival has no state."""
+    """Translate an arrival, `state, [address]{, count}`; a remote arrival has no state."""
     operands = list(step.operands)
     target = None if operands[0].kind == "address" else operands.pop(0)
     count, expected = "1u", "0"
@@ -79,7 +79,7 @@ def _arrival(step: Step, address: str, kind: str) -> str:
 
 
 def copy(step: Step) -> str:
-    """cp.async, and cp.async.bulk of plain memory."""
+    """Translate cp.async, cp.async.bulk and cp.reduce.async.bulk, with and without a tensor map."""
     if "mbarrier" in step.instruction.modifiers:
         return _copies_arrive(step)
     if "bulk" not in step.instruction.modifiers:
@@ -111,7 +111,7 @@ def copy(step: Step) -> str:
 
 
 def _to_peers(step: Step, source: str) -> str:
-    """From another place than global memory, or to several blocks of the cluster."""
+    """Translate a copy between blocks of a cluster, or a multicast from global memory to several blocks."""
     several = step.flag("multicast::cluster")
     step.several(5 if several else 4)
     places = [shared(step, step.operands[index]) for index in (0, 3)]
@@ -125,7 +125,7 @@ def _to_peers(step: Step, source: str) -> str:
 
 
 def _tensor(step: Step, *, reduces: bool) -> str:
-    """What a tensor map takes, into shared memory of the cluster or out of this block's."""
+    """Translate a tensor map's load into shared memory of the cluster, or its store from this block's."""
     step.flag("tensor")
     mode = step.choice("tile", "im2col", "im2col_no_offs") or "tile"
     dims = {f"{count}d": count for count in range(1, 6)}
@@ -151,7 +151,7 @@ def _tensor(step: Step, *, reduces: bool) -> str:
 
 
 def _place(step: Step, box: Operand, count: int, mode: str) -> tuple[str, str, str]:
-    """Where the map lies, what of it is taken, and the arrays which that names."""
+    """Return the map's address, the C++ value that describes the box, and the arrays that it refers to."""
     if box.kind != "address" or len(box.parts) != 2 or len(box.parts[1].parts) != count:
         raise step.unknown()
     arrays = [_array(step, "int32_t at", box.parts[1], _S32)]
@@ -178,7 +178,10 @@ def _reduction(step: Step, operation: str, type: Type) -> str:
 
 
 def _reductions(step: Step, operation: str) -> str:
-    """By the type that the tensor map turns out to have: one for each, null where there is none."""
+    """Return a table of reductions by the tensor map's element type, null where the operation has none.
+
+    The element type of a tensor map is known only when the kernel runs.
+    """
     takes = _REDUCTIONS[operation]
     bits = {f"b{TYPES[name].bits}": name for name in takes if name.startswith("b") and name != "bf16"}
     names = [name if name in takes else bits.get(f"b{TYPES[name].bits}") for name in _MAP_TYPES]
@@ -210,7 +213,7 @@ def _groups(step: Step, what: str) -> str:
 
 
 def _copies_arrive(step: Step) -> str:
-    """cp.async.mbarrier.arrive: the thread's copies before it tell the mbarrier."""
+    """Translate cp.async.mbarrier.arrive: the thread's earlier copies arrive at the mbarrier."""
     step.several(1)
     if not (step.flag("async") and step.flag("mbarrier") and step.flag("arrive") and step.flag("b64")):
         raise step.unknown()
@@ -221,7 +224,7 @@ def _copies_arrive(step: Step) -> str:
 
 
 def fence(step: Step) -> str:
-    """membar and fence; fence.proxy.async stands between threads' accesses and those of copies."""
+    """Translate membar and fence. fence.proxy.async orders accesses by threads and by bulk copies."""
     if step.flag("mbarrier_init") or step.flag("proxy"):
         asynchronous = any(modifier.startswith("async") for modifier in step.instruction.modifiers)
         memory.nothing(step)
@@ -230,7 +233,7 @@ def fence(step: Step) -> str:
 
 
 def map_shared(step: Step) -> str:
-    """mapa: the same place in the shared memory of another block of the cluster."""
+    """Translate mapa: the same location in the shared memory of another block of the cluster."""
     step.several(3)
     type, rank = step.type(), step.read(2, _U32)
     if step.flag("shared::cluster"):
@@ -248,7 +251,7 @@ def map_shared(step: Step) -> str:
 
 
 def rank_of(step: Step) -> str:
-    """getctarank"""
+    """Translate getctarank."""
     step.several(2)
     if step.flag("shared::cluster"):
         step.type()

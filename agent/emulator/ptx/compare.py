@@ -1,4 +1,4 @@
-"""Comparison and selection: setp, set, selp, slct."""
+"""Comparison and selection: setp, set, selp and slct."""
 
 from agent.emulator.ptx.step import Step
 from agent.emulator.ptx.types import TYPES, Type
@@ -13,7 +13,10 @@ _COMBINE = {"and": "&", "or": "|", "xor": "^"}
 
 
 def setp(step: Step) -> str:
-    """`p|q`: p is the comparison, combined with a third operand where one is named; q with its negation."""
+    """Translate setp with destinations `p|q`.
+
+    p is the comparison, optionally combined with a third operand; q is the same for its negation.
+    """
     type, comparison, combine = _modifiers(step)
     step.several(4 if combine else 3)
     target, other = step.target_pair()
@@ -31,7 +34,7 @@ def setp(step: Step) -> str:
 
 
 def set_value(step: Step) -> str:
-    """All bits, or 1.0, where the comparison holds; else 0."""
+    """Translate set: all bits set, or 1.0, if the comparison holds; otherwise 0."""
     type, comparison, combine = _modifiers(step)
     result = step.type()
     step.several(4 if combine else 3)
@@ -106,7 +109,7 @@ def _comparison(type: Type, name: str, a: str, b: str) -> str:
 
 def _by_halves(step: Step, type: Type, comparison: str) -> tuple[str, str]:
     element = type.element
-    step.flag("ftz")  # as for single halves below
+    step.flag("ftz")  # consume the modifier; only f16 halves are flushed
     flush = "flush_half" if "ftz" in step.instruction.modifiers and element.name == "f16" else ""
     found = []
     for half in ("low", "high"):

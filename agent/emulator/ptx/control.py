@@ -8,7 +8,7 @@ _U32, _U64, _B32, _PRED = (TYPES[name] for name in ("u32", "u64", "b32", "pred")
 _SHUFFLES = {"idx": "INDEX", "up": "UP", "down": "DOWN", "bfly": "XOR"}
 _BARRIERS = {"popc": "COUNT", "and": "AND", "or": "OR"}
 _VOTES = {"all": "KW_ALL", "any": "KW_ANY", "ballot": "KW_BALLOT", "uni": "KW_MATCH_ALL"}
-# What the library of device code itself calls; everything else must have a body.
+# System calls of CUDA device code; every other callee must have a body.
 _LIBRARY = {
     "vprintf": ("print", 2),
     "__assertfail": ("assert_fail", 5),
@@ -38,7 +38,7 @@ def indexed_branch(step: Step) -> str:
 
 
 def leave(step: Step) -> str:
-    """ret, and exit where it ends the kernel's own function."""
+    """Translate ret, and exit in the kernel's entry function. Raise Untranslated for any other exit."""
     step.several(0)
     step.flag("uni")
     if step.instruction.opcode == "exit" and not step.frame.is_entry:
@@ -52,7 +52,7 @@ def trap(step: Step) -> str:
 
 
 def wait(step: Step) -> str:
-    """nanosleep."""
+    """Translate nanosleep."""
     step.several(1)
     step.type()
     return "kw_yield();"
@@ -89,7 +89,7 @@ def is_library(name: str) -> bool:
 
 
 def _names(step: Step, operand: Operand) -> list[str]:
-    """The parameter variables of a call."""
+    """Return the C++ names of a call's parameter variables."""
     found = []
     for part in operand.parts:
         binding = step.frame.find(part.text)
@@ -100,7 +100,7 @@ def _names(step: Step, operand: Operand) -> list[str]:
 
 
 def barrier(step: Step) -> str:
-    """bar and barrier: those of the block, by number, and the warp's."""
+    """Translate bar and barrier of the block (by number), the warp and the cluster."""
     step.choice("cta")
     if step.flag("cluster"):
         return _cluster_barrier(step)
@@ -141,7 +141,7 @@ def _cluster_barrier(step: Step) -> str:
 
 
 def _barrier(step: Step, index: int, kind: str, value: str) -> str:
-    """The barrier whose number is operand `index`; the count of its threads may follow."""
+    """Return the call for the barrier whose number is operand `index`; a thread count may follow it."""
     place, number = step.instruction.place, step.operands[index]
     counted = len(step.operands) > (index + 1 if kind == "KW_BARRIER_PLAIN" else index + 2)
     if number.kind == "immediate" and number.text == "0" and not counted:
@@ -155,7 +155,7 @@ def _warp(step: Step, kind: str, mask: str, value: str, more: str = "0, 32") -> 
 
 
 def shuffle(step: Step) -> str:
-    """shfl.sync; `d|p` also says whether the source lane lay within the segment."""
+    """Translate shfl.sync. In `d|p`, p is true if the source lane lies within the segment."""
     step.several(5)
     if not step.flag("sync"):
         raise step.unknown()
@@ -202,7 +202,7 @@ def match(step: Step) -> str:
 
 
 def reduce(step: Step) -> str:
-    """redux.sync"""
+    """Translate redux.sync."""
     step.several(3)
     if not step.flag("sync"):
         raise step.unknown()
@@ -216,7 +216,7 @@ def reduce(step: Step) -> str:
 
 
 def elect(step: Step) -> str:
-    """elect.sync d|p, mask: the lowest lane of the mask, which is one of those that a GPU may choose."""
+    """Translate elect.sync d|p, mask. Elect the lowest lane of the mask; a GPU may choose any of them."""
     step.several(2)
     if not step.flag("sync"):
         raise step.unknown()

@@ -1,4 +1,4 @@
-"""cvt: between all types, with every rounding, saturation and the packing of two floats into halves."""
+"""Conversions (cvt) between all types: rounding, saturation, and packing of two floats into halves."""
 
 from agent.emulator.ptx.step import ROUNDINGS, Step
 from agent.emulator.ptx.types import TYPES, Type
@@ -28,7 +28,7 @@ def cvt(step: Step) -> str:
     if source.kind == "f":
         if integral is None:
             raise step.unknown()
-        # Out of range is clamped with or without .sat (PTX ISA, cvt).
+        # Out-of-range values are clamped with or without .sat (PTX ISA, cvt).
         wide = "true" if source.bits == 64 or result.bits == 64 else "false"
         return step.write(result, f"to_integer<{result.c}, {wide}>({value}, {_TO_INTEGRAL[integral]})")
     if result.kind == "f":
@@ -39,7 +39,7 @@ def cvt(step: Step) -> str:
 
 
 def _to_tf32(step: Step) -> str:
-    """A float whose last 13 bits are zero, as its bits."""
+    """Translate cvt to tf32: the bits of a float whose last 13 bits are zero."""
     step.several(2)
     mode = step.choice("rna", "rn", "rz")
     source = step.type()
@@ -70,7 +70,7 @@ def _float_to_float(step: Step, types: tuple[Type, Type], value: str, what: str,
         return value
     if result.is_half:
         if mode == "kNearest":
-            return value  # rounded as it is written
+            return value  # the write to the register rounds
         name = "bf16" if result.name == "bf16" else "f16"
         return f"{name}_value(round_to_{name}({value}, {mode}))"
     return f"float({value})" if mode == "kNearest" else f"round_to_float({value}, {mode})"
@@ -93,7 +93,7 @@ def _integer_to_float(step: Step, source: Type, result: Type, value: str, mode: 
 
 
 def _pack(step: Step, source: Type, result: Type) -> str:
-    """The first source goes to the upper half."""
+    """Translate the packing of two floats into a pair of halves; the first source goes to the upper half."""
     step.several(3)
     mode = step.rounding()
     if source.name != "f32" or mode is None:

@@ -1,7 +1,7 @@
-"""Floating-point arithmetic: f32, f64, f16, bf16 and the pairs of halves.
+"""Floating-point arithmetic: f32, f64, f16, bf16 and pairs of halves.
 
-Sums and products of halves are computed in float and rounded once more, which gives the same bits as
-rounding once (Figueroa 1995: 24 >= 2 * 11 + 2); `fma` of halves goes through a double rounded to odd.
+Sums and products of halves are computed in float and then rounded again. The bits are the same as with one
+rounding (Figueroa 1995: 24 >= 2 * 11 + 2). `fma` of halves goes through a double rounded to odd.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _TRUTHS = ("finite", "infinite", "number", "notanumber", "normal", "subnormal")
 
 
 def lanes(step: Step, type: Type, operate: Callable[[list[str]], str], first: int = 1) -> str:
-    """Applies `operate` to the source operands, once for each half of a pair, and writes the result."""
+    """Apply `operate` to the source operands, once for each half of a pair, and write the result."""
     sources = range(first, len(step.operands))
     if not type.is_pair:
         return step.write(type, operate([step.read(index, type) for index in sources]))
@@ -28,13 +28,16 @@ def lanes(step: Step, type: Type, operate: Callable[[list[str]], str], first: in
 
 
 def _flusher(step: Step, type: Type) -> Callable[[str], str]:
-    """`.ftz`: subnormal operands and results count as zero. Halves are computed with wider exponents."""
+    """Return a function that flushes subnormal operands and results to zero if `.ftz` is given.
+
+    f16 is computed in float, whose exponent range is wider, so it has its own flush.
+    """
     if not step.flag("ftz"):
         return str
     if type.element.is_half and type.element.name == "f16":
         return lambda code: f"flush_half({code})"
     if type.bits == 64:
-        return str  # the approximations of f64 carry the modifier; their operands are not subnormal in use
+        return str  # only f64 approximations carry .ftz, and their operands are not subnormal in practice
     return lambda code: f"flush({code})"
 
 
@@ -47,7 +50,7 @@ def _clamped(step: Step) -> Callable[[str], str]:
 
 
 def sum_or_product(step: Step, type: Type) -> str:
-    """add, sub and mul."""
+    """Translate add, sub and mul."""
     step.several(3)
     opcode = step.instruction.opcode
     rounding = step.rounding() or "kNearest"
@@ -65,7 +68,7 @@ def sum_or_product(step: Step, type: Type) -> str:
 
 
 def fma(step: Step, type: Type) -> str:
-    """fma, and mad of floating point, which rounds once too (PTX ISA, mad for sm_20 and later)."""
+    """Translate fma and floating-point mad, which also rounds once (PTX ISA, mad for sm_20 and later)."""
     step.several(4)
     rounding = step.rounding()
     flush, clamp = _flusher(step, type), _clamped(step)
@@ -98,7 +101,7 @@ def divide(step: Step, type: Type) -> str:
 def unary(step: Step, type: Type) -> str:
     """Translate abs, neg and the functions of one argument.
 
-    Approximate ones have the documented error (kw/approximate.h).
+    Approximate functions have the documented error (kw/approximate.h).
     """
     step.several(2)
     opcode = step.instruction.opcode
@@ -116,7 +119,7 @@ def unary(step: Step, type: Type) -> str:
 
 
 def extreme(step: Step, type: Type) -> str:
-    """min and max: a number wins over NaN, unless `.NaN` says otherwise."""
+    """Translate min and max, which prefer a number over NaN unless `.NaN` is given."""
     step.several(3)
     flush = _flusher(step, type)
     suffix = "_nan" if step.flag("NaN") else ""
@@ -125,7 +128,7 @@ def extreme(step: Step, type: Type) -> str:
 
 
 def copysign(step: Step) -> str:
-    """The sign of the first source, the rest of the second."""
+    """Translate copysign: the sign of the first source with the magnitude of the second."""
     step.several(3)
     return lanes(step, step.type(), lambda a: f"copysign_of({a[1]}, {a[0]})")
 

@@ -1,7 +1,7 @@
-"""One function while it is translated: what its names mean, and operands as C++ expressions.
+"""Translation state of one function: its names, and its operands as C++ expressions.
 
-A register is a C++ variable of its own type; names of nested scopes are made unique, so that all of them
-stand at the top of the C++ function and jumps cross no declaration.
+Each register is a C++ variable of its own type. Names of nested scopes are made unique, so that all
+variables are declared at the top of the C++ function and jumps cross no declaration.
 """
 
 import re
@@ -56,10 +56,10 @@ SPECIAL = {
 
 @dataclass(frozen=True)
 class Binding:
-    """What a name stands for.
+    """Meaning of a PTX name.
 
-    `kind`: register, global, shared, dynamic (shared memory), local, param, function, label, targets or
-    prototype; `code` is its C++ name.
+    `kind` is register, global, shared, dynamic (shared memory), local, param, function, library, label,
+    targets or prototype. `code` is the C++ name.
     """
 
     kind: str
@@ -71,19 +71,19 @@ class Binding:
 @dataclass
 class Frame:
     scopes: list[dict[str, Binding]]
-    """Innermost last; the first is that of the module."""
+    """Scopes from the module's to the innermost."""
     is_entry: bool
     place: Place = Place()
     declarations: list[str] = field(default_factory=list)
     shared: dict[str, str] = field(default_factory=dict)
-    """C++ names of the shared variables that the function uses, with those of their sites."""
+    """C++ names of the offsets of shared variables that the function uses, by the name of their site."""
     features: set[str] = field(default_factory=set)
-    """Parts of the header that only some modules need."""
+    """Optional parts of the runtime header, and the carry flag, that the function needs."""
     counter: int = 0
     in_flight: InFlight | None = None
-    """Where the function has matrix products that go on beside it."""
+    """Tracker of asynchronous matrix products, or None if the function has none."""
     named_once: frozenset[str] = frozenset()
-    """Names that one operand of the function has: a register that is written so is never read."""
+    """Names that exactly one operand of the function uses. A register written under one is never read."""
 
     def find(self, name: str) -> Binding:
         for scope in reversed(self.scopes):
@@ -92,7 +92,7 @@ class Frame:
         raise Untranslated(name, self.place.line)
 
     def fresh(self, name: str) -> str:
-        """A C++ name for a name of the innermost scope."""
+        """Return a unique C++ name for a name of the innermost scope."""
         plain = _IDENTIFIER.sub("_", name.removeprefix("%"))
         if len(self.scopes) == 2 and name.startswith("%"):
             return plain
@@ -100,14 +100,14 @@ class Frame:
         return f"{plain}_{self.counter}"
 
     def register(self, operand: Operand) -> Binding | None:
-        """None where the operand is no register."""
+        """Return the binding of a register, or None if the operand is not a register."""
         if operand.kind != "name" or operand.text in SPECIAL:
             return None
         binding = self.find(operand.text)
         return binding if binding.kind == "register" else None
 
     def read(self, operand: Operand, type: Type) -> str:
-        """The operand as an expression of C++ type `type.c`."""
+        """Return the operand as an expression of C++ type `type.c`. Raise Untranslated if unsupported."""
         if operand.kind == "not" and type.kind == "p":
             return f"!{self.read(operand.parts[0], type)}"
         if operand.kind == "vector":
@@ -125,7 +125,7 @@ class Frame:
         return f"{type.c}({self.symbol(operand)})"
 
     def write(self, operand: Operand, type: Type, code: str) -> str:
-        """A statement that assigns an expression of type `type.c`."""
+        """Return a statement that assigns `code`, of C++ type `type.c`, to the operand."""
         if operand.kind == "name" and operand.text == "_":
             return f"static_cast<void>({code});"
         if operand.kind == "vector":
@@ -145,7 +145,7 @@ class Frame:
         return f"{binding.code} = {code};"
 
     def symbol(self, operand: Operand) -> str:
-        """The address that a name stands for, as an integer."""
+        """Return the address of a named variable or function as an integer expression."""
         binding = self.find(operand.text)
         offset = (
             f" + {operand.offset}"
@@ -168,7 +168,7 @@ class Frame:
         return self.shared.setdefault(binding.code, f"offset_{binding.code}")
 
     def address(self, operand: Operand, space: str) -> str:
-        """A `char*` for the operand of a load, store or atomic operation."""
+        """Return a `char*` expression for the address operand of a load, store or atomic operation."""
         if operand.kind != "address" or len(operand.parts) != 1:
             raise Untranslated(f"address {operand.kind}", self.place.line)
         [base] = operand.parts
@@ -215,7 +215,7 @@ class Frame:
         return f"({literal})" if literal[0] == "-" else literal
 
     def _packed(self, operand: Operand, type: Type) -> str:
-        """`{a, b}` as one value, the first element lowest."""
+        """Return `{a, b}` as one value, with the first element in the low bits."""
         count = len(operand.parts)
         if type.kind == "p" or count == 0 or type.bits % count:
             raise Untranslated("operand {...}", self.place.line)
@@ -248,7 +248,7 @@ def _is_wide(binding: Binding) -> bool:
 
 
 def _convert(code: str, stored: str, type: Type) -> str:
-    """`code`, of the C++ type `stored`, as a value of `type`."""
+    """Convert `code`, of C++ type `stored`, to a value of `type`."""
     if type.is_half:
         bits = code if stored == "uint16_t" else f"uint16_t({code})"
         return f"{'bf16' if type.name == 'bf16' else 'f16'}_value({bits})"

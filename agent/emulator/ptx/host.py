@@ -1,10 +1,10 @@
-"""The host side of an extension whose kernels run from their PTX.
+"""Host side of an extension whose kernels run from their PTX.
 
-A kernel keeps its signature. `stubbed` leaves of its body only what hands the addresses of its arguments to
-the translated kernel; `switched` puts that before the body, for launches that are not checked. Host code
-launches it as before, so that templates, overloads and conversions are the compiler's business. The two
-sides meet in a static variable of the kernel, whose symbol carries the kernel's mangled name; where nothing
-is linked to it the kernel runs its own body.
+A kernel keeps its signature, and host code launches it as before. The compiler therefore still resolves
+templates, overloads and conversions. `stubbed` replaces the body by a call that passes the addresses of the
+arguments to the translated kernel. `switched` puts such a call before the body, for unchecked launches.
+The stub and the translated kernel are linked by a static variable of the kernel, whose symbol contains the
+kernel's mangled name. If nothing is linked to that variable, a switched kernel runs its own body.
 """
 
 import re
@@ -24,7 +24,7 @@ from agent.build.toolchain import CPP
 from agent.emulator.ptx import Untranslated
 
 POINTER = "kw_ptx"
-"""The static variable of every stub."""
+"""Name of the static variable in every stub."""
 
 _KERNEL = re.compile(r"\b__global__\b")
 _SHARED = re.compile(r"\b__shared__\b([^;{}()=]*);")
@@ -36,7 +36,7 @@ _STATIC = re.compile(
     r"\bstatic\b(?=(?:\s|\b(?:inline|__forceinline__|const|volatile)\b)*\b__(?:global|constant|device)__)"
     r"|(?<=__global__)\s+static\b|(?<=__constant__)\s+static\b|(?<=__device__)\s+static\b"
 )
-# The sanitizer has no business with what a stub reads and writes.
+# Stubs only pass addresses on, so the thread sanitizer need not check their accesses.
 _UNCHECKED = 'inline __attribute__((no_sanitize("thread"))) '
 
 _INCLUDE = re.compile(r"\s*#\s*include\s*[<\"]([\w./+-]+)[>\"]")
@@ -47,16 +47,16 @@ _Edit = tuple[int, int, str]
 
 
 def pointer_symbol(kernel: str) -> str:
-    """The symbol of a stub's static variable, from the kernel's mangled name (or C name)."""
+    """Return the symbol of a stub's static variable, from the kernel's mangled name (or C name)."""
     encoding = kernel[2:] if kernel.startswith("_Z") else f"{len(kernel)}{kernel}"
     return f"_ZZ{encoding}E{len(POINTER)}{POINTER}"
 
 
 def stubbed(text: str) -> str:
-    """`text` with every kernel's body replaced, line for line; variables of the device lose `static`,
-    which would hide them from the translated unit.
+    """Return `text` with every kernel's body replaced by a stub; line numbers do not change.
 
-    Raises Untranslated for a kernel that a macro makes, or whose parameters cannot be read.
+    Device variables lose `static`, which would hide them from the translated unit. Raise Untranslated for a
+    kernel that a macro defines, or whose parameters cannot be parsed.
     """
     code = code_only(text)
     plain = without_attributes(code)
@@ -74,7 +74,7 @@ def stubbed(text: str) -> str:
 
 
 def _toolkit_includes(text: str, macros: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return where headers are included that only nvcc can read."""
+    """Return the spans of `#include` directives of headers that only nvcc can compile."""
     found = ((start, end, _INCLUDE.match(text, start, end)) for start, end in macros)
     return [
         (start, match.end())
@@ -84,8 +84,9 @@ def _toolkit_includes(text: str, macros: list[tuple[int, int]]) -> list[tuple[in
 
 
 def switched(text: str) -> str:
-    """`text` with a way to its translation at the start of every kernel that can be read, and `static` as
-    in `stubbed`. Every line stays where it was.
+    """Return `text` with a call of its translation at the start of every kernel that can be parsed.
+
+    Device variables lose `static`, as in `stubbed`. Line numbers do not change.
     """
     code = code_only(text)
     plain = without_attributes(code)
@@ -103,7 +104,7 @@ def switched(text: str) -> str:
 
 
 def shared_lines(text: str) -> dict[str, int]:
-    """Where each `__shared__` variable is declared whose name only one declaration has."""
+    """Return the declaration's line for each `__shared__` variable whose name is declared only once."""
     plain = without_attributes(code_only(text))
     found: dict[str, list[int]] = {}
     for match in _SHARED.finditer(plain):
@@ -116,11 +117,11 @@ def shared_lines(text: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """Where a definition's body stands, braces included, and the names of its parameters."""
+    """Span of a kernel definition's body, braces included, and the names of its parameters."""
 
     body: tuple[int, int]
     parameters: tuple[str, ...]
-    """With `...` behind that of a pack."""
+    """Parameter names; the name of a pack ends in `...`."""
 
 
 def _within(spans: list[tuple[int, int]], position: int) -> bool:
@@ -144,7 +145,10 @@ def _statics(code: str, plain: str, edits: list[_Edit]) -> list[_Edit]:
 
 
 def _assembly(plain: str, macros: list[tuple[int, int]], edits: list[_Edit]) -> list[_Edit]:
-    """Without bodies: functions of the device with PTX in them, also by a macro, which g++ cannot read."""
+    """Return edits that replace the bodies of device functions with inline PTX, which g++ cannot compile.
+
+    This includes functions whose PTX comes from a macro.
+    """
     defined = (re.match(r"#\s*define\s+(\w+)", plain[start:end].lstrip()) for start, end in macros)
     names = [
         m[1] for m, (start, end) in zip(defined, macros, strict=True) if m and _ASM.search(plain[start:end])
@@ -166,7 +170,10 @@ def _assembly(plain: str, macros: list[tuple[int, int]], edits: list[_Edit]) -> 
 
 
 def _kernel(plain: str, match: re.Match[str]) -> _Kernel | None:
-    """The kernel that `__global__` begins; None where it is only declared."""
+    """Return the kernel that starts at `__global__`, or None for a mere declaration.
+
+    Raise Untranslated if the text cannot be parsed.
+    """
     line = line_of(plain, match.start())
     name = _NAME.search(plain, match.end())
     if name is None:
@@ -187,7 +194,10 @@ def _kernel(plain: str, match: re.Match[str]) -> _Kernel | None:
 
 
 def _head(plain: str, match: re.Match[str], words: str) -> _Edit:
-    """A function that is not inline hides its static variables."""
+    """Return the edit that inserts `words` before a kernel, or an empty edit if it is already inline.
+
+    Static variables of a function that is not inline have local symbols.
+    """
     before = re.split(r"[;{}>]", plain[max(0, match.start() - 120) : match.start()])[-1]
     is_inline = re.search(r"\b(?:inline|__forceinline__)\b", before)
     return match.start(), match.start(), "" if is_inline else words
@@ -202,7 +212,10 @@ def _stub(kernel: _Kernel) -> str:
 
 
 def _switch(kernel: _Kernel) -> str:
-    """Copies are handed over: a parameter whose address is taken is memory in the kernel's own body too."""
+    """Return the code that calls the translated kernel with copies of the parameters, if there is one.
+
+    Taking a parameter's own address would force it into memory in the kernel's body too.
+    """
     copies, names = [], []
     for number, parameter in enumerate(kernel.parameters):
         if parameter.endswith("..."):
@@ -223,7 +236,7 @@ def _address(parameter: str) -> str:
 
 
 def _parameter(text: str, line: int) -> str:
-    """The name of a parameter; "" where there is none."""
+    """Return the name of a parameter, or "" for none. Raise Untranslated for an unnamed parameter."""
     declared = text.split("=")[0].strip()
     if declared in ("", "void"):
         return ""

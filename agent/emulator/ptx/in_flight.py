@@ -1,8 +1,8 @@
-"""Registers of matrix products under way (wgmma): who uses them too early, or writes them without a fence.
+"""Checks for registers of wgmma products in flight: use before the wait, and writes without a fence.
 
-Between two products the compiler's PTX moves sums from register to register, which is no use of them: what
-holds of a register then holds of the one that it is moved to. The registers of one product share a unit, with
-two variables: the group of products that it waits for, and the fence before which it was written.
+Between two products the compiler's PTX moves accumulators between registers. Such a move does not count as
+a use; the destination takes over the state of its source. The registers of one product share a unit. Each
+unit has two variables: the product group that it waits for, and the fence that must follow its last write.
 """
 
 from collections import defaultdict
@@ -17,11 +17,12 @@ _NO_TARGET = ("st", "red", "bar", "barrier", "cp", "mbarrier", "wgmma")
 
 @dataclass
 class InFlight:
-    """Of one function that has products."""
+    """Registers of a function that issues products."""
 
     sums: dict[str, int] = field(default_factory=dict)
-    """The units of sums, by register; those of factors beside them."""
+    """Unit of each accumulator register."""
     factors: dict[str, int] = field(default_factory=dict)
+    """Unit of each register that holds factors."""
 
     def declarations(self) -> list[str]:
         units = sorted({*self.sums.values(), *self.factors.values()})
@@ -29,7 +30,10 @@ class InFlight:
         return ["kw_products products = kw_products_now();", f"uint32_t {', '.join(variables)};"]
 
     def around(self, instruction: Instruction, code: str, adds: str) -> str:
-        """`code` with what has to be looked at; `adds`: whether a product reads its sums."""
+        """Return `code` with the checks and updates around it.
+
+        `adds` is the C++ condition under which a product reads its accumulators.
+        """
         if instruction.opcode == "wgmma" and instruction.modifiers[0] == "mma_async":
             return self._product(instruction, code, adds)
         if instruction.opcode in ("wgmma", "call"):
@@ -51,7 +55,7 @@ class InFlight:
         if instruction.opcode in _NO_TARGET or not instruction.operands:
             return []
         if instruction.opcode == "mov" and instruction.operands[1].kind == "immediate":
-            return []  # the compiler puts first values where it likes
+            return []  # the compiler may place initial values anywhere
         return list(_names(instruction.operands[0]))
 
     def _move(self, to: str, source: str) -> str:
@@ -77,7 +81,7 @@ class InFlight:
 
 
 def of(function: Function) -> InFlight | None:
-    """None where the function has no products."""
+    """Return the tracked registers of `function`, or None if it has no products."""
     instructions = list(_instructions(function.body)) if function.body else []
     products = [one for one in instructions if one.opcode == "wgmma" and one.modifiers[0] == "mma_async"]
     if not products:
@@ -95,7 +99,10 @@ def of(function: Function) -> InFlight | None:
 
 
 def _units(moves: dict[str, set[str]], tuples: list[list[str]], begin: int) -> dict[str, int]:
-    """Registers of one tuple are one unit; those that moves lead to have one each."""
+    """Number the units from `begin`. Registers of one tuple share a unit, and so do overlapping tuples.
+
+    Every other register that moves connect to them gets its own unit.
+    """
     unit_of: dict[str, int] = {}
     members: dict[int, list[str]] = {}
     for number, names in enumerate(tuples, begin):

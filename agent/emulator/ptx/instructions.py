@@ -1,4 +1,4 @@
-"""Which function translates which instruction, by its opcode."""
+"""Table of the functions that translate instructions, by opcode."""
 
 from collections.abc import Callable
 

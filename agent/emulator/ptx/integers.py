@@ -1,4 +1,4 @@
-"""Integer arithmetic and bit manipulation. Sums and products wrap, so they are computed unsigned."""
+"""Integer arithmetic and bit manipulation. Sums and products wrap, so the C++ computes them unsigned."""
 
 from agent.emulator.ptx import floats
 from agent.emulator.ptx.frame import Frame
@@ -27,7 +27,7 @@ def sum_or_difference(step: Step) -> str:
 
 
 def carried(step: Step) -> str:
-    """addc and subc."""
+    """Translate addc and subc."""
     step.several(3)
     type = step.type()
     name = step.instruction.opcode.removesuffix("c")
@@ -85,7 +85,7 @@ def multiply_add(step: Step) -> str:
 
 
 def multiply_add_carried(step: Step) -> str:
-    """madc."""
+    """Translate madc."""
     step.several(4)
     type, part = step.type(), step.choice("lo", "hi")
     result, code = _product(step, type, part)
@@ -95,7 +95,7 @@ def multiply_add_carried(step: Step) -> str:
 
 
 def product24(step: Step) -> str:
-    """mul24.lo and mad24.lo: the low 24 bits of both factors."""
+    """Translate mul24.lo and mad24.lo, which multiply the low 24 bits of both factors."""
     type = step.type()
     if not step.flag("lo") or type.bits != 32:
         raise step.unknown()
@@ -109,7 +109,7 @@ def product24(step: Step) -> str:
 
 
 def quotient(step: Step) -> str:
-    """div and rem."""
+    """Translate div and rem."""
     type = step.type()
     if type.kind == "f":
         if step.instruction.opcode == "rem":
@@ -121,7 +121,7 @@ def quotient(step: Step) -> str:
 
 
 def extreme(step: Step) -> str:
-    """min and max."""
+    """Translate min and max."""
     type = step.type()
     if type.kind == "f":
         return floats.extreme(step, type)
@@ -136,7 +136,7 @@ def extreme(step: Step) -> str:
 
 
 def sign(step: Step) -> str:
-    """abs and neg."""
+    """Translate abs and neg."""
     type = step.type()
     if type.kind == "f":
         return floats.unary(step, type)
@@ -150,7 +150,7 @@ def sign(step: Step) -> str:
 
 
 def logic(step: Step) -> str:
-    """and, or, xor, not and cnot, of bits and of predicates."""
+    """Translate and, or, xor, not and cnot of bits and predicates."""
     type, opcode = step.type(), step.instruction.opcode
     if type.kind not in "bp":
         raise step.unknown()
@@ -164,7 +164,7 @@ def logic(step: Step) -> str:
 
 
 def shift(step: Step) -> str:
-    """shl and shr; more than the width is the width."""
+    """Translate shl and shr. Shift amounts are clamped to the operand's width."""
     step.several(3)
     type, opcode = step.type(), step.instruction.opcode
     if type.kind not in "bus":
@@ -190,7 +190,7 @@ def funnel_shift(step: Step) -> str:
 
 
 def count(step: Step) -> str:
-    """popc, clz, brev and bfind."""
+    """Translate popc, clz, brev and bfind."""
     step.several(2)
     type, opcode = step.type(), step.instruction.opcode
     if opcode == "bfind":
@@ -203,7 +203,7 @@ def count(step: Step) -> str:
 
 
 def field(step: Step) -> str:
-    """bfe and bfi."""
+    """Translate bfe and bfi."""
     type = step.type()
     if type.bits < 32:
         raise step.unknown()
@@ -223,7 +223,7 @@ def permute(step: Step) -> str:
 
 
 def table(step: Step) -> str:
-    """lop3: any function of three bits."""
+    """Translate lop3, an arbitrary function of three bits."""
     step.several(5)
     type, chosen = step.type(), step.operands[4]
     if type.bits != 32 or chosen.kind != "immediate":
@@ -233,7 +233,7 @@ def table(step: Step) -> str:
 
 
 def absolute_difference(step: Step) -> str:
-    """sad: the distance of two numbers, added to a third."""
+    """Translate sad: the absolute difference of two numbers plus a third."""
     step.several(4)
     type = step.type()
     a, b = step.read(1, type), step.read(2, type)
@@ -242,7 +242,7 @@ def absolute_difference(step: Step) -> str:
 
 
 def dot(step: Step) -> str:
-    """dp4a: four products of bytes, added up."""
+    """Translate dp4a: the sum of four byte products, plus a third operand."""
     step.several(4)
     kinds = [name for name in step.instruction.modifiers if name in ("u32", "s32")]
     step.type(), step.type()
@@ -254,7 +254,7 @@ def dot(step: Step) -> str:
 
 
 def _wrapping(step: Step, index: int, type: Type) -> str:
-    """An operand whose arithmetic wraps: unsigned, and no narrower than int."""
+    """Return an operand for wrapping arithmetic, as an unsigned expression at least as wide as int."""
     frame: Frame = step.frame
     code = frame.read(step.operands[index], type.unsigned)
     return code if type.bits >= 32 else f"uint32_t({code})"

@@ -1,7 +1,7 @@
-"""Tensor cores and what feeds them: mma, wmma, ldmatrix, stmatrix, movmatrix.
+"""Tensor core instructions: mma, wmma, ldmatrix, stmatrix and movmatrix.
 
-Every dense shape of sm_80 to sm_90 but mma.m8n8k4 of halves, which no such GPU has in hardware. Sparse ones
-are not known here.
+All dense shapes of sm_80 to sm_90 are supported, except mma.m8n8k4 of f16, which these GPUs do not have in
+hardware. Sparse shapes are not supported.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ _MODES = {"xor": "kXor", "and": "kAnd"}
 
 
 def mma(step: Step) -> str:
-    """mma.sync of a dense shape."""
+    """Translate mma.sync of a dense shape."""
     _aligned(step)
     if not (step.flag("row") and step.flag("col")):
         raise step.unknown()
@@ -74,7 +74,7 @@ def wmma(step: Step) -> str:
 
 
 def rows(step: Step) -> str:
-    """ldmatrix and stmatrix of 8 x 8 elements of 16 bits."""
+    """Translate ldmatrix and stmatrix of 8 x 8 elements of 16 bits."""
     stores = step.instruction.opcode == "stmatrix"
     _aligned(step)
     count = {"x1": 1, "x2": 2, "x4": 4, None: 0}[step.choice("x1", "x2", "x4")]
@@ -100,7 +100,7 @@ def rows(step: Step) -> str:
 
 
 def flip(step: Step) -> str:
-    """movmatrix"""
+    """Translate movmatrix."""
     _aligned(step)
     step.several(2)
     if not (step.flag("m8n8") and step.flag("trans") and step.flag("b16")):
@@ -140,9 +140,9 @@ def _shape(step: Step, shapes: dict[str, tuple[str, ...]], element: str) -> tupl
 
 
 def _types(step: Step) -> tuple[str, str, str, str]:
-    """Of D, A, B and C as mma names them; wmma of floats names only D and C, and of a pair of others all."""
+    """Return the types of D, A, B and C. wmma of f16 names only D and C; all other forms name all four."""
     left = [name for name in step.instruction.modifiers if name in ELEMENTS or name in SUMS]
-    if len(left) == 2:  # wmma of f16: its factors go without saying
+    if len(left) == 2:  # wmma of f16: the types of the factors are implied
         left = [left[0], "f16", "f16", left[1]]
     else:
         for name in left[1:3]:

@@ -1,7 +1,7 @@
 """Loads, stores, atomic operations and addresses.
 
-Global, constant, local and generic addresses are addresses of this process; a shared address is an offset
-into the block's shared memory, which `cvta` turns into a generic one and back.
+Global, constant, local and generic addresses are addresses of this process. A shared address is an offset
+into the block's shared memory; `cvta` converts it to a generic address and back.
 """
 
 from agent.emulator.ptx.step import Step
@@ -29,7 +29,7 @@ _BLOCK_FENCE = "__atomic_thread_fence(__ATOMIC_ACQ_REL);"
 
 
 def load(step: Step) -> str:
-    """ld, ldu and ld.global.nc."""
+    """Translate ld, ldu and ld.global.nc."""
     step.several(2)
     space, volatile, order = _qualifiers(step)
     width = {"v2": 2, "v4": 4, None: 1}[step.choice("v2", "v4")]
@@ -48,7 +48,7 @@ def load(step: Step) -> str:
 
 
 def _scoped(step: Step, order: str | None, code: str) -> str:
-    """Return a strong operation's code: a fence where it releases, and the scope where that is the block."""
+    """Return `code` with a fence before a release, and within a BlockScope if its scope is the block."""
     in_block = "cta" in step.instruction.modifiers
     fence = "" if order not in ("release", "acq_rel") else _BLOCK_FENCE if in_block else _FENCE
     scope = "const BlockScope scope;" if in_block else ""
@@ -56,8 +56,10 @@ def _scoped(step: Step, order: str | None, code: str) -> str:
 
 
 def _load_vector(step: Step, type: Type, width: int, place: tuple[str, str]) -> str:
-    """What nothing uses of shared memory is not read: of a struct that is loaded whole, nobody writes the
-    padding. Of other memory it is read, for there the load may reach beyond what was allocated.
+    """Translate a vector load.
+
+    Unused elements in shared memory are not read, because a struct loaded whole may have unwritten padding.
+    In other memory they are read, because the load may go past the end of an allocation.
     """
     space, address = place
     parts = step.operands[0].parts
@@ -101,7 +103,7 @@ def store(step: Step) -> str:
 
 
 def _store_async(step: Step) -> str:
-    """st.async: [address], value, [mbarrier], both in shared memory of the cluster."""
+    """Translate st.async: [address], value, [mbarrier]. Both addresses are in the cluster's shared memory."""
     step.several(3)
     step.flag("weak")
     told = step.flag("async") and step.flag("mbarrier::complete_tx::bytes") and step.flag("shared::cluster")
@@ -119,7 +121,7 @@ def _store_async(step: Step) -> str:
 
 
 def _qualifiers(step: Step) -> tuple[str, bool, str | None]:
-    """Space ("" for generic), volatile, and the memory order of a strong access; caches do not matter."""
+    """Return the space ("" for generic), volatile, and a strong access's memory order; ignore cache hints."""
     space = step.choice(*_SPACES) or ""
     step.choice(*_CACHE)
     for hint in step.instruction.modifiers:
@@ -134,7 +136,10 @@ def _qualifiers(step: Step) -> tuple[str, bool, str | None]:
 
 
 def plain(space: str) -> str:
-    """Memory of a cluster is found by other means than the block's own; parts of other spaces are alike."""
+    """Return a state space without its `::` qualifier, except for `shared::cluster`.
+
+    Shared memory of the cluster needs a different address computation from the block's own.
+    """
     return space if space == "shared::cluster" else space.split("::")[0]
 
 
@@ -156,20 +161,20 @@ def _move_type(step: Step) -> Type:
 
 
 def cvta(step: Step) -> str:
-    """Between shared and generic addresses there is the start of shared memory; the others are alike."""
+    """Translate cvta. Shared and generic addresses differ by the start of shared memory; others are equal."""
     step.several(2)
     to_space, space = step.flag("to"), step.choice(*_SPACES)
     type = step.type()
     if space is None or type.bits != 64:
         raise step.unknown()
     value = step.read(1, _U64)
-    if space.startswith("shared"):  # of the cluster too: what mapa made stays as it is
+    if space.startswith("shared"):  # also shared::cluster: addresses from mapa stay unchanged
         value = f"from_generic(shared, {value})" if to_space else f"to_generic(shared, {value})"
     return step.write(_U64, value)
 
 
 def is_space(step: Step) -> str:
-    """isspacep: only shared memory can be told apart here."""
+    """Translate isspacep. Raise Untranslated for other spaces than shared memory."""
     step.several(2)
     if step.flag("shared::cluster"):
         return step.write(TYPES["pred"], f"kw_is_cluster_shared({step.read(1, _U64)}) != 0")
@@ -179,7 +184,7 @@ def is_space(step: Step) -> str:
 
 
 def atomic(step: Step) -> str:
-    """atom and red."""
+    """Translate atom and red."""
     order = next((order for order in _ORDERS if order in step.instruction.modifiers), None)
     return _scoped(step, order, _atomic(step))
 
@@ -207,7 +212,7 @@ def _atomic(step: Step) -> str:
 
 
 def _carrier(type: Type) -> Type:
-    """The type in which an atomic operation's operand travels: halves as their bits."""
+    """Return the type in which an atomic operation's operand is passed: halves are passed as bits."""
     return TYPES[f"b{type.bits}"] if type.is_half or type.is_pair else type
 
 
@@ -222,7 +227,7 @@ def _updater(step: Step, type: Type, operation: str) -> str:
 
 
 def _swap(step: Step, type: Type, operation: str, arguments: tuple[str, ...]) -> str:
-    """These are what locks are made of: the runtime hears of an attempt that changes nothing."""
+    """Translate cas and exch, which locks use. The runtime is notified when one changes nothing."""
     if type.kind != "b":
         raise step.unknown()
     line = step.instruction.place.line
@@ -231,7 +236,7 @@ def _swap(step: Step, type: Type, operation: str, arguments: tuple[str, ...]) ->
 
 
 def _atomic_vector(step: Step, type: Type, width: int, what: tuple[str, str]) -> str:
-    """Atomic element by element (PTX ISA, vector atom)."""
+    """Translate a vector atom or red, which is atomic per element (PTX ISA, vector atom)."""
     operation, address = what
     returns = step.instruction.opcode == "atom"
     values = step.operands[-1].parts
@@ -247,7 +252,7 @@ def _atomic_vector(step: Step, type: Type, width: int, what: tuple[str, str]) ->
 
 
 def copy_async(step: Step) -> str:
-    """cp.async: the copy is made when it is waited for, the latest of the moments that PTX allows."""
+    """Translate cp.async. The copy runs when it is waited for, which is the latest moment that PTX allows."""
     if not step.flag("async"):
         raise step.unknown()
     other = step.choice("commit_group", "wait_group", "wait_all")
@@ -278,21 +283,24 @@ def copy_async(step: Step) -> str:
 
 
 def policy(step: Step) -> str:
-    """createpolicy: a policy of the cache, whose bits nothing looks at."""
+    """Translate createpolicy. No instruction here reads the bits of a cache policy."""
     for modifier in step.instruction.modifiers:
         step.flag(modifier)
     return step.write(_U64, "0ul")
 
 
 def nothing(step: Step) -> str:
-    """prefetch and its like change no value; nor do registers given back, or a grid before, which is done."""
+    """Translate instructions that change no value: prefetch, setmaxnreg and similar ones.
+
+    griddepcontrol needs nothing either, because the preceding grid has completed.
+    """
     for modifier in step.instruction.modifiers:
         step.flag(modifier)
     return ";"
 
 
 def fence(step: Step) -> str:
-    """membar and fence."""
+    """Translate membar and fence."""
     allowed = ("sc", "acq_rel", "acquire", "release", "cta", "gl", "gpu", "sys", "cluster")
     for modifier in allowed:
         step.flag(modifier)

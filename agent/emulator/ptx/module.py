@@ -1,4 +1,4 @@
-"""What belongs to a whole PTX module: its functions' names, and variables in global and shared memory."""
+"""Module scope of PTX: names of functions, and variables in global, constant and shared memory."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -11,7 +11,10 @@ _ADDRESS = re.compile(r"([A-Za-z_$%][\w$]*)(?:\+(\d+))?")
 
 
 def bind_module(module: Module, is_library: Callable[[str], bool]) -> dict[str, Binding]:
-    """C++ names for everything that has module scope, the shared variables of functions included."""
+    """Return the C++ names of everything with module scope, including the shared variables of functions.
+
+    Raise Untranslated for a variable in another state space.
+    """
     names: dict[str, Binding] = {}
     for function in module.functions:
         declared_only = function.body is None and names.get(function.name) is None
@@ -30,7 +33,10 @@ def bind_module(module: Module, is_library: Callable[[str], bool]) -> dict[str, 
 
 
 def function_head(function: Function, names: dict[str, Binding]) -> str:
-    """A kernel takes the addresses of its arguments; a function those of its results and parameters."""
+    """Return the C++ signature of a kernel or device function.
+
+    A kernel takes the addresses of its arguments. A function takes those of its results and parameters.
+    """
     code = names[function.name].code
     if function.is_entry:
         return f"void {code}(char** arguments)"
@@ -41,9 +47,9 @@ def function_head(function: Function, names: dict[str, Binding]) -> str:
 def declarations(
     module: Module, names: dict[str, Binding], outside: Collection[str], lines: Mapping[str, int]
 ) -> Iterator[str]:
-    """What the functions refer to: shared variables, and global and constant ones by their address.
+    """Yield declarations of shared variables, and of global and constant variables by their address.
 
-    `lines` says where the source declares shared variables, by name.
+    `lines` maps names of shared variables to the source lines that declare them.
     """
     for variable in _variables(module):
         code, type = names[variable.name].code, _element(variable)
@@ -63,7 +69,7 @@ def declarations(
 
 
 def definitions(module: Module, names: dict[str, Binding], outside: Collection[str]) -> Iterator[str]:
-    """The memory of global and constant variables; the linker fills in the addresses it holds."""
+    """Yield the definitions of global and constant variables; the linker fills in addresses they hold."""
     for variable in _variables(module):
         if variable.space == "shared" or variable.name in outside:
             continue
@@ -111,7 +117,10 @@ def _shared_within(block: Block) -> Iterator[Variable]:
 
 
 def _line(module: Module, variable: Variable) -> int:
-    """PTX says where a function is and not where its variables are."""
+    """Return the line of the function that declares `variable`, or 0.
+
+    PTX gives line numbers for functions but not for their variables.
+    """
     for function in module.functions:
         if function.body is not None and variable in function.body.statements:
             return function.place.line
@@ -119,7 +128,7 @@ def _line(module: Module, variable: Variable) -> int:
 
 
 def _readable(name: str) -> str:
-    """The source's own name: _ZZ6kernelPfE4tile is `tile` of kernel(float*)."""
+    """Return the name in the source: _ZZ6kernelPfE4tile is `tile` of kernel(float*)."""
     match = re.search(r"E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", name) if name.startswith("_ZZ") else None
     plain = match[2][: int(match[1])] if match else name
     return re.sub(r"\W", "_", plain)

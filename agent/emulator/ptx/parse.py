@@ -1,7 +1,7 @@
-"""PTX text into a `syntax.Module`.
+"""Parser from PTX text to a `syntax.Module`.
 
-It reads what NVIDIA's compiler writes and the inline assembly within it; macros of handwritten PTX and
-textures are not read.
+The parser reads the output of NVIDIA's compiler, including inline assembly. Macros of handwritten PTX and
+textures are not supported.
 """
 
 from collections.abc import Collection
@@ -27,7 +27,7 @@ _FUNCTION_END = ("{", ";")
 
 
 def module(text: str, sources: Collection[str]) -> Module:
-    """Raises Untranslated for text that is not understood; `sources` as for `tokens`."""
+    """Parse PTX text; `sources` as in `tokens`. Raise Untranslated for unsupported text."""
     return _Parser(tokens(text, sources)).module()
 
 
@@ -56,7 +56,7 @@ class _Parser:
         return Module(tuple(variables), tuple(functions))
 
     def _peek(self) -> str:
-        """The next token, or "" at the end; positions on the way there are taken in."""
+        """Return the next token, or "" at the end; record the source positions before it."""
         while self._index < len(self._tokens):
             token = self._tokens[self._index]
             if isinstance(token, str):
@@ -79,7 +79,7 @@ class _Parser:
         return True
 
     def _skip_to(self, *ends: str) -> None:
-        """Past the next of `ends`."""
+        """Skip past the next token that is in `ends`."""
         while self._take() not in ends:
             pass
 
@@ -113,14 +113,14 @@ class _Parser:
         return self._declarator(space, align, kind, "")
 
     def _attributes(self) -> tuple[int, str]:
-        """Alignment and type of a declaration, up to its first name."""
+        """Return the alignment and type of a declaration, and stop at its first name."""
         align, kind = 0, ""
         while self._peek().startswith("."):
             token = self._take()
             if token == ".align":
                 align = max(align, int(self._take())) if kind == "" else align
                 if kind != "":
-                    self._take()  # of what a pointer points to
+                    self._take()  # alignment of the pointee
             elif token == ".attribute":
                 self._skip_to(")")
             elif token not in (".ptr", ".global", ".const", ".shared", ".local"):
@@ -156,7 +156,7 @@ class _Parser:
         return Variable(space, kind, name, align, count, is_array, is_range, initial, linkage)
 
     def _initialiser(self) -> tuple[str, ...]:
-        """The values in order, nested braces flattened: numbers, names, `name+offset`."""
+        """Return the values (numbers, names, `name+offset`) in order, with nested braces flattened."""
         values: list[str] = []
         depth = 0
         while True:
@@ -264,7 +264,7 @@ class _Parser:
         return Operand(kind, parts=tuple(parts))
 
     def _offset(self) -> int:
-        """`+4`, `+-4` and `-4` after a name."""
+        """Return the offset after a name (`+4`, `+-4` or `-4`), or 0."""
         if self._peek() not in "+-" or self._peek() == "":
             return 0
         sign = -1 if self._take() == "-" else 1

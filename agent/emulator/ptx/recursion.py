@@ -1,4 +1,4 @@
-"""Which functions of a PTX module call themselves, at once or by way of others."""
+"""Detection of functions in a PTX module that call themselves, directly or indirectly."""
 
 from collections.abc import Iterator
 
@@ -6,17 +6,17 @@ from agent.emulator.ptx.syntax import Block, Function, Instruction, Module, Vari
 from agent.emulator.ptx.types import TYPES
 
 SAVED_BYTES = 8
-"""Of each call besides its variables: where it returns to."""
+"""Bytes of the return address that each call stores besides its variables."""
 
 
 def recursive(module: Module) -> frozenset[str]:
-    """Their names; calls by pointer are not followed."""
+    """Return the names of recursive functions; calls by pointer are not followed."""
     called = {f.name: set(_called(f.body)) for f in module.functions if f.body is not None}
     return frozenset(name for name in called if name in _reached(name, called))
 
 
 def frame_bytes(function: Function) -> int:
-    """What a call holds on its thread's stack, at least where nothing of it is kept in registers."""
+    """Return the stack bytes of one call, assuming that its local variables are not kept in registers."""
     assert function.body is not None
     return SAVED_BYTES + sum(map(_bytes, _locals(function.body)))
 

@@ -1,4 +1,4 @@
-"""One instruction while it is translated: its modifiers are taken one by one, and none may be left over."""
+"""Translation state of one instruction. Handlers consume its modifiers; a leftover modifier is an error."""
 
 from agent.emulator.ptx.frame import Frame
 from agent.emulator.ptx.syntax import Instruction, Operand, Untranslated
@@ -13,7 +13,7 @@ class Step:
         self.instruction = instruction
         self.operands = instruction.operands
         self._left = list(instruction.modifiers)
-        if self.flag("L2::cache_hint"):  # its policy is the last operand, and changes no value
+        if self.flag("L2::cache_hint"):  # the policy is the last operand and changes no value
             self.operands = self.operands[:-1]
 
     def flag(self, name: str) -> bool:
@@ -23,16 +23,16 @@ class Step:
         return True
 
     def choice(self, *names: str) -> str | None:
-        """The first of `names` that is there."""
+        """Consume and return the first of `names` that is present, or return None."""
         return next((name for name in names if self.flag(name)), None)
 
     def rounding(self) -> str | None:
-        """The C++ name of the rounding mode, or None where none is written."""
+        """Consume the rounding mode and return its C++ name, or return None."""
         chosen = self.choice(*ROUNDINGS)
         return ROUNDINGS[chosen] if chosen else None
 
     def type(self) -> Type:
-        """The last type among the modifiers that are left."""
+        """Consume and return the last type among the remaining modifiers. Raise Untranslated without one."""
         for index in reversed(range(len(self._left))):
             found = TYPES.get(self._left[index])
             if found is not None:
@@ -55,10 +55,10 @@ class Step:
         return self.frame.read(self.operands[index], type)
 
     def write(self, type: Type, code: str) -> str:
-        """To the first operand."""
+        """Return a statement that assigns `code` to the first operand."""
         return self.frame.write(self.operands[0], type, code)
 
     def target_pair(self) -> tuple[Operand, Operand | None]:
-        """The two destinations of `d|p`, or the one."""
+        """Return both destinations of `d|p`, or the single destination and None."""
         first = self.operands[0]
         return (first.parts[0], first.parts[1]) if first.kind == "pair" else (first, None)

@@ -1,4 +1,4 @@
-"""The parts of a PTX module, as its text has them; names are not resolved and types are not checked."""
+"""Syntax tree of a PTX module, with unresolved names and unchecked types."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 
 class Untranslated(Exception):
-    """PTX that this package does not know for certain: the other route runs this code.
+    """Unsupported PTX; the caller falls back to the rewriting route.
 
-    `line` is that of the candidate's source; 0 where the PTX does not say.
+    `line` is the line in the candidate's source, or 0 if the PTX does not give it.
     """
 
     def __init__(self, instruction: str, line: int = 0) -> None:
@@ -19,7 +19,7 @@ class Untranslated(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where an instruction comes from in the candidate's source; zeros where that is unknown."""
+    """Position of an instruction in the candidate's source; zeros if unknown."""
 
     line: int = 0
     column: int = 0
@@ -27,7 +27,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Operand:
-    """`kind` says how to read the rest:
+    """Operand of an instruction. `kind` determines which other fields are set:
 
     name       text: a register, variable, label, function or special register; offset: added to it
     immediate  text: a number as written
@@ -59,7 +59,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Variable:
-    """One declared name. `count` elements of `type`; None where the text gives no size (`[]`)."""
+    """Declared name with `count` elements of `type`. `count` is None if the text gives no size (`[]`)."""
 
     space: str
     type: str
@@ -68,7 +68,7 @@ class Variable:
     count: int | None = 1
     is_array: bool = False
     is_range: bool = False
-    """`%r<5>`: the registers %r0 to %r4."""
+    """True for a register range: `%r<5>` declares %r0 to %r4."""
     initial: tuple[str, ...] = ()
     linkage: str = ""
 
@@ -80,7 +80,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Targets:
-    """`.branchtargets`: the labels that an indexed branch chooses from."""
+    """Labels that an indexed branch chooses from (`.branchtargets`)."""
 
     name: str
     labels: tuple[str, ...]
@@ -88,7 +88,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class Prototype:
-    """`.callprototype`: only its name matters here."""
+    """Prototype for calls by pointer (`.callprototype`); only its name is kept."""
 
     name: str
 
@@ -102,7 +102,7 @@ Statement = Instruction | Variable | Label | Targets | Prototype | Block
 
 
 def named_once(block: Block) -> frozenset[str]:
-    """Names that one operand alone has, in the block and those within it."""
+    """Return the names that exactly one operand uses, in the block and its nested blocks."""
     counted = Counter(_named(block))
     return frozenset(name for name, count in counted.items() if count == 1)
 

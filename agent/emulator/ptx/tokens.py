@@ -1,4 +1,4 @@
-"""PTX text into tokens, with the candidate's line wherever the text says one.
+"""Tokenizer for PTX text, which keeps the candidate's source positions.
 
 Debug sections and directives about the whole file are left out.
 """
@@ -20,10 +20,10 @@ Token = str | Place
 
 
 class _Lines:
-    """Positions of the PTX as positions of the candidate's source.
+    """Mapping from `.loc` directives to positions in the candidate's source.
 
-    Code of a header belongs to the line that called it; `inlined_at` names the position of an earlier
-    .loc, so that calls within calls are followed one by one.
+    Inlined header code gets the position of its caller. `inlined_at` names the position of an earlier
+    .loc, so nested calls are resolved one level at a time.
     """
 
     def __init__(self, text: str, sources: Collection[str]) -> None:
@@ -31,7 +31,7 @@ class _Lines:
         self._callers: dict[tuple[str, str, str], Place] = {}
 
     def place(self, directive: str) -> Place | None:
-        """None for a position that says nothing about the candidate's source."""
+        """Return the position in the candidate's source, or None if the directive gives none."""
         match = _LOC.match(directive)
         if match is None:
             return None
@@ -51,7 +51,10 @@ class _Lines:
 
 
 def tokens(text: str, sources: Collection[str]) -> list[Token]:
-    """`sources` are the file names (without directories) under which nvcc saw the candidate's code."""
+    """Return the tokens of `text`, with source positions between them.
+
+    `sources` are the file names (without directories) under which nvcc saw the candidate's code.
+    """
     lines = _Lines(text, sources)
     found: list[Token] = []
     in_section = False

@@ -1,7 +1,7 @@
-"""A PTX module into one C++ translation unit over `kw/runtime.h`.
+"""Translator from a PTX module to one C++ translation unit over `kw/runtime.h`.
 
-Every instruction becomes one statement, under the `#line` of the candidate's source that it came from, so
-that a debugger or a sanitizer speaks of that source. What is not known for certain raises Untranslated.
+Every instruction becomes one statement under the `#line` of its position in the candidate's source.
+Debuggers and sanitizers therefore report that source. Unsupported PTX raises Untranslated.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ from agent.emulator.ptx.syntax import (
 from agent.emulator.ptx.types import TYPES
 
 _GENERATED = "kernel entry"
-"""What has no line in the candidate's source stands in a file of this name."""
+"""File name in `#line` for generated code that has no line in the candidate's source."""
 _INCLUDE = '#include "kw/ptx.h"\n'
 _INCLUDES = {
     "library": '#include "kw/ptx_library.h"\n',
@@ -38,12 +38,12 @@ _INCLUDES = {
     "warpgroup": '#include "kw/ptx_warpgroup.h"\n',
     "bulk": '#include "kw/ptx_bulk.h"\n',
 }
-"""Parts of the header that not every module needs, by the feature of a function."""
+"""Headers that only some modules need, by the feature that needs them."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel: its symbol in the C++ unit takes the addresses of its arguments, `void (*)(void**)`."""
+    """Kernel in the C++ unit. Its symbol takes the addresses of the arguments, `void (*)(void**)`."""
 
     name: str
     symbol: str
@@ -64,11 +64,11 @@ def unit(
     outside: Collection[str] = (),
     shared_lines: Mapping[str, int] = MappingProxyType({}),
 ) -> Unit:
-    """The C++ text for `ptx`, which nvcc made from files of these names; lines are given as the first's.
+    """Translate `ptx`, which nvcc compiled from `sources`, to C++; lines refer to the first source.
 
-    Variables named in `outside` are defined by another translation unit under their own name; those in
-    `shared_lines` are shared variables of known lines, which the PTX does not tell. Raises Untranslated,
-    also for an address or initialiser that cannot be carried over.
+    Another translation unit defines the variables in `outside`, under their own names. `shared_lines` maps
+    shared variables to their source lines, which PTX does not contain. Raise Untranslated for unsupported
+    PTX, including addresses and initialisers that have no C++ equivalent.
     """
     source = sources[0]
     module = parse.module(ptx, sources)
@@ -98,7 +98,7 @@ def unit(
 
 
 def symbol_of(kernel: str) -> str:
-    """The C symbol of a kernel of that (mangled) name."""
+    """Return the C symbol of the kernel with that (mangled) name."""
     return f"kw_ptx_{kernel.replace('$', '_S')}"
 
 
@@ -147,7 +147,7 @@ def _function(
 
 
 class _Writer:
-    """The statements of one function, those of one line of the candidate's on one line of C++."""
+    """Writer of one function's statements. Those of one candidate line share one line of C++."""
 
     def __init__(self, frame: Frame, source: str) -> None:
         self.code: list[str] = []
@@ -156,7 +156,7 @@ class _Writer:
         self._line = 0
 
     def block(self, block: Block, scope: dict[str, Binding]) -> None:
-        """Names are known in their whole block: a jump may go forwards."""
+        """Write a block. Bind its labels first, because a jump may go forwards."""
         for statement in block.statements:
             if isinstance(statement, Label):
                 scope[statement.name] = Binding("label", self._frame.fresh(f"L{statement.name}"))
@@ -204,7 +204,7 @@ def _translated(frame: Frame, instruction: Instruction) -> str:
 
 
 def _declare(frame: Frame, variable: Variable, scope: dict[str, Binding]) -> None:
-    """Registers, and the local and parameter variables of a function."""
+    """Declare a register, or a local or parameter variable of a function."""
     type = TYPES.get(variable.type)
     if type is None:
         raise Untranslated(f".{variable.type}", frame.place.line)
@@ -221,7 +221,7 @@ def _declare(frame: Frame, variable: Variable, scope: dict[str, Binding]) -> Non
             frame.declarations.append(f"{type.stored} {' = 0, '.join(codes)} = 0;")
         return
     if variable.space == "shared":
-        return  # bound with the module's variables: its memory belongs to the block
+        return  # bound with the module's variables, because its memory belongs to the block
     if variable.space not in ("local", "param") or variable.count is None:
         raise Untranslated(f".{variable.space} {variable.name}", frame.place.line)
     code = frame.fresh(variable.name)

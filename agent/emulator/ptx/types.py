@@ -1,7 +1,7 @@
-"""PTX's types, and how C++ holds them.
+"""PTX types and their C++ representation.
 
-Half and bfloat16 values are computed with as C++ floats and kept as their 16 bits; the pairs of them
-(`f16x2`, `bf16x2`) are kept as 32 bits.
+f16 and bf16 values are stored as their 16 bits and computed as C++ floats. Pairs of them (`f16x2`,
+`bf16x2`) are stored as 32 bits.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 class Type:
     name: str
     kind: str
-    """u, s or b for integers and bits, f for floating point, p for predicates."""
+    """Kind: u, s or b for integers and bits, f for floating point, p for predicates."""
     bits: int
     c: str
-    """The C++ type of a value in an expression."""
+    """C++ type of a value in an expression."""
 
     @property
     def is_half(self) -> bool:
@@ -26,7 +26,7 @@ class Type:
 
     @property
     def element(self) -> "Type":
-        """Of a pair; otherwise the type itself."""
+        """Return the element type of a pair, or else the type itself."""
         return TYPES[self.name[:-2]] if self.is_pair else self
 
     @property
@@ -39,7 +39,7 @@ class Type:
 
     @property
     def stored(self) -> str:
-        """The C++ type of a register that is declared with this type."""
+        """Return the C++ type of a register declared with this type."""
         if self.kind == "p" or (self.kind == "f" and self.bits >= 32 and not self.is_pair):
             return self.c
         return f"uint{self.bits}_t"

@@ -1,4 +1,4 @@
-"""Products of a warpgroup: wgmma, from descriptors of shared memory and from registers."""
+"""Warpgroup matrix products (wgmma), with operands in shared memory (by descriptor) or registers."""
 
 from agent.emulator.ptx import matrix
 from agent.emulator.ptx.step import Step
@@ -7,7 +7,7 @@ from agent.emulator.ptx.types import TYPES
 
 _B32, _B64, _PRED = (TYPES[name] for name in ("b32", "b64", "pred"))
 _DEPTH_BITS = 256
-"""Of a row of a, in every type."""
+"""Bits of one row of A, for every element type."""
 _SUMS = {
     "f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "fp8": ("f16", "f32"), "8": ("s32",),
     "b1": ("s32",),
@@ -29,7 +29,7 @@ def wgmma(step: Step) -> str:
 
 
 def adds(step: Step) -> str:
-    """Whether a product adds to its sums; nothing for other instructions."""
+    """Return the C++ condition under which a product reads its accumulators; "" for other instructions."""
     is_product = step.instruction.opcode == "wgmma" and len(step.operands) > 3
     return step.read(3, _PRED) if is_product else ""
 
@@ -76,7 +76,7 @@ def _product(step: Step) -> str:
 
 def _shape(step: Step, bits: int, *, integer: bool) -> tuple[int, int]:
     depth = _DEPTH_BITS // bits
-    # Integers come in multiples of 8 columns up to 32, and of 16 from there on.
+    # Integer products take multiples of 8 columns up to 32, then multiples of 16.
     widths = [n for n in range(8, 257, 8) if not integer or n <= 32 or n % 16 == 0]
     found = step.choice(*(f"m64n{n}k{depth}" for n in widths))
     if found is None:
@@ -85,7 +85,10 @@ def _shape(step: Step, bits: int, *, integer: bool) -> tuple[int, int]:
 
 
 def _how(step: Step, *, transposable: bool, scaled: bool) -> str:
-    """What stands after scale-d: signs of a and b, and which of them lie with k going down."""
+    """Return the C++ flags of a product: negated and transposed factors, and A in shared memory.
+
+    Signs and transpositions are the immediates after scale-d.
+    """
     in_registers = step.operands[1].kind == "vector"
     flips = ([] if in_registers else ["matrix::kFlipA"]) + ["matrix::kFlipB"]
     signs = ["matrix::kNegateA", "matrix::kNegateB"] if scaled else []

@@ -1,7 +1,7 @@
-"""The records of many calls of one process: how each behaves, and one alone.
+"""Records of many calls of one process: the behaviour of each call, and extraction of a single call.
 
-A record comes in segments, from the end of one call to the end of the next. What happened before a call's
-inputs were handed in cannot depend on those that a replay is given: it may bring along what it likes.
+A record comes in segments, from the end of one call to the end of the next. Events before a call's inputs
+were handed in cannot depend on the inputs of a replay, so any data in them is acceptable.
 """
 
 import bisect
@@ -18,26 +18,26 @@ EARLIER: tuple[Earlier, ...] = ("first", "all", "none")
 
 
 class Segment(NamedTuple):
-    """What happened until a call, and in the call."""
+    """Events between the previous call and this one, and events of the call."""
 
     before: list[Event]
     call: list[Event]
 
     @property
     def is_new(self) -> bool:
-        """Whether the call is the first of an instance."""
+        """Return True if the call is the first of an instance."""
         return any(isinstance(event, events.Given) and event.what == "state" for event in self.before)
 
 
 class Behaviour(NamedTuple):
-    """What a call did, apart from values: calls at the same sizes have the same, as a rule."""
+    """Summary of a call without values. Calls with the same input sizes usually have equal summaries."""
 
     kernels: tuple[tuple[Any, int], ...]
-    """Name, grid, block and shared memory of each launch, with how often."""
+    """Name, grid, block and shared memory of each launch, with the number of launches."""
     operators: tuple[tuple[Any, int], ...]
-    """Torch's, copies and fills left out: name and dtypes, with how often."""
+    """Name and dtypes of torch operators, without copies and fills, with the number of calls."""
     host_bytes: int
-    """From the host to the device."""
+    """Bytes written from the host to the device."""
 
     @property
     def launches(self) -> int:
@@ -45,7 +45,7 @@ class Behaviour(NamedTuple):
 
 
 def segment(record: str) -> Segment:
-    """One segment, read strictly. Raises Forged."""
+    """Parse one segment strictly. Raise Forged if the record is invalid."""
     recorded = events.read(record)
     begin = next((n for n, event in enumerate(recorded) if _is_input(event)), 0)
     return Segment(recorded[:begin], recorded[begin:])
@@ -63,7 +63,7 @@ def behaviour(of: Segment) -> Behaviour:
 
 
 def difference(one: Behaviour, other: Behaviour) -> str:
-    """In words what `one` does that `other` does not, and what it leaves out."""
+    """Describe in words what `one` does and `other` does not, and the reverse."""
     ours, theirs = Counter(dict(one.kernels)), Counter(dict(other.kernels))
     names = sorted({kernel[0] for kernel in (ours - theirs) + (theirs - ours)})
     parts = []
@@ -83,11 +83,11 @@ def difference(one: Behaviour, other: Behaviour) -> str:
 
 
 def alone(segments: Sequence[Segment], chosen: int, *, earlier: Earlier) -> list[Event]:
-    """What a replay of the chosen call needs.
+    """Return the events that a replay of the chosen call needs.
 
-    Of earlier calls the first of each instance, where caches are filled, all of them, or none. What they do
-    comes before the inputs of the chosen one exist, on inputs that are zeros: lengths and indices among them,
-    at which a kernel that is right may end with an error.
+    `earlier` selects earlier calls to include: the first of each instance, which fill caches, all, or none.
+    They run before the inputs of the chosen call exist, on zeros instead of their own inputs. Lengths and
+    indices are zeros too, so a correct kernel may end with an error.
     """
     found: list[Event] = []
     for number, segment in enumerate(segments[:chosen]):
@@ -100,7 +100,7 @@ def alone(segments: Sequence[Segment], chosen: int, *, earlier: Earlier) -> list
 
 
 class Memory:
-    """The allocations of a record, none of which shares an address with another."""
+    """Allocations of a record, no two of which share an address."""
 
     def __init__(self, recorded: Iterable[Event]) -> None:
         sizes = {event.to: event.bytes for event in recorded if isinstance(event, events.Allocate)}
@@ -108,7 +108,7 @@ class Memory:
         self._sizes = sizes
 
     def start(self, address: int) -> int | None:
-        """Of the allocation that the address lies in, or just behind; None for an address in none."""
+        """Return the start of the allocation that contains or ends at the address, or None."""
         at = bisect.bisect_right(self._starts, address) - 1
         if at < 0:
             return None
@@ -116,13 +116,13 @@ class Memory:
         return start if address - start <= self._sizes[start] else None
 
     def touched(self, event: Event) -> set[int]:
-        """The allocations that the event may read or write, by their starts."""
+        """Return the starts of the allocations that the event may read or write."""
         starts = map(self.start, _addresses(event))
         return {start for start in starts if start is not None}
 
 
 def words(raw: bytes) -> Iterator[int]:
-    """Those of eight bytes, where a kernel's argument or a table may hold an address."""
+    """Return the words of eight bytes, in which a kernel's argument or a table may hold an address."""
     return (int.from_bytes(raw[at : at + 8], "little") for at in range(0, len(raw) - 7, 8))
 
 
@@ -147,14 +147,14 @@ def _addresses(event: Event) -> list[int]:
 
 
 def _used(recorded: list[Event]) -> list[Event]:
-    """Without the allocations that nothing uses."""
+    """Return the events without unused allocations."""
     memory = Memory(recorded)
     used = {start for event in recorded for start in memory.touched(event)}
     return [event for event in recorded if not isinstance(event, events.Allocate) or event.to in used]
 
 
 def _blank(call: list[Event]) -> Iterator[Event]:
-    """An earlier call, on zeros."""
+    """Yield the events of an earlier call, with zeros as inputs and without outputs."""
     for event in call:
         if isinstance(event, events.Given) and event.what == INPUTS:
             yield events.Fill(event.to, event.bytes, "00")

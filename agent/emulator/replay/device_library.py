@@ -1,7 +1,7 @@
-"""A built extension for its kernels alone: nothing in it runs when it is loaded, and its launches are known.
+"""Copies of built extensions that run no code when loaded and whose launch entries are known.
 
-Host functions stay in the file, but no initialiser calls them, and a replay enters the library only at the
-launch entries that `entries` lists.
+Host functions stay in the file, but no initialiser calls them. A replay enters the library only at the
+launch entries that `entries` returns.
 """
 
 import re
@@ -14,7 +14,7 @@ from agent.build import elf
 from agent.torch_shim.c_abi import LAUNCH_ENTRY
 
 _LAUNCH = re.compile(rf"{LAUNCH_ENTRY}\w+$")
-"""The functions that kw::Launch (kw/device.h) hands to the runtime."""
+"""Pattern for the names of functions that kw::Launch (kw/device.h) passes to the runtime."""
 _DYNAMIC, _LOAD = 2, 1
 _NULL, _DEBUG, _PLT_SIZE, _SYMBOLS, _RELA, _RELA_SIZE, _PLT = 0, 21, 2, 6, 7, 8, 23
 _FUNCTIONS = {12, 13}  # DT_INIT, DT_FINI
@@ -23,7 +23,7 @@ _IRELATIVE, _IFUNC = 37, 10
 
 
 class NotLoadable(Exception):
-    """The library runs code of its own while it is loaded, in a way that cannot be taken out."""
+    """The file is not a library, or runs code while loading that cannot be removed."""
 
 
 class _Segment(NamedTuple):
@@ -34,9 +34,9 @@ class _Segment(NamedTuple):
 
 
 def without_initialisers(library: bytes) -> bytes:
-    """The same library with no constructor, destructor or resolver that loading it would call.
+    """Return the library without the constructors and destructors that loading would call.
 
-    Raises NotLoadable where a symbol is resolved by code, and for a file that is no such library.
+    Raise NotLoadable if code resolves a symbol, and for a file that is not a 64-bit ELF library.
     """
     image = bytearray(library)
     try:
@@ -55,12 +55,12 @@ def without_initialisers(library: bytes) -> bytes:
 
 
 def entries(library: bytes) -> set[int]:
-    """Offsets at which a launch enters the library."""
+    """Return the offsets at which a launch enters the library."""
     return {symbol.value for symbol in elf.symbols(library) if _LAUNCH.match(symbol.name)}
 
 
 def prepared(library: Path, copy: Path) -> set[int]:
-    """Writes the library without initialisers to `copy`; gives its launch entries."""
+    """Write the library without initialisers to `copy`, and return its launch entries."""
     image = library.read_bytes()
     copy.write_bytes(without_initialisers(image))
     return entries(image)
@@ -77,7 +77,7 @@ def _segments(image: bytearray) -> Iterator[_Segment]:
 
 
 def _dynamic(image: bytearray, segment: _Segment) -> Iterator[tuple[int, int, int]]:
-    """Place, tag and value of each entry of the dynamic section."""
+    """Yield the file offset, tag and value of each entry of the dynamic section."""
     for place in range(segment.offset, segment.offset + segment.size, 16):
         tag, value = struct.unpack_from("<QQ", image, place)
         if tag == _NULL:

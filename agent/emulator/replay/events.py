@@ -1,10 +1,10 @@
-"""The record of what a process did to device memory, read strictly.
+"""Strict parser for the record of a process's operations on device memory.
 
-`record.cpp` and `torch_shim/recording.py` write it.
+`record.cpp` and `torch_shim/recording.py` write the record.
 
-The record comes from the candidate's process. Every line is exactly one of the events below, with numbers
-that memory can have, or the record is `Forged`. What reads events that came through here may rely on them:
-whatever raises there is a fault of ours.
+The record comes from the candidate's process. Every line must be one of the events below, with valid
+addresses and sizes, or the record is `Forged`. Code that reads parsed events may rely on them; an exception
+there is a bug in this project.
 """
 
 import math
@@ -19,7 +19,7 @@ _ADDRESSES = range(1 << 48)
 _MOST_DIMENSIONS = 64
 _HEX = re.compile(r"[0-9a-f]*")
 _NAMED = {"dtype", "memory_format", "layout", "device", "other"}
-"""What an argument may be that is no tensor and no plain value."""
+"""Kinds of arguments that are neither tensors nor plain values."""
 _SIZES = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2,
     "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16, "uint16": 2, "uint32": 4,
@@ -28,15 +28,15 @@ _SIZES = {
 }  # fmt: skip
 
 Place = int | tuple[str, int] | None
-"""An address, or a library and an offset; None for memory of the host."""
+"""Address, or a library and an offset; None for memory of the host."""
 
 
 class Forged(Exception):
-    """The record is none that the runtime writes."""
+    """The runtime cannot have written this record."""
 
 
 class OutputElsewhere(Forged):
-    """An output that nothing on the device made."""
+    """An output is not in device memory."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Allocate:
 
 @dataclass(frozen=True)
 class Given:
-    """Bytes that the judge handed in."""
+    """Bytes that the judge provided."""
 
     what: str
     index: int
@@ -67,12 +67,12 @@ class Launch:
     cluster: tuple[int, int, int]
     arguments: str
     words: list[tuple[int, Place]]
-    """Where in the arguments an address within a library stands."""
+    """Offsets in the arguments that hold an address within a library, and those addresses."""
 
 
 @dataclass(frozen=True)
 class Write:
-    """Bytes that came from the host; `data` is None for many."""
+    """Write of bytes from the host; `data` is None if there are too many to record."""
 
     to: Place
     bytes: int
@@ -95,7 +95,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Operator:
-    """One ATen operator; tensors are described as `torch_shim/recording.py` says."""
+    """Call of an ATen operator; `torch_shim/recording.py` defines how tensors are described."""
 
     name: str
     overload: str
@@ -106,7 +106,7 @@ class Operator:
 
     @property
     def given(self) -> list[Any]:
-        """What it is called with; a keyword may have the name of anything, `other` or `tensor` too."""
+        """Return arguments and keyword values, without keyword names, which may be `other` or `tensor`."""
         return [self.arguments, list(self.keywords.values())]
 
 
@@ -117,14 +117,14 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Lost:
-    """A launch from outside the extensions."""
+    """Launch from outside the extensions."""
 
 
 Event = Allocate | Given | Launch | Write | Move | Fill | Operator | Outputs | Lost
 
 
 def read(record: str) -> list[Event]:
-    """The events of a record, in order. Raises Forged."""
+    """Parse the events of a record, in order. Raise Forged if the record is invalid."""
     events: list[Event] = []
     for number, line in enumerate(record.removesuffix("\n").split("\n"), 1):
         try:
@@ -137,19 +137,19 @@ def read(record: str) -> list[Event]:
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes of an element of a dtype that a record may name."""
+    """Return the bytes of an element of a dtype that a record may name."""
     return _SIZES[dtype]
 
 
 def extent(shape: list[int], strides: list[int], size: int) -> int:
-    """Bytes from the first to the last element of `size` bytes."""
+    """Return the bytes from the first to the end of the last element; elements have `size` bytes."""
     if not math.prod(shape):
         return 0
     return size * (1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)))
 
 
 def _check(event: Event) -> None:
-    """Raises Malformed for what no runtime writes though its types are right."""
+    """Raise Malformed for an event with valid types but values that the runtime never writes."""
     match event:
         case Allocate() | Given():
             _need(event.to in _ADDRESSES and event.bytes in _ADDRESSES, "an address that no memory has")
@@ -190,7 +190,7 @@ def _is_place(place: Place) -> bool:
 
 
 def _is_text(text: str) -> bool:
-    """Whether it can be handed to C."""
+    """Return True if the text can be passed to C as a string."""
     return "\0" not in text and text.encode("utf-8", "replace").decode() == text
 
 

@@ -1,4 +1,4 @@
-"""Notes which kernel wrote what to device memory. Standalone: the player has a copy of it beside it."""
+"""Tracking of which kernel wrote to which device memory. Standalone: the player imports a copy."""
 
 import ctypes
 from pathlib import Path
@@ -8,7 +8,7 @@ import c_abi  # type: ignore[import-not-found]  # a copy beside this file
 
 
 class Following:
-    """What the launches of one replay write, as the command `Follow` asks for it."""
+    """Tracker of writes by the launches of one replay, for the command `Follow`."""
 
     def __init__(self, runtime: Any, folder: Path, command: Any) -> None:
         self._runtime, self._folder, self._command = runtime, folder, command
@@ -16,18 +16,18 @@ class Following:
         self._launch = self._began = 0
         self._entry: Any = None
         self._written: dict[tuple[int, int], int] = {}
-        """For the first of launches of one kernel and the number of a piece the last of them."""
+        """Last of consecutive launches of one kernel, by the first of them and the piece's number."""
         for address, size in command.pieces:
             runtime.kw_register(address, size, b"")
         runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
 
     def begin(self) -> None:
-        """Launches count from here on."""
+        """Start to check launches and record writers; launches count from 1 after this."""
         self._runtime.kw_check(1)
         self._runtime.kw_note_writers(1)
 
     def after(self, entry: Any) -> None:
-        """A launch has ended that entered there."""
+        """Record the writes of the launch that has ended; `entry` is its entry in the library."""
         self._launch += 1
         if entry != self._entry:
             self._began, self._entry = self._launch, entry
@@ -39,13 +39,13 @@ class Following:
                 self._save(("values", "writers"), number, address, size)
 
     def end(self) -> dict[str, Any]:
-        """The answer, once the outputs are saved."""
+        """Save the outputs and return the answer."""
         for number, (address, size) in enumerate(self._command.outputs):
             self._save(("output", "output-writers"), number, address, size)
         return {"written": [(began, last, piece) for (began, piece), last in self._written.items()]}
 
     def _save(self, names: tuple[str, str], number: int, address: int, size: int) -> None:
-        """The bytes from an address on, and a cell for each word of theirs."""
+        """Save `size` bytes at an address to one file, and the writer cells of their words to another."""
         values, writers = (self._folder / f"{self._command.stem}-{name}.{number}" for name in names)
         values.write_bytes(ctypes.string_at(address, size))
         cells = (ctypes.c_uint64 * ((address + size + 3) // 4 - address // 4))()

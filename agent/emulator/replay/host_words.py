@@ -1,7 +1,7 @@
-"""What the host decided of a call, word by word, and how much of that other calls do not have.
+"""Words that the host passes to the device in a call, and the number that differs from other calls.
 
 A word is up to four bytes of data or of a kernel's arguments, a place, a size, or an operator's scalar.
-Places are told as the call means them, so that those of two calls can be compared.
+Places are relative to inputs and allocations, so that places of two calls can be compared.
 """
 
 import math
@@ -18,36 +18,43 @@ from agent.torch_shim.streams import SIDE_STREAMS
 
 _WORD = 4
 _MOST_ALIGNED = 2000
-"""Events up to which two calls of different lengths are held against each other."""
+"""Maximum number of events for which two different calls are aligned; longer ones compare by position."""
 FEW = 16
-"""What the host may make of floating-point inputs, however large the output is: a statistic of every row is a
-part of the result."""
+"""Maximum number of words that the host may derive from floating-point inputs, for any output size.
+
+A statistic of every row would already be part of the result."""
 _KEPT = "kept"
-"""Memory from before the call, in a place."""
+"""Tag of a place in memory from before the call."""
 
 Leaves = list[Any]
 _OF_PLACES = events.Launch | events.Allocate | events.Given
 
 
 def most(trace: Trace) -> int:
-    """Words that the host may make of inputs of these types; lengths and places it may read from integers."""
+    """Return the maximum number of words that the host may derive from the inputs.
+
+    The number is unlimited with integer inputs, which may hold lengths and places.
+    """
     given = [spec.dtype for spec in trace.inputs if isinstance(spec, TensorSpec)]
     return FEW if all("float" in dtype for dtype in given) else sys.maxsize
 
 
 def memory(segments: Sequence[Segment]) -> Memory:
-    """Everything that was allocated in these calls."""
+    """Return all allocations of these calls."""
     return Memory(event for part in segments for event in (*part.before, *part.call))
 
 
 def of_launches(call: list[Event], allocated: Memory) -> list[tuple[Any, Leaves]]:
-    """What the host passed to each kernel, by value and by place."""
+    """Return the words that the host passed to each kernel, both values and places."""
     found = _said([event for event in call if isinstance(event, _OF_PLACES)], allocated)
     return [(key, leaves) for key, leaves in found if key[0] == "launch"]
 
 
 def by_value(call: list[Event], allocated: Memory) -> tuple[Any, ...]:
-    """Of that what is no place: by it the host may mean launches of one kernel otherwise."""
+    """Return only the values that the host passed to each kernel, without places.
+
+    Values may change what a launch of the same kernel does.
+    """
     return tuple(
         (key, tuple(leaf for leaf in leaves if not isinstance(leaf, tuple)))
         for key, leaves in of_launches(call, allocated)
@@ -55,15 +62,16 @@ def by_value(call: list[Event], allocated: Memory) -> tuple[Any, ...]:
 
 
 def kept_places(call: list[Event], allocated: Memory) -> list[Any]:
-    """Of that the places in memory from before the call, but for its inputs."""
+    """Return the places passed to kernels in memory from before the call, except the inputs."""
     leaves = (leaf for _, said in of_launches(call, allocated) for leaf in said)
     return [leaf for leaf in leaves if isinstance(leaf, tuple) and leaf[0] == _KEPT]
 
 
 def passed(segments: Sequence[Segment], chosen: int, others: Iterable[int]) -> int:
-    """How many words from the host the chosen call has that are not the same in each of the others.
+    """Return the number of words from the host in the chosen call that differ in at least one other call.
 
-    How large the pieces of memory are counts as well: it decides how far apart their addresses lie.
+    Sizes of allocations count too, because they determine the distances between addresses. Without other
+    calls every word counts.
     """
     allocated = memory(segments)
     mine, made = _said(segments[chosen].call, allocated), _made(segments[chosen].call)
@@ -83,7 +91,7 @@ def passed(segments: Sequence[Segment], chosen: int, others: Iterable[int]) -> i
 
 
 def _aligned(one: list[Any], other: list[Any]) -> dict[int, int]:
-    """Which of the others each of the first corresponds to."""
+    """Return the index in `other` that corresponds to each index in `one`."""
     if one == other or max(len(one), len(other)) > _MOST_ALIGNED:
         return {n: n for n in range(min(len(one), len(other))) if one[n] == other[n]}
     blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
@@ -91,12 +99,12 @@ def _aligned(one: list[Any], other: list[Any]) -> dict[int, int]:
 
 
 def _made(call: list[Event]) -> list[int]:
-    """The sizes of what the call allocates."""
+    """Return the sizes (bytes) of the call's allocations."""
     return [event.bytes for event in call if isinstance(event, events.Allocate)]
 
 
 def _replaced(one: list[int], other: list[int]) -> set[int]:
-    """Which of the first the other has in another size; what one of them has besides does not count."""
+    """Return the indices in `one` whose size differs in `other`; extra elements do not count."""
     if one == other or max(len(one), len(other)) > _MOST_ALIGNED:
         return {n for n, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs}
     found: set[int] = set()
@@ -107,7 +115,7 @@ def _replaced(one: list[int], other: list[int]) -> set[int]:
 
 
 def _said(call: list[Event], memory: Memory) -> list[tuple[Any, Leaves]]:
-    """What the host decides of each event, in the order of the call: a key of its kind, and the words."""
+    """Return a key of the kind and the words from the host for each event, in the order of the call."""
     places = _Places(call, memory)
     found: list[tuple[Any, Leaves]] = []
     for event in call:
@@ -131,9 +139,9 @@ def _said(call: list[Event], memory: Memory) -> list[tuple[Any, Leaves]]:
 
 
 def _stream_of(call: list[Event]) -> int | None:
-    """The stream that the judge chose for the call, where kernels are passed it.
+    """Return the judge's stream for the call if kernels are passed exactly one.
 
-    None where they are passed two, between which the host chose.
+    Return None for none or several, because the host chose between several.
     """
     launches = (event for event in call if isinstance(event, events.Launch))
     found = {word for launch in launches for word in _eights(bytes.fromhex(launch.arguments))}
@@ -146,7 +154,7 @@ def _eights(raw: bytes) -> Iterator[int]:
 
 
 class _Places:
-    """Addresses as a call means them, so that they can be compared with those of another call."""
+    """Converter of addresses to places relative to a call's inputs and allocations, for comparison."""
 
     def __init__(self, call: list[Event], memory: Memory) -> None:
         self._memory = memory
@@ -171,7 +179,7 @@ class _Places:
         return *known, place - start
 
     def in_words(self, raw: bytes, known: dict[int, events.Place]) -> Leaves:
-        """The words of four bytes; those of eight that are an address are one."""
+        """Return the words of four bytes each; eight bytes that are an address form one word."""
         found: Leaves = []
         for at in range(0, len(raw), 8):
             word = int.from_bytes(raw[at : at + 8], "little")

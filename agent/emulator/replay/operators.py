@@ -1,7 +1,8 @@
-"""Which of torch's operators a replay runs, and which of them are plain copies and fills.
+"""Torch operators that a replay may run, and their lowering to plain copies and fills.
 
-The three settings of `--library-ops`: under every one tensors may be made, filled with a constant, copied,
-cast and laid out anew; `gemm-conv` adds matrix products and convolutions, `any` every operator.
+`--library-ops` has three settings. Under all of them tensors may be created, filled with a constant, copied,
+cast and given a new layout. `gemm-conv` adds matrix products and convolutions; `any` adds all operators
+except random ones.
 """
 
 import math
@@ -41,12 +42,12 @@ _ZEROS = frozenset(("zeros", "zeros_like", "new_zeros", "zero_"))
 _ONES = frozenset(("ones", "ones_like", "new_ones"))
 _COPIES = frozenset(("clone", "contiguous", "_to_copy", "lift_fresh_copy"))
 _TAKEN = {"copy_": 2} | dict.fromkeys(_COPIES, 1)
-"""How many arguments a copy has at least."""
+"""Minimum number of arguments of each copy."""
 _FORMATS = {"float32": "<f", "float64": "<d", "int32": "<i", "int64": "<q"}
 
 
 def allowed(name: str, setting: LibraryOps) -> bool:
-    """Whether the operator may take part in computing an output from the inputs."""
+    """Return True if the operator may help to compute an output from the inputs."""
     if name in LAYOUT or (setting != "none" and name in GEMM_CONV):
         return True
     return setting == "any" and not random(name)
@@ -57,7 +58,7 @@ def random(name: str) -> bool:
 
 
 def lowered(event: Operator) -> list[Step] | None:
-    """The operator as steps without torch; None where it takes torch."""
+    """Return the operator as steps without torch, or None if it needs torch."""
     name = event.name
     if name in _NOTHING:
         return []
@@ -75,7 +76,7 @@ def lowered(event: Operator) -> list[Step] | None:
 
 
 def tensors(value: Any) -> list[dict[str, Any]]:
-    """The descriptions of tensors within an argument."""
+    """Return the descriptions of tensors within an argument."""
     if isinstance(value, list):
         return [found for item in value for found in tensors(item)]
     if isinstance(value, dict):
@@ -86,7 +87,7 @@ def tensors(value: Any) -> list[dict[str, Any]]:
 
 
 def span(description: dict[str, Any]) -> range:
-    """The addresses of a described tensor in device memory."""
+    """Return the address range of a described tensor in device memory."""
     address, dtype, shape, strides = description["tensor"]
     return range(address, address + extent(shape, strides, itemsize(dtype)))
 
@@ -120,7 +121,7 @@ def _fill(target: Any, value: Any) -> list[Step] | None:
 
 
 def _copy(target: Any, source: Any) -> list[Step] | None:
-    """A copy of bytes, where both have the same type and the same layout without gaps."""
+    """Return a copy of bytes if both tensors have the same type and layout without gaps, or else None."""
     if not (isinstance(target, dict) and isinstance(source, dict) and "tensor" in target and _dense(target)):
         return None
     address, dtype, shape, strides = target["tensor"]

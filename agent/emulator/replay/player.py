@@ -1,11 +1,11 @@
-"""Runs the steps of a replay. Standalone: it runs in a process of its own and imports nothing of `agent`.
+"""Player of a replay's steps. Standalone: it runs in a separate process and imports nothing from `agent`.
 
-Started as `python -I player.py DESCRIPTOR` in a folder that holds this file, `c_abi.py`, `following.py`,
-`messages.py`, `player_commands.py`, the libraries without their initialisers and the judge's bytes. One JSON
-line on standard input is a command that `player_commands` declares, one answer each on DESCRIPTOR: `open`
-loads the libraries and maps device memory where the recorded process had it, `play` runs the steps and writes
-the outputs' bytes, `check` looks at the memory that kernels access, `follow` tells what each of them wrote.
-torch is loaded only where a step is an operator of its.
+The judge starts it as `python -I player.py DESCRIPTOR`. The folder holds this file, `c_abi.py`,
+`following.py`, `messages.py`, `player_commands.py`, the libraries without their initialisers and the judge's
+bytes. Each JSON line on standard input is a command of `player_commands`; its answer goes to DESCRIPTOR.
+`open` loads the libraries and maps device memory at the addresses of the recorded process. `play` runs the
+steps and saves the outputs. `check` checks the memory accesses of kernels, and `follow` reports their writes.
+The player imports torch only for a step that is a torch operator.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ _RTLD_DI_LINKMAP = 2
 
 
 class NotRepeatable(Exception):
-    """The recorded code cannot be run so; every other exception is a fault of this file."""
+    """The recorded code cannot be replayed; every other exception is a bug in this file."""
 
 
 class Player:
@@ -48,7 +48,7 @@ class Player:
         self._kept: list[Any] = []
 
     def answer(self, line: bytes | str) -> dict[str, Any]:
-        """What one command comes to. Raises Malformed for a line that is none."""
+        """Run one command and return its answer. Raise Malformed for an invalid line."""
         command = messages.decoded(line, player_commands.Command)
         return dict(getattr(self, "do_" + messages.tag(type(command)))(command))
 
@@ -68,14 +68,14 @@ class Player:
             except OSError as error:
                 raise NotRepeatable(f"the extension cannot be loaded: {error}") from None
             self._kept.append(library)
-            # Of link.h's link_map, which begins with where the library lies: it may define no symbol we know.
+            # link_map (link.h) begins with the load address; the library may export no symbol to look up.
             place = ctypes.POINTER(ctypes.c_size_t)()
             self._libc.dlinfo(ctypes.c_void_p(library._handle), _RTLD_DI_LINKMAP, ctypes.byref(place))
             self._bases.append(place[0])
         return {}
 
     def do_play(self, command: player_commands.Play) -> dict[str, Any]:
-        """Runs the steps; `launches` false leaves the kernels out."""
+        """Run the steps and save the outputs; `launches` false skips the kernels."""
         for kind, words in self._steps(command.steps):
             if kind != "launch" or command.launches:
                 self._run(kind, words)
@@ -85,7 +85,10 @@ class Player:
         return {}
 
     def do_check(self, command: player_commands.Check) -> dict[str, Any]:
-        """Runs the steps; what the runtime finds in the launches that are checked."""
+        """Run the steps and return the runtime's findings in the checked launches.
+
+        Raise NotRepeatable if the steps fail and nothing was found.
+        """
         for address, size in command.pieces:
             self._runtime.kw_register(address, size, b"")
         self._runtime.kw_draw(c_abi.MEMORY_ONES, command.order, command.seed)
@@ -98,7 +101,7 @@ class Player:
                 self._run(kind, words)
             except NotRepeatable as error:
                 if number < command.first:
-                    raise  # on inputs that are zeros, which no call was given
+                    raise  # earlier calls run on zeros, which are not real inputs
                 stopped = error
                 break
         needed = self._runtime.kw_findings(None, 0)
@@ -110,7 +113,7 @@ class Player:
         return {"findings": found}
 
     def do_follow(self, command: player_commands.Follow) -> dict[str, Any]:
-        """Runs the steps; what launches wrote, and who wrote it."""
+        """Run the steps and return what launches wrote; save the values and their writers."""
         noted = following.Following(self._runtime, HERE, command)
         for number, (kind, words) in enumerate(self._steps(command.steps)):
             if number == command.first:
@@ -136,7 +139,7 @@ class Player:
         run[kind](*words)
 
     def _need(self, place: Any, count: int) -> None:
-        """Raises NotRepeatable for a place outside device memory; a library ends where it ends."""
+        """Raise NotRepeatable for a range outside device memory; places in libraries are not checked."""
         start, end = self._memory
         if not isinstance(place, list) and not start <= place <= place + count <= end:
             raise NotRepeatable("the record names memory that was never allocated")
@@ -185,7 +188,7 @@ class Player:
         ctypes.memmove(start, bytes(raw), len(raw))
         name = event["name"].encode()
         if event["shared"]:
-            # Whether the host had asked was seen when the launch was recorded; the size alone does not tell.
+            # The recorded launch already checked that the host had raised the limit, so allow the size here.
             self._runtime.kw_set_function_attribute(name, c_abi.SHARED_LIMIT_ATTRIBUTE, event["shared"])
         grid, block = ((ctypes.c_uint * 3)(*event[key]) for key in ("grid", "block"))
         entry = c_abi.CLaunchRequest_ENTRY(self._place(event["entry"]))
@@ -255,7 +258,7 @@ class Player:
         return torch.frombuffer(buffer, dtype=torch.uint8).view(kind).as_strided(shape, strides)
 
     def _contents(self, address: int, size: int, shape: list[int], strides: list[int]) -> bytes:
-        """The bytes of a tensor of elements of `size` bytes, row by row."""
+        """Return the bytes of a tensor in row-major order; elements have `size` bytes."""
         if not math.prod(shape):
             return b""
         self._need(address, _extent(shape, strides, size))

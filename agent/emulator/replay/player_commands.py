@@ -1,9 +1,9 @@
-"""Every command of the player, with its fields; `messages` writes and reads them.
+"""Commands of the player and their answers, which `messages` encodes and decodes.
 
-Standalone: the player runs copies of this file and of `agent.sandbox.messages`. The one source for both
-sides: the judge builds these records, and the player answers nothing else, each by its handler `do_...`.
-An answer is an empty object, to `Check` the findings, to `Follow` what was written, or one of the two records
-that say why there is none. Once kernels have run in its process, whatever comes from there is a claim.
+This file is standalone: the player runs copies of it and of `agent.sandbox.messages`. The judge builds these
+records, and the player handles each command in its method `do_...`. `Check` is answered with findings,
+`Follow` with `Followed`, other commands with an empty object. Failures are answered with `NotRepeatable` or
+`Failed`. Once kernels have run in the player's process, its answers are untrusted claims.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,11 @@ class Open:
 
 @dataclass(frozen=True)
 class Play:
-    """`outputs`: address, bytes of an element, shape and strides of each."""
+    """Command to run the steps and save the outputs.
+
+    Each of `outputs` has an address, element size in bytes, shape and strides. `launches` false skips the
+    kernels.
+    """
 
     steps: str
     launches: bool
@@ -29,9 +33,10 @@ class Play:
 
 @dataclass(frozen=True)
 class Check:
-    """Runs the steps as well, with the memory accesses of launches checked from step number `first` on.
+    """Command to run the steps and check the memory accesses of launches from step `first` on.
 
-    `pieces`: address and size of what kernels may access. `order` and `seed`: as kw_draw takes them.
+    Each of `pieces` has the address and size of memory that kernels may access. `order` and `seed` are
+    those of kw_draw.
     """
 
     steps: str
@@ -43,20 +48,20 @@ class Check:
 
 @dataclass(frozen=True)
 class Follow:
-    """Runs the steps as well, and tells what the launches from step number `first` on wrote to which piece.
+    """Command to run the steps and report which pieces the launches from step `first` on wrote.
 
-    The answer is `written`: the first and the last of launches of one kernel that follow each other, as they
-    count from 1, and the number of the piece. For the n-th of them the bytes of the piece after the last
-    launch are in the file `{stem}-values.{n}` and those of its cells, as kw_writers tells them, in
-    `{stem}-writers.{n}`; the same of each output, in the end, in `{stem}-output.{k}` and
-    `{stem}-output-writers.{k}`, from its first to its last element. `most`: bytes of values, at most.
+    Entry n of the answer's `written` covers consecutive launches of one kernel. The entry has the first and
+    last launch (counting from 1) and the number of the piece. File `{stem}-values.{n}` holds the bytes of the
+    piece after the last launch, and `{stem}-writers.{n}` its cells from kw_writers. At the end each output,
+    from its first to its last element, is saved in `{stem}-output.{k}` and `{stem}-output-writers.{k}`.
+    `most` is the maximum number of bytes of values.
     """
 
     steps: str
     first: int
     pieces: list[tuple[int, int]]
     outputs: list[tuple[int, int]]
-    """Address and extent of each."""
+    """Address and extent (bytes) of each output."""
     stem: str
     most: int
 
@@ -68,14 +73,14 @@ class Followed:
 
 @dataclass(frozen=True)
 class NotRepeatable:
-    """What was recorded cannot be run: why."""
+    """Answer with the reason why the recorded steps cannot be run."""
 
     not_repeatable: str
 
 
 @dataclass(frozen=True)
 class Failed:
-    """Any other exception."""
+    """Answer after any other exception."""
 
     error: str
     traceback: str

@@ -1,11 +1,12 @@
-"""A record that is not trusted (torch_shim/recording.py) becomes the steps of a replay, or is refused.
+"""Conversion of an untrusted record (torch_shim/recording.py) to the steps of a replay.
 
-What a step may bring along: the judge's own bytes, by name; literal bytes from the host, which cannot depend
-on inputs that were drawn later (`host_words.passed` counts them where they were not); launches at an entry of
-a library that the judge built; operators of torch. An operator that the setting does not allow is left out,
-and what it would have written stays poisoned, unless it uses parameters and constants alone: then it runs
-before the inputs exist. That is the rule for packing weights ahead: whatever torch computes from parameters
-is legal, shown by computing it where there is no input to compute from.
+A step may use the judge's own bytes, by name, or literal bytes from the host. Literal bytes cannot depend on
+inputs that were drawn later; otherwise `host_words.passed` counts them. A step may also launch at an entry of
+a library that the judge built, or run an operator of torch.
+
+An operator that the setting does not allow is left out, and the memory it would have written stays poisoned.
+If it uses only parameters and constants, it runs before the inputs exist instead. Candidates may therefore
+pack weights with any operator of torch, because no input is there to compute from.
 """
 
 import math
@@ -20,21 +21,21 @@ from agent.records import LibraryOps
 from agent.torch_shim.c_abi import LARGEST_ARENA
 
 FILES = "own"
-"""How names of files with the judge's bytes begin: `own-inputs.0`, `own-state.3`, `own-init.0`."""
+"""Prefix of files with the judge's bytes: `own-inputs.0`, `own-state.3`, `own-init.0`."""
 
 
 class Omitted(NamedTuple):
-    """What the replay leaves out."""
+    """Operation that the replay leaves out."""
 
     what: str
-    """In words: `torch's gelu`."""
+    """Description, such as `torch's gelu`."""
     written: range | None
-    """The memory that it wrote, as far as it is known."""
+    """Memory that the operation wrote, or None if unknown."""
     line: int | None
 
 
 class Output(NamedTuple):
-    """One tensor that forward returned."""
+    """Tensor that forward returned."""
 
     address: int
     dtype: str
@@ -47,7 +48,7 @@ class Output(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Steps in two parts: `before` runs before the inputs exist."""
+    """Steps of a replay in two parts; `before` runs before the inputs exist."""
 
     memory: tuple[int, int]
     before: list[Step]
@@ -56,10 +57,10 @@ class Program(NamedTuple):
     omitted: list[Omitted]
     launches: int
     pieces: list[range]
-    """The allocations; of one that holds inputs, which have room around them, the inputs alone."""
+    """Memory that kernels may access. Allocations with inputs have padding, so only the inputs count."""
 
     def last_writer(self) -> Omitted | None:
-        """What was left out and last wrote to memory of an output."""
+        """Return the last omitted operation that wrote to memory of an output, or None."""
         for omitted in reversed(self.omitted):
             if omitted.written and any(output.address in omitted.written for output in self.outputs):
                 return omitted
@@ -69,10 +70,10 @@ class Program(NamedTuple):
 def read(
     recorded: Sequence[events.Event], libraries: Mapping[str, tuple[int, set[int]]], setting: LibraryOps
 ) -> Program:
-    """The steps that the record stands for.
+    """Convert a record to the steps of a replay.
 
-    `libraries`: for the path of each library as the process loaded it, its number in the replay and its
-    launch entries. Raises Forged; whatever else it raises is a fault of ours.
+    `libraries` maps the path of each library in the recorded process to its number in the replay and its
+    launch entries. Raise Forged for an invalid record; any other exception is a bug in this project.
     """
     return _Reader(libraries, setting, Memory(recorded)).program(recorded)
 
@@ -90,7 +91,7 @@ class _Reader:
         self._inputs: list[range] = []
         self._written: set[int] = set()
         self._touched: set[int] = set()
-        """Pieces that the call has written to, and those that it passed to kernels."""
+        """Allocations that the call passed to kernels; `_written` has those that it wrote to otherwise."""
         self._running = False
         self._launches = 0
 
@@ -100,7 +101,7 @@ class _Reader:
         end = -(-max((span.stop for span in memory), default=0) // 4096) * 4096
         if end - start > LARGEST_ARENA:
             raise Forged("device memory is larger than it can be")
-        # No address is handed out twice, so that all memory can be there from the start.
+        # No address is handed out twice, so all memory can be allocated at the start.
         self._before += [["allocate", span.start, len(span)] for span in memory]
         for event in recorded:
             self._take(event)
@@ -208,7 +209,7 @@ class _Reader:
         lost = any("other" in tensor or tensor.get("literal", "") is None for tensor in taken)
         own, dot, _ = event.overload.rpartition(".")
         if dot:
-            # The file's own, whose launches stand in the record.
+            # An operator that the candidate defines; the record contains its launches.
             what = f"what the operator {name}.{own} does besides launching kernels"
             self._omit(what, event.line, span=_written(event))
             return
@@ -233,9 +234,9 @@ class _Reader:
             self._add(*steps)
 
     def _is_fixed(self, event: events.Operator, taken: list[dict[str, Any]], allowed: bool) -> bool:
-        """Whether it makes something new of what was there before the inputs.
+        """Return True if the operator makes new tensors only from data that existed before the inputs.
 
-        A kernel may have written to what was passed to it: what is allowed anyway then keeps its place.
+        A kernel may have written to memory that it was passed, so an allowed operator on it keeps its place.
         """
         new = all(result is not None for result in event.results) and not event.name.endswith("_")
         spans = [operators.span(tensor) for tensor in taken if "tensor" in tensor]
@@ -251,7 +252,7 @@ class _Reader:
             self._omitted.append(Omitted(what, span, line))
 
     def _place(self, place: events.Place) -> Any:
-        """An address, or the number of a library and an offset; None for anything else."""
+        """Return an address, or the number of a library and an offset; None for anything else."""
         if not isinstance(place, tuple):
             return place
         return [self._libraries[place[0]][0], place[1]] if place[0] in self._libraries else None

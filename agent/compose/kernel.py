@@ -201,7 +201,7 @@ class Kernel(Parameters):
     def _of_row(self, source: Value, index: Index) -> str:
         """Return one element of a reduction's source.
 
-        A source with one element for each row of another reduction is computed in the kernel of that reduction.
+        A source with one element per row of another reduction is computed in that reduction's kernel.
         """
         try:
             return self.at(source, index)

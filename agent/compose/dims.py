@@ -1,8 +1,7 @@
 """Sizes and indices of tensors, of several traces at once.
 
-A `Dim` is one size at every traced point of a problem: `(128, 4)` is 128 in the reference and 4 in a smaller
-copy of it. Sizes that are equal at all points are the same size, so products and quotients are found by
-value.
+A `Dim` is one size at every traced point of a problem. `(128, 4)` is 128 in the reference and 4 in a smaller
+copy. Sizes that are equal at all points are the same size, so products and quotients are found by value.
 
 An index into a dimension is a number in mixed radix: its `Digit`s, the most significant first. A reshape of
 contiguous values only groups digits anew, so that following a view needs no division.

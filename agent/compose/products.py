@@ -1,8 +1,8 @@
 """Products and convolutions that a shipped kernel takes over from torch, and their calls in `forward`.
 
-A shipped kernel is called at sizes where it was measured to be faster, if the file is composed for an
-architecture on which that kernel is fast. If nothing may stay torch's, shipped kernels take every product, on
-any GPU and by their portable path on the emulator. Conditions on sizes refer to the reference's own sizes.
+A shipped kernel is called at sizes where it was measured to be faster. The file also has to be composed for
+an architecture on which that kernel is fast. If nothing may stay torch's, shipped kernels take every product,
+on any GPU and by their portable path on the emulator. Conditions on sizes refer to the reference's own sizes.
 """
 
 import re

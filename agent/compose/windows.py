@@ -50,7 +50,8 @@ def _window(
 ) -> tuple[list[int], list[int], list[int], list[int], int]:
     """Return window, step, padding, dilation, and the number of pooled dimensions.
 
-    `apart_at`: position of the dilation argument, which precedes `ceil_mode`. Average pooling has no dilation.
+    `apart_at`: position of the dilation argument, which precedes `ceil_mode`. Average pooling has no
+    dilation.
     """
     source = args[0]
     rank = len(args[1]) if isinstance(args[1], (list, tuple)) else 1

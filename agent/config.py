@@ -1,8 +1,8 @@
 """Settings: flags > environment > project file > user file > defaults, each with its origin.
 
-Only this module reads os.environ. A project file is ./agent.toml or [tool.agent] in ./pyproject.toml. It
-travels with a repository, so it may not send a key that the user keeps elsewhere to an endpoint of its
-choice.
+Only this module reads settings from os.environ. A project file is ./agent.toml or [tool.agent] in
+./pyproject.toml. It travels with a repository, so it may not send a key that the user keeps elsewhere to an
+endpoint of its choice.
 """
 
 import os

@@ -99,13 +99,13 @@ class EndpointError(AgentError):
 
 
 class AwaitingAnswers(EndpointError):
-    """An answer is still missing. The run continues when it is resumed."""
+    """Raised while an answer is missing. The run continues when it is resumed."""
 
     exit_code = 75
 
 
 class AwaitingGpu(AgentError):
-    """An answer is waiting to be judged on another machine. The run continues when it is resumed there."""
+    """Raised while answers wait to be judged on another machine. The run continues when resumed there."""
 
     exit_code = 75
 

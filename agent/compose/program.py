@@ -63,7 +63,7 @@ class Program:
         return spelled[0] if spelled else self.realized(value).name
 
     def in_memory(self, value: Value) -> Value:
-        """Return the value if it lies in memory or is a view of such a value. Otherwise store it first."""
+        """Return the value if it lies in memory or is a view of one that does. Otherwise store it."""
         return value if self._spelled(value) else self.realized(value)
 
     def result(self, value: Value) -> str:

@@ -133,7 +133,7 @@ def broadcast(value: Value, shape: Sequence[Dim], index: Index) -> Index:
 
 
 class RowsOf(Exception):
-    """A reduction was met, so the kernel has to go by rows: those of these loop variables."""
+    """Raised when a reduction is met. The kernel then has to go by rows, those of these loop variables."""
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__(names)
@@ -141,7 +141,7 @@ class RowsOf(Exception):
 
 
 class Apart(Exception):
-    """A value cannot be computed where it is read and needs a kernel of its own."""
+    """Raised for a value that cannot be computed where it is read and needs a kernel of its own."""
 
     def __init__(self, value: Value) -> None:
         super().__init__(value)

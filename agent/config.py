@@ -1,7 +1,8 @@
-"""Settings: flags > environment > project file > user file > defaults, each with where it came from.
+"""Settings: flags > environment > project file > user file > defaults, each with its origin.
 
-The only reader of os.environ. A project file is ./agent.toml or [tool.agent] in ./pyproject.toml. It travels
-with a repository, so it cannot send a key that the user holds elsewhere to an endpoint of its choice.
+Only this module reads settings from os.environ. A project file is ./agent.toml or [tool.agent] in
+./pyproject.toml. It travels with a repository, so it may not send a key that the user keeps elsewhere to an
+endpoint of its choice.
 """
 
 import os
@@ -33,7 +34,7 @@ _SHARED_VARIABLES = {
     "base_url": "OPENAI_BASE_URL",
     "kernelbench_root": "KERNELBENCH_ROOT",
 }
-"""Names that others use too; AGENT_<NAME> is stronger."""
+"""Environment variables that other programs use too. AGENT_<NAME> takes precedence."""
 _CHILD_ALLOWED = (
     "PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR",
     "XDG_CACHE_HOME", "CC", "CXX", "MAX_JOBS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
@@ -46,35 +47,38 @@ _CANDIDATE_ALLOWED = (
 _AT_A_TERMINAL = {
     "TERM": "xterm-256color", "SHELL": "/bin/bash", "USER": "user", "LOGNAME": "user",
 }  # fmt: skip
-"""As a user's process has them: their lack must not tell a candidate that it is judged."""
+"""Variables of a user's terminal. Their absence would tell a candidate that it is judged."""
 _SECRET = ("*KEY", "*KEY_*", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*CREDENTIAL*", "OPENAI_*")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One kind of place that settings come from."""
+    """Settings from one kind of source."""
 
     kind: Literal["flag", "environment", "project", "user"]
     values: Mapping[str, object]
     places: Mapping[str, str]
-    """For each value, how a user finds it: `--rounds`, `OPENAI_BASE_URL`, `agent.toml`."""
+    """Source of each value, as a user knows it: `--rounds`, `OPENAI_BASE_URL`, `agent.toml`."""
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The settings, and for each the layer it came from; a setting without one has its default."""
+    """The settings, and the layer that each one came from. A setting without a layer has its default."""
 
     settings: Settings
     layers: Mapping[str, Layer]
 
     def origin(self, setting: str) -> str:
-        """`--rounds`, `OPENAI_BASE_URL`, the path of a file, or `default`."""
+        """Return the source of a setting: `--rounds`, `OPENAI_BASE_URL`, a file's path, or `default`."""
         layer = self.layers.get(setting)
         return layer.places[setting] if layer else DEFAULT
 
     @property
     def redirect(self) -> str | None:
-        """What is wrong when a project file would send a key that is not its own to its base URL."""
+        """Return an error text if a project file would redirect the user's key, else None.
+
+        The project file sets the base URL, and the key comes from elsewhere.
+        """
         url, key = self.layers.get("base_url"), self.layers.get("api_key")
         if url is None or key is None or url.kind != "project" or key.kind == "project":
             return None
@@ -85,7 +89,10 @@ class Resolved:
 
     @property
     def stranger(self) -> str | None:
-        """What is wrong when a project file names who judges: it would get the token, and its word counts."""
+        """Return an error text if a project file names the judge service, else None.
+
+        That service would get the token, and its verdicts would count.
+        """
         for name in ("service", "executor"):
             layer = self.layers.get(name)
             if layer and layer.kind == "project" and self.settings.service == layer.values[name]:
@@ -97,7 +104,10 @@ class Resolved:
 
     @property
     def command(self) -> str | None:
-        """What is wrong when a project file names a program to run: it came with somebody's repository."""
+        """Return an error text if a project file names a program to run, else None.
+
+        The file came with somebody's repository.
+        """
         layer = self.layers.get("provider")
         if (
             layer is None
@@ -112,11 +122,11 @@ class Resolved:
 
 
 def load(flags: Mapping[str, object], *, offline: bool = False) -> Resolved:
-    """The settings as seen from the current directory; a flag that is None or empty counts as not given.
+    """Return the settings as seen from the current directory. A flag that is None or empty counts as absent.
 
-    Raises UsageError for an unknown key, a value out of range, a file that is no TOML, and a project file
-    that redirects the user's key, names a program or a judge service; the first two of these are not checked
-    when the command is `offline`: it asks nobody.
+    Raises UsageError for an unknown key, a value out of range, or a file that is not TOML. Also raises
+    UsageError for a project file that redirects the user's key, or names a program or a judge service. An
+    `offline` command contacts nobody, so the key and the program are not checked for it.
     """
     layers = [_flags(flags), _environment()]
     layers += [_file(path, "project") for path in map(Path, PROJECT_FILES) if path.is_file()]
@@ -138,7 +148,7 @@ def load(flags: Mapping[str, object], *, offline: bool = False) -> Resolved:
 
 
 def kernel_settings() -> KernelSettings:
-    """Raises UsageError for an invalid value."""
+    """Return the kernel settings from the environment. Raises UsageError for an invalid value."""
     try:
         return KernelSettings()
     except ValidationError as error:
@@ -148,8 +158,11 @@ def kernel_settings() -> KernelSettings:
 
 
 def child_environment() -> dict[str, str]:
-    """What a judging process may know of this one's environment: where programs and GPUs are, no secret."""
-    # Threads that spin while they wait take the processor from the evaluations beside them.
+    """Return the environment for a judging process.
+
+    It says where programs and GPUs are, and holds no secrets.
+    """
+    # Threads that spin while they wait would take processor time from concurrent evaluations.
     known = {"OMP_WAIT_POLICY": "passive", **os.environ}
     return {
         name: value
@@ -159,20 +172,23 @@ def child_environment() -> dict[str, str]:
 
 
 def candidate_environment() -> dict[str, str]:
-    """What a candidate may know of it: less than its judge, and no directory of the user's."""
+    """Return the environment for a candidate.
+
+    It holds less than the judge's, and no directory of the user.
+    """
     known = child_environment()
     allowed = {name: value for name, value in known.items() if _matches(name, _CANDIDATE_ALLOWED)}
     return _AT_A_TERMINAL | allowed
 
 
 def forget_secrets() -> None:
-    """Takes what looks like a secret out of this process's environment, and so out of its children's."""
+    """Remove what looks like a secret from this process's environment, and so from its children's."""
     for name in [name for name in os.environ if _matches(name.upper(), _SECRET)]:
         del os.environ[name]
 
 
 def with_package(environment: Mapping[str, str]) -> str:
-    """The PYTHONPATH on which a child finds this very package, also from a checkout that is not installed."""
+    """Return the PYTHONPATH on which a child finds this package, even in a checkout that is not installed."""
     parent = str(Path(__file__).resolve().parents[1])
     return os.pathsep.join(filter(None, (parent, environment.get("PYTHONPATH"))))
 

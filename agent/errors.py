@@ -1,21 +1,21 @@
-"""What can go wrong outside the candidate, as one tree.
+"""Errors that are not the candidate's fault, as one tree.
 
-    AgentError                  exit   one line for the user: what, where, how to mend it
+    AgentError                  exit   one line for the user: what, where, how to fix it
     ├── UsageError              2      bad arguments, unknown names
-    │   ├── ProblemError        2      a file that is missing or is no reference
+    │   ├── ProblemError        2      a missing file, or a file that is not a reference
     │   └── UnknownRun          2      an address that leads to no run
-    ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint; a defect
+    ├── EnvironmentFault        3      no compiler, GPU, sandbox, disk or endpoint; an internal bug
     │   ├── NothingOffered      3      the provider has no kernel for this problem
-    │   ├── PassingFault        3      memory, a lost GPU, a killed process: another try may go well
+    │   ├── PassingFault        3      memory, a lost GPU, a killed process: a retry may succeed
     │   │   └── OutOfMemory     3      the GPU has too little free memory for a trial
-    │   └── Unprepared          3      nothing can be judged before what failed here is mended
+    │   └── Unprepared          3      nothing can be judged until this failure is fixed
     ├── EndpointError           4      the provider failed for good
-    │   └── AwaitingAnswers     75     nothing but answers is missing, and nobody waits for them; resumable
+    │   └── AwaitingAnswers     75     only answers are missing, and no process waits for them; resumable
     ├── AwaitingGpu             75     answers are here, the GPU that judges them is elsewhere; resumable
     ├── BudgetExceeded          124    a limit of the run was reached with nothing verified
     └── Interrupted             130    stopped by the user; resumable
-    ReplyError                         the answer holds no usable code: a value for the loop, not an exit
-    Rebuilt                            the same program was judged before: another one
+    ReplyError                         the answer holds no usable code: the loop handles it, no exit
+    Rebuilt                            the built program was judged before: the loop asks for another one
 
 A candidate's fault is never an exception: it is an `Evaluation` with a status and findings.
 """
@@ -24,7 +24,7 @@ from typing import ClassVar
 
 
 class AgentError(Exception):
-    """Ends the command with `exit_code` and one line on stderr."""
+    """An error that ends the command with `exit_code` and one line on stderr."""
 
     exit_code: ClassVar[int] = 1
 
@@ -34,45 +34,54 @@ class UsageError(AgentError):
 
 
 class ProblemError(UsageError):
-    """The PROBLEM argument does not lead to a reference."""
+    """A PROBLEM argument that does not lead to a reference."""
 
 
 class UnknownRun(UsageError):
-    """No run has this address."""
+    """An address that leads to no run."""
 
 
 class EnvironmentFault(AgentError):
-    """Nothing can be judged here, or a part of ours failed while it judged: never the candidate's fault."""
+    """A fault of this machine or of our own code, never of the candidate.
+
+    Nothing can be judged here, or a part of ours failed during judging.
+    """
 
     exit_code = 3
 
     def __init__(self, message: str, details: str = "") -> None:
-        """`details`: the traceback or the last words of the process that failed, for the log."""
+        """Take the message, and as `details` the failed process's traceback or last output, for the log."""
         super().__init__(message)
         self.details = details
 
 
 class NothingOffered(EnvironmentFault):
-    """A provider without a model behind it has no kernel for this problem; it may have one for others."""
+    """A provider without a model that has no kernel for this problem. It may have one for others."""
 
 
 class PassingFault(EnvironmentFault):
-    """A fault of this machine that may be over at the next try: memory, a lost GPU, a killed process.
+    """A fault of this machine that a retry may avoid: memory, a lost GPU, a killed process.
 
     A run judges the candidate once more before it asks its model again.
     """
 
 
 class OutOfMemory(PassingFault):
-    """A trial needs more of the GPU's memory than is free; it may be there once other trials have ended."""
+    """A trial that needs more GPU memory than is free. A retry may succeed after other trials end."""
 
 
 class Unprepared(EnvironmentFault):
-    """The executor could not be prepared, so no candidate can be judged: the run ends and can be resumed."""
+    """An executor that could not be prepared, so that no candidate can be judged.
+
+    The run ends and can be resumed.
+    """
 
 
 def defect(part: str, error: str, details: str = "") -> EnvironmentFault:
-    """A part of ours that raised; `error` is the exception in one line, `details` its traceback."""
+    """Return the fault for an exception in our own code.
+
+    `error` is the exception in one line, `details` its traceback.
+    """
     said = " ".join(error.split())[:300]
     return EnvironmentFault(
         f"{part} failed: {said}; this is a bug in kernelwright, not in the candidate; -v shows more",
@@ -81,7 +90,7 @@ def defect(part: str, error: str, details: str = "") -> EnvironmentFault:
 
 
 def passing(fault: EnvironmentFault) -> PassingFault:
-    """Return the fault as one that may be over at the next try."""
+    """Return the fault as one that a retry may avoid."""
     return PassingFault(str(fault), fault.details)
 
 
@@ -90,13 +99,13 @@ class EndpointError(AgentError):
 
 
 class AwaitingAnswers(EndpointError):
-    """Whoever answers has not done so yet; the run goes on when it is resumed."""
+    """Raised while an answer is missing. The run continues when it is resumed."""
 
     exit_code = 75
 
 
 class AwaitingGpu(AgentError):
-    """What was answered is judged on another machine, when the run is resumed there."""
+    """Raised while answers wait to be judged on another machine. The run continues when resumed there."""
 
     exit_code = 75
 
@@ -112,8 +121,8 @@ class Interrupted(AgentError):
 class ReplyError(Exception):
     """A completion without a usable candidate.
 
-    `kind` is stable (`no-code`, `no-model-new`, `syntax-error`, `cut-off`, `repeated-answer`); the message
-    is written for the model that answered.
+    `kind` is stable (`no-code`, `no-model-new`, `syntax-error`, `cut-off`, `repeated-answer`). The message is
+    written for the model that answered.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -122,7 +131,10 @@ class ReplyError(Exception):
 
 
 class Rebuilt(Exception):  # noqa: N818 - nothing went wrong
-    """What a candidate builds is a program that was judged before (`Build.program`): nothing else is done."""
+    """A candidate whose build gives a program that was judged before (`Build.program`).
+
+    It is not judged again.
+    """
 
     def __init__(self, program: str) -> None:
         super().__init__(program)

@@ -1,9 +1,9 @@
-"""A kernel for a reference that nobody has written: fused CUDA, composed from what the reference calls.
+"""Compose fused CUDA kernels for a reference from the operators that it calls.
 
-Contract: `compose` gives a complete file with `ModelNew`, or the one reason why there is none. Matrix
-products and dense convolutions stay torch's or are a shipped kernel's; what stands between them is fused into
-kernels. Nothing composed is trusted: it is judged like any other answer. The reference is traced at several
-sizes, so that the file takes its sizes from tensors. torch is imported in a child alone.
+Contract: `compose` returns a complete file with `ModelNew`, or raises Declined with the one reason. Matrix
+products and dense convolutions stay torch's or call a shipped kernel. The operators between them are fused
+into kernels. A composed file is not trusted: it is judged like any other answer. The reference is traced at
+several sizes, so that the file takes its sizes from tensors. Only the child process imports torch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,19 @@ from agent.records import Problem
 __all__ = ["Declined", "compose", "composed_with"]
 
 SMALL = 1 << 16
-"""Elements of the smallest copy."""
+"""Limit on elements for the smallest copy of the reference."""
 _TIME_LIMIT_S = 120
-"""For references of thousands of calls, whose graph takes a minute."""
+"""Seconds for the composing child. Tracing a reference of thousands of calls takes a minute."""
 
 
 def compose(problem: Problem, arch: str | None = None, own_products: bool = False) -> str:
-    """The file that answers the problem, with the shipped products for GPUs of `arch` (`90a`) as its parts.
+    """Return the file that answers the problem.
 
-    `own_products`: none stays torch's, whatever the GPU; so it is anyway where there is nothing else.
+    `arch` (`90a`): GPU architecture whose shipped products the file may call. `own_products`: leave no
+    product to torch, on any GPU. A reference that consists of products alone is composed that way in any
+    case.
 
-    Raises Declined, and ProblemError or EnvironmentFault where the child that traces cannot come to an end.
+    Raises Declined. Raises ProblemError or EnvironmentFault if the tracing child fails.
     """
     return composed_with(problem, arch, own_products, [{}])[0]
 
@@ -34,7 +36,10 @@ def compose(problem: Problem, arch: str | None = None, own_products: bool = Fals
 def composed_with(
     problem: Problem, arch: str | None, own_products: bool, changes: Sequence[Mapping[str, int]]
 ) -> list[str]:
-    """The file with each change of its kernels' schedules (`Schedule.changed`). Raises as `compose` does."""
+    """Return one file for each change of the kernels' schedules (`Schedule.changed`).
+
+    Raises as `compose` does.
+    """
     copies = _at_other_sizes(problem)
     sources = list(dict.fromkeys([problem.source, *(copy.source for copy in copies)]))
     job = {
@@ -48,9 +53,10 @@ def composed_with(
 
 
 def _at_other_sizes(problem: Problem) -> list[problems.Shrunken]:
-    """Copies of the reference at the sizes of the emulator and at smaller ones still.
+    """Return copies of the reference at the emulator's sizes and at smaller sizes.
 
-    The last is so small that numbers of channels shrink too: those that are equal by chance come apart.
+    The last copy is so small that numbers of channels shrink too. Channel numbers that are equal by chance
+    then differ.
     """
     elements = sum(tensor.elements for tensor in problem.trace.outputs)
     limits = (problems.MAX_ELEMENTS, max(elements // 3, 64), SMALL)

@@ -1,4 +1,4 @@
-"""A copy of a reference at which equal sizes are told apart. Imports torch: for the child alone."""
+"""A copy of a reference in which equal sizes get different values. Imports torch: used in the child alone."""
 
 import logging
 from collections.abc import Iterable
@@ -8,13 +8,15 @@ from agent.problems.sizes import rewritten, sizes
 
 _FACTORS = (2, 3, 5, 7, 11, 13, 17, 19)
 _MOST_NODES = 2_000
-"""Of the graphs that are traced for it, together: a reference of thousands of calls takes a minute each."""
+"""Maximum number of graph nodes over all traces. Tracing a reference of thousands of calls takes a minute."""
 
 
 def told_apart(source: str, names: Iterable[str]) -> str | None:
-    """`source` with each of the named sizes multiplied by a factor of its own, as far as it calls the same.
+    """Return `source` with each named size multiplied by a factor of its own.
 
-    Nothing is computed, so that no size is too large. None where no two sizes can be told apart.
+    A size keeps its factor only if the reference still makes the same calls. Tracing computes nothing, so no
+    size is too large. Returns None if fewer than two sizes can change or the traces would exceed
+    `_MOST_NODES`.
     """
     values = {size.name: size.value for size in sizes(source) if size.span is not None}
     changeable = [name for name in names if name in values]
@@ -30,8 +32,11 @@ def told_apart(source: str, names: Iterable[str]) -> str | None:
 
 
 def _called(source: str) -> list[str]:
-    """What the reference calls; nothing where it does not run: not every size goes with the others."""
-    logging.disable(logging.ERROR)  # torch tells of every operator that does not take its shapes
+    """Return the operators that the reference calls.
+
+    The list is empty if the reference does not run, since not every size can change alone.
+    """
+    logging.disable(logging.ERROR)  # torch logs every operator that rejects its shapes
     try:
         return _calls(traced(source))
     except Exception:  # noqa: BLE001 - whatever the reference's own code raises at such a size

@@ -1,4 +1,4 @@
-"""The lines of a kernel while they are written: scopes, and what is known in each."""
+"""Kernel body under construction: lines in nested scopes, and the values known in each scope."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,11 +10,11 @@ C_TYPES = {
     "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "spread": "Spread",
     "exponentials": "Exponentials", "place": "Place", "float16": "float", "bfloat16": "float",
 }  # fmt: skip
-"""What a number of this dtype is in a kernel's variables."""
+"""C++ type of a kernel variable that holds a number of this dtype."""
 STORED = C_TYPES | {"float16": "at::Half", "bfloat16": "at::BFloat16"}
-"""What it is in memory: numbers of 16 bits are computed with as float."""
+"""C++ type of the dtype in memory. Numbers of 16 bits are computed as float."""
 STATES = {"spread": 3, "exponentials": 2, "place": 2}
-"""What a reduction knows so far, as so many numbers of float32 in memory."""
+"""Number of float32 values in memory that hold one state of a reduction."""
 
 _DECLARED = re.compile(r" *const \w+ (\w+) = ")
 _NAMES = re.compile(r"[A-Za-z_]\w*")
@@ -23,27 +23,27 @@ _NAMES = re.compile(r"[A-Za-z_]\w*")
 @dataclass
 class _Scope:
     lines: "list[str | list[str]]" = field(default_factory=list)
-    """A list among them is a part that is still written."""
+    """Lines of the scope. A nested list is a part that is still being written."""
     known: dict[object, str] = field(default_factory=dict)
 
 
 class Body:
-    """Statements in nested scopes; what a scope or one around it has computed is not computed again."""
+    """Statements in nested scopes. An expression known in an open scope is not computed again."""
 
     def __init__(self) -> None:
         self._scopes = [_Scope()]
         self._names = 0
         self.has_branches = False
-        """Whether elements are computed under conditions or in loops of their own."""
+        """True if elements are computed under conditions or in loops of their own."""
 
     @property
     def read(self) -> frozenset[str]:
-        """All names that are left."""
+        """Return all names that occur in the final lines."""
         return frozenset(name for line in self.lines for name in _NAMES.findall(line))
 
     @property
     def lines(self) -> list[str]:
-        """All of it, without the variables that nothing reads."""
+        """Return all lines, without the variables that nothing reads."""
         read: set[str] = set()
         kept = []
         for line in reversed(_flat(self._scopes[0].lines)):
@@ -58,29 +58,29 @@ class Body:
         self._scopes[-1].lines.append(line)
 
     def say_first(self, line: str) -> None:
-        """Before everything else."""
+        """Insert a line before all others."""
         self._scopes[0].lines.insert(0, line)
 
     def part(self) -> list[str]:
-        """Lines at this place that are still to come."""
+        """Return a list at this place, to be filled with lines later."""
         lines: list[str] = []
         self._scopes[-1].lines.append(lines)
         return lines
 
     def known(self, key: object) -> str | None:
-        """The variable of what was computed here or around."""
+        """Return the variable that an open scope has for `key`, or None."""
         return next((scope.known[key] for scope in self._scopes if key in scope.known), None)
 
     def learn(self, key: object, name: str) -> None:
         self._scopes[-1].known[key] = name
 
     def fresh(self, stem: str = "v") -> str:
-        """A name that is not taken."""
+        """Return an unused name."""
         self._names += 1
         return f"{stem}{self._names - 1}"
 
     def temp(self, text: str, dtype: str) -> str:
-        """A variable for an expression."""
+        """Return a variable that holds the value of an expression."""
         known = self.known(text)
         if known or text.isidentifier():
             return known or text
@@ -90,7 +90,7 @@ class Body:
         return name
 
     def choose(self, condition: str, dtype: str, yes: Callable[[], str], no: Callable[[], str]) -> str:
-        """A variable: what `yes` computes where the condition holds, else what `no` does."""
+        """Return a variable that holds the value of `yes` if the condition holds, else that of `no`."""
         name, self.has_branches = self.fresh(), True
         self.say(f"{C_TYPES[dtype]} {name};")
         with self.block(f"if ({condition})"):
@@ -100,12 +100,12 @@ class Body:
         return name
 
     def when(self, condition: str, line: Callable[[], str]) -> None:
-        """A statement under a condition."""
+        """Add a statement under a condition."""
         with self.block(f"if ({condition})"):
             self.say(line())
 
     def window(self, start: str, dtype: str, sizes: dict[str, str], step: Callable[[str], None]) -> str:
-        """A variable that begins with `start` and that `step` updates for all values of the loops `sizes`."""
+        """Return a variable that begins as `start`. `step` updates it for all values of the loops `sizes`."""
         name, self.has_branches = self.fresh(), True
         self.say(f"{C_TYPES[dtype]} {name} = {start};")
         self._nest(list(sizes.items()), lambda: step(name))
@@ -113,7 +113,7 @@ class Body:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """A scope of its own, written down behind what is said around it meanwhile."""
+        """Open a nested scope. Lines that are added to the enclosing scope meanwhile precede it."""
         outside = self._scopes[-1]
         scope = _Scope()
         self._scopes = [*self._scopes, scope]
@@ -123,7 +123,10 @@ class Body:
 
     @contextmanager
     def grid_loop(self, variable: str, end: str, at_once: int) -> Iterator[None]:
-        """Over the numbers below `end`, by all threads; reads of `at_once` steps are begun together."""
+        """Loop over the numbers below `end` with all threads.
+
+        Reads of `at_once` steps are issued together.
+        """
         first, step = "I(blockIdx.x) * blockDim.x + threadIdx.x", "I(gridDim.x) * blockDim.x"
         if at_once == 1:
             with self.block(f"for (I {variable} = {first}; {variable} < {end}; {variable} += {step})"):
@@ -138,14 +141,20 @@ class Body:
 
     @contextmanager
     def row_loop(self, variable: str, end: str, at_once: int) -> Iterator[None]:
-        """Over the numbers below `end`, by a row's threads; reads of `at_once` steps are begun together."""
+        """Loop over the numbers below `end` with the threads of a row.
+
+        Reads of `at_once` steps are issued together.
+        """
         with self._counted(f"({end} - I(threadIdx.x) + I(blockDim.x) - 1) / I(blockDim.x)", at_once):
             self.say(f"const I {variable} = I(threadIdx.x) + step * I(blockDim.x);")
             yield
 
     @contextmanager
     def _counted(self, count: str, at_once: int) -> Iterator[None]:
-        """So many steps, counted first: only then does the compiler read for several of them at once."""
+        """Loop over a number of steps that is computed in advance.
+
+        Only then does the compiler issue the reads of several steps at once.
+        """
         steps = self.fresh("steps")
         self.say(f"const I {steps} = {count};")
         self.say(f"#pragma unroll {at_once}")
@@ -154,7 +163,7 @@ class Body:
 
     @contextmanager
     def outermost(self) -> Iterator[None]:
-        """What is said here comes before the scopes that are open."""
+        """Place the lines that are added here before the open scopes."""
         inside, self._scopes = self._scopes, self._scopes[:1]
         yield
         self._scopes = inside

@@ -1,4 +1,4 @@
-"""The composing child: from the reference at several sizes to the file. Imports torch.
+"""The composing child process: from the reference at several sizes to the file. Imports torch.
 
 Started as `python -m agent.compose.composing FOLDER`, with the files of `agent.problems.tracer`.
 """
@@ -25,12 +25,13 @@ def composed(
     sources: list[str], name: str, arch: str | None = None, own_products: bool = False,
     change: Mapping[str, int] | None = None,
 ) -> str:  # fmt: skip
-    """The file that answers `sources[0]`; the others are the same reference at other sizes.
+    """Return the file that answers `sources[0]`. The other sources are the same reference at other sizes.
 
-    `arch`: of the GPU whose shipped products may be parts of it. `own_products`: no product or convolution
-    stays torch's; so it is as well where there is nothing else. `change`: of the kernels' schedules.
+    `arch`: GPU architecture whose shipped products may be part of the file. `own_products`: leave no product
+    or convolution to torch. This also happens if the reference consists of nothing else. `change`: change of
+    the kernels' schedules (`Schedule.changed`).
 
-    Raises Declined, and ReferenceFault where the reference does not run.
+    Raises Declined. Raises ReferenceFault if the reference does not run.
     """
     try:
         return _composed(sources, name, arch, own_products, change or {})
@@ -46,7 +47,7 @@ def _composed(
     points, first = len(traces), traces[0]
     program = Program(points, Sizes(points, _integers(traces)), change=change)
     lowering = Lowering(program, arch, own_products)
-    arguments = argument_names(sources[0])[: len(first.inputs)]  # the others have defaults
+    arguments = argument_names(sources[0])[: len(first.inputs)]  # the remaining arguments have defaults
     inputs = {
         place: name for place, name in zip(first.inputs, arguments, strict=False) if isinstance(place, str)
     }
@@ -104,7 +105,7 @@ def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, A
         return {"sources": made(sources)}
     except Declined as why:
         declined = why
-    if len(sources) > 2:  # the smallest copy may go another way
+    if len(sources) > 2:  # the smallest copy may make other calls
         with contextlib.suppress(Declined):
             said = [_saying(source, len(sources) - 1, str(declined)) for source in made(sources[:-1])]
             return {"sources": said}
@@ -112,7 +113,7 @@ def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, A
 
 
 def _saying(source: str, points: int, why: str) -> str:
-    """The file, whose first lines say that it was told apart at fewer sizes."""
+    """Return the file with a note that its sizes were told apart at fewer sizes of the reference."""
     note = f"Sizes were told apart at {points} sizes of the reference; with its smallest copy: {why}."
     return source.replace('."""\n', f'.\n\n{note}\n"""\n', 1)
 

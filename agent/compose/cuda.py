@@ -1,4 +1,4 @@
-"""The CUDA text of a program's kernels: device code, and the functions that launch it."""
+"""CUDA source of a program's kernels: device code, and the functions that launch it."""
 
 import re
 from pathlib import Path
@@ -12,13 +12,16 @@ HEAD, PLACES = ((Path(__file__).parent / f"{name}.cuh").read_text("utf-8") for n
 
 
 def text(launches: list[Launch]) -> str:
-    """All kernels, each with the function that checks its tensors and launches it."""
+    """Return the source of all kernels, each with the function that checks its tensors and launches it."""
     kernels = "\n".join(_kernel(launch) for launch in launches)
     return "\n".join([HEAD, *([PLACES] if "Place{" in kernels else []), kernels])
 
 
 def alike(launches: list[Launch]) -> dict[str, str]:
-    """For each kernel by its name the first one that is the same but for names: only that is written."""
+    """Map each kernel's name to that of the first kernel with the same text, apart from names.
+
+    Only that one is written.
+    """
     first: dict[str, str] = {}
     return {
         launch.kernel.name: first.setdefault(_nameless(launch), launch.kernel.name) for launch in launches
@@ -26,7 +29,7 @@ def alike(launches: list[Launch]) -> dict[str, str]:
 
 
 def _nameless(launch: Launch) -> str:
-    """Its text without what it and its tensors are called."""
+    """Return the source of a kernel with its own name and those of its tensors replaced by neutral ones."""
     lines = [line for line in _kernel(launch).split("\n") if not line.lstrip().startswith(("//", '"'))]
     places = {name: f"tensor{place}" for place, name in enumerate(launch.kernel.pointers.values())}
     places |= {launch.kernel.name: "kernel", f"{launch.kernel.name}_of": "kernel_of"}
@@ -34,7 +37,7 @@ def _nameless(launch: Launch) -> str:
 
 
 def declarations(launches: list[Launch]) -> str:
-    """The functions as C++ declares them."""
+    """Return the C++ declarations of the launching functions."""
     return "\n".join(f"{_signature(launch)};" for launch in launches)
 
 
@@ -75,19 +78,19 @@ def _kernel(launch: Launch) -> str:
 
 
 def _schedule(launch: Launch) -> str:
-    """What is said of it; the launch and the loops hold its numbers."""
+    """Return a comment that describes the schedule. The launch and the loops hold its numbers."""
     own = launch.kernel.schedule
     at_once = f"{own.unroll} steps of a row" if launch.by_rows else f"{own.vectors} groups of neighbours"
     return f"Schedule: blocks of {_threads(launch.kernel)} threads, {at_once} read at once"
 
 
 def _threads(kernel: Kernel) -> str:
-    """Of a block; spelled as no size of a problem is."""
+    """Return the threads per block as a shift, so that the number does not look like a problem size."""
     return f"1 << {kernel.schedule.threads.bit_length() - 1}"
 
 
 def _divisors(kernel: Kernel) -> dict[tuple[Dim, bool], str]:
-    """Those that the body reads."""
+    """Return the divisors that the body reads."""
     read = kernel.body.read
     return {key: name for key, name in kernel.divisors.items() if name in read}
 
@@ -99,7 +102,7 @@ def _sizes(launch: Launch) -> list[str]:
 
 
 def _checks(launch: Launch) -> list[str]:
-    """Sizes are taken from some tensors: the others have to fit."""
+    """Return checks of the tensors' shapes. Sizes are taken from some tensors, and the others have to fit."""
     lines = []
     for buffer, name in launch.kernel.pointers.items():
         sizes = [launch.kernel.size(size) for size in buffer.shape]
@@ -115,7 +118,7 @@ def _checks(launch: Launch) -> list[str]:
 
 
 def _aligned(launch: Launch) -> list[str]:
-    """So that the compiler joins the accesses of V neighbours to one."""
+    """Return alignment hints, with which the compiler merges the accesses of V neighbours into one."""
     return [
         f"    {name} = static_cast<{'' if buffer is launch.out else 'const '}{STORED[buffer.dtype]}*>"
         f"(__builtin_assume_aligned({name}, 4 * V));"
@@ -164,9 +167,9 @@ def _data(name: str, dtype: str) -> str:
 
 
 def _calls(kernel: Kernel, call: str) -> list[str]:
-    """One of its versions: indices of 64 bits or of 32, and by how many elements."""
+    """Return the choice between the kernel's versions: indices of 64 or 32 bits, and elements per step."""
     lines: list[str] = []
-    # A loop of single elements may count one step past the end, one of four only a block's.
+    # A loop over single elements may count one step past the end, a loop over four at a time one block.
     limits = {4: "INT32_MAX - (1 << 16)"}
     for index in ("int64_t", "int"):
         for by in (4, 1) if kernel.is_wide else (0,):

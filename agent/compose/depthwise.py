@@ -1,4 +1,4 @@
-"""Convolutions of each channel by itself, which memory bounds: kernels like any other."""
+"""Depthwise convolutions, which are bound by memory and become kernels like any other operator."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from agent.compose.windows import count, pooled, settings, with_bias
 
 
 def depthwise(node: Node, args: list[Any], sizes: Sizes, every: bool) -> Value | None:
-    """A convolution in as many groups as channels; None for any other.
+    """Return the value of a convolution with as many groups as channels, or None for any other.
 
-    `every`: also one of several features a channel, and a transposed one.
+    `every`: accept several features per channel and transposed convolutions as well.
     """
     source, weight, bias, step, pad, apart, turned, more, groups = args
     rank = len(source.shape) - 2
@@ -57,7 +57,10 @@ def _straight(node: Node, source: Value, weight: Value, window: list[list[int]])
 
 
 def _turned(node: Node, source: Value, weight: Value, window: list[list[int]]) -> Value:
-    """Each value gathers those of the source that it is a part of."""
+    """Return a transposed convolution.
+
+    Each result element gathers the source elements that contribute to it.
+    """
     width, step, pad, apart = window
     each = weight.shape[1][0]
 
@@ -93,7 +96,7 @@ def _turned(node: Node, source: Value, weight: Value, window: list[list[int]]) -
 
 
 def _channel(kernel: Kernel, digits: tuple[Digit, ...], source: Value, each: int) -> tuple[Digit, ...]:
-    """Of a feature, where each channel has so many."""
+    """Return the index of the channel that a feature belongs to. Each channel has `each` features."""
     return digits if each == 1 else offset(kernel, digits, f"{{}} / {each}", source.shape[1])
 
 
@@ -105,6 +108,6 @@ def _taps(loops: list[str], weight: Value) -> Index:
 
 
 def _turned_count(given: str, window: list[int], past: int) -> str:
-    """The size of a transposed one's result as Python."""
+    """Return the size of a transposed convolution's result as Python."""
     width, step, pad, apart = window
     return f"({given} - 1) * {step} + {(width - 1) * apart + 1 + past - 2 * pad}"

@@ -1,10 +1,10 @@
 """Sizes and indices of tensors, of several traces at once.
 
-A `Dim` is one size at every traced point of a problem: `(128, 4)` is 128 in the reference and 4 in a smaller
-copy of it. Sizes that are equal at all points are one size; so products and quotients are found by value.
+A `Dim` is one size at every traced point of a problem. `(128, 4)` is 128 in the reference and 4 in a smaller
+copy. Sizes that are equal at all points are the same size, so products and quotients are found by value.
 
 An index into a dimension is a number in mixed radix: its `Digit`s, the most significant first. A reshape of
-contiguous values only groups digits anew, so that no division is needed to follow a view.
+contiguous values only groups digits anew, so that following a view needs no division.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ Dim = tuple[int, ...]
 
 
 def times(dims: Iterable[Dim], points: int) -> Dim:
-    """The product at each point."""
+    """Return the product at each point."""
     result = (1,) * points
     for dim in dims:
         result = tuple(a * b for a, b in zip(result, dim, strict=True))
@@ -22,7 +22,7 @@ def times(dims: Iterable[Dim], points: int) -> Dim:
 
 
 def divided(dim: Dim, by: Dim) -> Dim | None:
-    """The quotient; None where it is not whole at some point."""
+    """Return the quotient at each point, or None if it is not whole at some point."""
     if any(b == 0 or a % b for a, b in zip(dim, by, strict=True)):
         return None
     return tuple(a // b for a, b in zip(dim, by, strict=True))
@@ -34,18 +34,18 @@ def is_one(dim: Dim) -> bool:
 
 @dataclass(frozen=True)
 class Digit:
-    """A C++ expression with a value from 0 to below `size`."""
+    """A C++ expression whose value is at least 0 and below `size`."""
 
     text: str
     size: Dim
 
 
 Index = tuple[tuple[Digit, ...], ...]
-"""For each dimension its digits; none where the size is one."""
+"""Digits of each dimension. A dimension of size one has none."""
 
 
 class Split(Exception):
-    """The loop variable `name` has to be two: its upper part and a lower one of size `low`."""
+    """A request to split the loop variable `name` into an upper part and a lower part of size `low`."""
 
     def __init__(self, name: str, low: Dim) -> None:
         super().__init__(name)
@@ -53,9 +53,10 @@ class Split(Exception):
 
 
 class Radix:
-    """Groups digits; `names` give the text of a size, and that of one to divide by.
+    """Arithmetic on the digits of an index.
 
-    `is_loop` tells loop variables from other texts.
+    `names` give the text of a size, and the text of a size as a divisor. `is_loop` tells loop variables from
+    other texts.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Radix:
         self.name_of, self._divisor_of = names
 
     def number(self, digits: Sequence[Digit]) -> str:
-        """The value of the digits together."""
+        """Return the combined value of the digits as C++."""
         if not digits:
             return "0"
         joined = self._joined(digits)
@@ -76,7 +77,7 @@ class Radix:
         return text
 
     def _joined(self, digits: Sequence[Digit]) -> list[Digit]:
-        """A quotient and its remainder are one digit again."""
+        """Merge a quotient and its remainder into one digit again."""
         found: list[Digit] = []
         for digit in digits:
             found.append(digit)
@@ -91,11 +92,11 @@ class Radix:
         return found
 
     def linear(self, index: Index) -> str:
-        """The place in a contiguous tensor, whose index has all its digits."""
+        """Return the offset in a contiguous tensor for an index that has all its digits."""
         return self.number([digit for digits in index for digit in digits])
 
     def regrouped(self, index: Index, shape: Sequence[Dim]) -> Index:
-        """The index of the same place after a reshape. Raises Split."""
+        """Return the index of the same element after a reshape. Raises Split."""
         left = [digit for digits in index for digit in digits if not is_one(digit.size)]
         found: list[tuple[Digit, ...]] = []
         for dim in reversed(shape):
@@ -106,7 +107,7 @@ class Radix:
         return tuple(reversed(found))
 
     def _take(self, left: list[Digit], dim: Dim) -> tuple[Digit, ...] | None:
-        """Digits from the end of `left` that are together of size `dim`."""
+        """Take digits from the end of `left` whose sizes multiply to `dim`. Returns None if that fails."""
         taken: list[Digit] = []
         wanted = dim
         while not is_one(wanted):
@@ -129,7 +130,7 @@ class Radix:
         return tuple(reversed(taken))
 
     def _computed(self, index: Index, shape: Sequence[Dim]) -> Index:
-        """Where sizes have no common parts, by division."""
+        """Return the index by division, for sizes without common factors."""
         place = self.linear(index)
         found: list[tuple[Digit, ...]] = []
         for position, dim in enumerate(shape):

@@ -1,4 +1,4 @@
-"""Sizes as Python: which expression gives a number at every traced point."""
+"""Sizes as Python: the expression that gives a number at every traced point."""
 
 from itertools import combinations_with_replacement
 
@@ -6,30 +6,30 @@ from agent.compose.declined import Declined
 from agent.compose.dims import Dim, divided, is_one, times
 
 MOST = 16
-"""Known sizes that products of three and four are tried of."""
+"""Maximum number of known sizes whose products of three and four are tried."""
 
 
 class Sizes:
-    """Knows the shapes of forward's variables, and the integers of the modules."""
+    """Sizes as Python, from the shapes of forward's variables and the integers of the modules."""
 
     def __init__(self, points: int, integers: dict[Dim, str]) -> None:
         self._points, self._integers = points, integers
         self._known: dict[Dim, str] = {}
 
     def add(self, name: str, shape: tuple[Dim, ...]) -> None:
-        """A tensor that the statements from here on can ask for its shape."""
+        """Register a tensor whose shape later statements can read."""
         for axis, size in enumerate(shape):
             text = f"{name}.shape[{axis}]"
             if len(text) < len(self._known.get(size, text + " ")):
                 self._known[size] = text
 
     def define(self, size: Dim, text: str) -> None:
-        """A size by how it is computed."""
+        """Register the expression that computes a size."""
         if size not in self._known and not is_one(size):
             self._known[size] = f"({text})"
 
     def text(self, size: Dim) -> str:
-        """Raises Declined where no expression is known."""
+        """Return the expression for a size. Raises Declined if none is known."""
         if is_one(size) or all(value == 0 for value in size):
             return str(size[0])
         found = self._found(size)
@@ -70,7 +70,10 @@ class Sizes:
         return self._sum(size, known) or self._share(size, known)
 
     def _share(self, size: Dim, known: dict[Dim, str]) -> str | None:
-        """Of a product of three or four, such as the elements of a group of channels."""
+        """Return a product of three or four sizes divided by another size.
+
+        An example is the number of elements in a group of channels.
+        """
         for count in (3, 4):
             for group in combinations_with_replacement(list(known)[:MOST], count):
                 whole = times(group, self._points)

@@ -1,4 +1,4 @@
-"""Extremes along one dimension and the first places that hold them, by one pass over the elements."""
+"""Extremes along one dimension and the first indices that hold them, in one pass over the elements."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from agent.compose.views import reshaped
 
 
 def lower(node: Node, name: str, args: list[Any]) -> Value | tuple[Value, ...] | None:
-    """The value or values of an operator of this kind; None for any other."""
+    """Return the value or values of an operator of this kind, or None for any other."""
     if name in ("max", "min") and len(args) > 1 and len(node.shapes) == 2:
         best, places = _extreme(args[0], axes_of(args), name)
-        if node.users == 1:  # one of both is read
+        if node.users == 1:  # only one of the two results is read
             best = reduced(args[0], axes_of(args), name, name)
         return kept(best, node.shapes[0]), kept(places, node.shapes[1])
     if name in ("argmax", "argmin"):
@@ -28,7 +28,7 @@ def lower(node: Node, name: str, args: list[Any]) -> Value | tuple[Value, ...] |
 
 
 def _extreme(source: Value, axes: tuple[int, ...], kind: str) -> tuple[Value, Value]:
-    """The largest or smallest along one dimension, and the first place that holds it."""
+    """Return the largest or smallest along one dimension, and the first index that holds it."""
     if len(axes) != 1:
         raise Declined("places of extremes over several dimensions are not composed yet")
     [axis] = axes
@@ -56,7 +56,7 @@ def _extreme(source: Value, axes: tuple[int, ...], kind: str) -> tuple[Value, Va
 
 
 def _first_of(source: Value, best: Value, axis: int) -> Value:
-    """The least place along one dimension where the elements are the best, by a second pass over them."""
+    """Return the least index along one dimension that holds the best element, by a second pass."""
     everywhere = along(best, source, (axis,))
 
     def element(kernel: Kernel, index: Index) -> str:

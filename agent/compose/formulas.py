@@ -1,4 +1,4 @@
-"""Operators whose formula depends on their settings, and those that only make or convert numbers."""
+"""Operators whose formula depends on their settings, and operators that only create or convert numbers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ _POWERS = {
 
 
 def lower(node: Node, name: str, args: Arguments, kwargs: Named) -> Value | None:
-    """The value of an operator of this kind; None for any other."""
+    """Return the value of an operator of this kind, or None for any other."""
     made = _FORMULAS.get(name)
     return made(node, args, kwargs) if made else None
 

@@ -1,7 +1,8 @@
-"""The text of one kernel: a value is written to memory, and what it reads is computed on the way.
+"""Text of one kernel: a value is written to memory, and the values it reads are computed on the way.
 
 Without reductions a thread takes elements one after another. With reductions the result is a table of rows,
-one for each index of what all reductions keep; `blockDim.x` threads share a row, `blockDim.y` rows a block.
+one for each index that all reductions keep. `blockDim.x` threads share a row, and a block has `blockDim.y`
+rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,17 +19,18 @@ from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value
 
 
 class Memory(NamedTuple):
-    """Which values lie in memory; for long reductions those of what pieces of their rows gave."""
+    """Buffers of the values in memory, and for each long reduction the one over its pieces' results."""
 
     buffer_of: Callable[[Value], Buffer | None]
     in_pieces: dict[Reduction, Reduction]
 
 
 class Kernel(Parameters):
-    """Writes one; `splits` tells how loop variables are divided.
+    """Writer of one kernel. `splits` says how loop variables are divided.
 
-    `rows`: the loop variables of a row, None where no reduction is known to be met. `known`: an earlier
-    writing of it, so that this one counts no loop variables that nothing reads and may take elements by `V`.
+    `rows`: loop variables that number the rows, or None while no reduction is known. `known`: an earlier pass
+    over the same kernel. With it this pass leaves out loop variables that nothing reads, and may take
+    elements by `V`.
     """
 
     def __init__(
@@ -41,26 +43,27 @@ class Kernel(Parameters):
         self.schedule: Schedule = known.schedule if known else Schedule()
         self.reductions: list[Reduction] = []
         self.goes_over: Reduction | Scan | None = None
-        """What a row of this kernel is; None where it takes elements alone."""
+        """Reduction or scan that defines a row of this kernel. None if the kernel takes elements alone."""
         self.abouts: list[str] = []
         read = known.body.read if known else None
         self._loops = Loops(self.body, (self.divisor, self.product), splits, read)
         self.radix = Radix(points, (self.size, self.divisor), self.product, self._loops.is_whole)
         self.is_wide = False
-        """Whether a thread takes `V` neighbours at once; the sizes of `last` have to be multiples of it."""
+        """True if a thread takes `V` neighbours at once. The sizes of `last` then have to be multiples of
+        it."""
         self._neighbours: Neighbours | None = None
         self._branching: set[str] = set(known._branching) if known else set()
-        """The loops whose elements are not computed alike."""
+        """Loops whose elements are computed under conditions or in loops of their own."""
         self.has_plain_loops = False
         self._is_strided = False
 
     def write(self, target: Value, out: Buffer, wide: bool = False) -> None:
-        """The whole body. Raises Split, RowsOf or Apart where it has to begin anew."""
+        """Write the whole body. Raises Split, RowsOf or Apart if writing has to begin anew."""
         self.is_wide = wide
         for size in dict.fromkeys(self.last):
             self._multiple(size)
         self._write(target, out)
-        self._multiples = {}  # the host's functions have no such variables
+        self._multiples = {}  # the host functions do not have these variables
 
     def _write(self, target: Value, out: Buffer) -> None:
         atoms, index = self._loops.atoms("i", target.shape)
@@ -79,7 +82,7 @@ class Kernel(Parameters):
         self.body.say(f"if (live && threadIdx.x == 0) {place}[{self._linear(index)}] = {value};")
 
     def write_scan(self, scan: Scan, out: Buffer, wide: bool = False) -> None:
-        """The body for a scan, tile by tile of a row. Raises Split or Apart."""
+        """Write the body of a scan, tile by tile of a row. Raises Split or Apart."""
         self.is_wide = wide
         atoms, index = self._loops.atoms("i", scan.shape)
         [axis] = scan.over
@@ -122,7 +125,7 @@ class Kernel(Parameters):
         self._loops.decode("row", rows)
 
     def at(self, value: Value, index: Index) -> str:
-        """The variable that holds one element."""
+        """Return the variable that holds one element."""
         known = self.body.known((value, index))
         if known:
             return known
@@ -141,11 +144,11 @@ class Kernel(Parameters):
         return self._neighbours.loaded(place, C_TYPES[buffer.dtype]) if self._neighbours else place
 
     def elsewhere(self, value: Value) -> str:
-        """Of a value that is never computed where it is read."""
+        """Raise Apart for a value that is never computed where it is read."""
         raise Apart(value)
 
     def reduced(self, reduction: Reduction, index: Index) -> str:
-        """The variable with one element of a reduction, which is computed before the row's elements are."""
+        """Return the variable with one element of a reduction, computed before the row's elements."""
         if reduction in self._in_pieces:
             return self.at(self._in_pieces[reduction], index)
         digits = [digit for place in index for digit in place]
@@ -196,7 +199,10 @@ class Kernel(Parameters):
         return name
 
     def _of_row(self, source: Value, index: Index) -> str:
-        """One element of what is reduced; one that is made of a row of its own is computed with that row."""
+        """Return one element of a reduction's source.
+
+        A source with one element per row of another reduction is computed in that reduction's kernel.
+        """
         try:
             return self.at(source, index)
         except Apart as apart:
@@ -216,9 +222,9 @@ class Kernel(Parameters):
 
     @contextmanager
     def _steps(self, variable: str, atoms: list[Atom], until: str) -> Iterator[None]:
-        """A loop over all values of the loop variables, by `V` where the kernel is wide.
+        """Open a loop over all values of the loop variables, by `V` if the kernel is wide.
 
-        `until`: where it ends, with {0} for their number.
+        `until`: the end of the loop, with {0} for the number of values.
         """
         total = self.product(size for _, size in atoms)
         if not atoms:
@@ -254,5 +260,5 @@ class Kernel(Parameters):
             self._neighbours = None
 
     def _linear(self, index: Index) -> str:
-        """The place in a contiguous tensor."""
+        """Return the offset in a contiguous tensor."""
         return self.radix.number(self._loops.joined([digit for place in index for digit in place]))

@@ -1,4 +1,4 @@
-"""Operators that read elements at places which another tensor holds."""
+"""Operators that read elements at indices which another tensor holds."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from agent.compose.values import Pointwise, Value, broadcast
 
 
 def lower(node: Node, name: str, args: list[Any]) -> Value | None:
-    """The value of an operator of this kind; None for any other."""
+    """Return the value of an operator of this kind, or None for any other."""
     made = _LOOKUPS.get(name)
     return made(node, args) if made else None
 

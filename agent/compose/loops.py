@@ -1,4 +1,4 @@
-"""Loop variables: how a shape is gone through, and what each variable is at a step."""
+"""Loop variables: the order in which a shape is traversed, and the value of each variable at a step."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -6,27 +6,27 @@ from agent.compose.body import Body
 from agent.compose.dims import Digit, Dim, Index, is_one
 
 Atom = tuple[str, Dim]
-"""A loop variable and how many values it takes."""
+"""Name of a loop variable, and the number of values it takes."""
 Group = tuple[str | None, list[Dim]]
-"""A loop variable that is read, or sizes of neighbouring ones that are not."""
+"""Name and size of a loop variable that is read, or None and the sizes of neighbouring unread ones."""
 Sizing = tuple[Callable[[Dim], str], Callable[[Iterable[Dim]], Dim]]
-"""The text of a size that indices are divided by, and a product of sizes that has one."""
+"""Function for the text of a size as a divisor, and function for a product of sizes that has a text."""
 
 
 class Loops:
-    """Those of one kernel; `splits` says how variables are divided, `read` which ones its text reads."""
+    """Loop variables of one kernel. `splits` says how they are divided, `read` which ones the text reads."""
 
     def __init__(
         self, body: Body, sizing: Sizing, splits: dict[str, Dim], read: frozenset[str] | None
     ) -> None:
         self.sizes: dict[str, Dim] = {}
-        """Of the variables, by their names."""
+        """Sizes of the variables, by name."""
         self._body, self._splits, self._read = body, splits, read
         self._divisor, self._product = sizing
         self._runs: dict[tuple[Digit, ...], str] = {}
 
     def atoms(self, stem: str, shape: Sequence[Dim]) -> tuple[list[Atom], Index]:
-        """Variables for a shape, and the index that they are."""
+        """Return the variables for a shape, and the index that they form."""
         found: list[Atom] = []
         index = []
         for axis, size in enumerate(shape):
@@ -37,11 +37,14 @@ class Loops:
         return found, tuple(index)
 
     def is_whole(self, digit: Digit) -> bool:
-        """Whether it is a variable with all its values: a part of a concatenation takes the first ones."""
+        """Return True if the digit is a variable with all its values.
+
+        A part of a concatenation takes only the first values.
+        """
         return self.sizes.get(digit.text) == digit.size
 
     def grouped(self, atoms: list[Atom]) -> list[Group]:
-        """The variables in order, those that nothing reads put together."""
+        """Return the variables in order, with neighbouring unread ones put together."""
         groups: list[Group] = []
         for name, size in atoms:
             if self._read is None or name in self._read:
@@ -53,12 +56,12 @@ class Loops:
         return groups
 
     def decode(self, variable: str, atoms: list[Atom]) -> None:
-        """Declares the variables by the number of the step, the last one fastest."""
+        """Declare the variables as functions of the step's number. The last variable changes fastest."""
         self.say(variable, self.grouped(atoms))
         self.are(atoms, variable)
 
     def say(self, rest: str, groups: list[Group]) -> None:
-        """Declares those of the groups by a number that counts them all."""
+        """Declare the variables of the groups as functions of a number that counts them all."""
         for place, (name, sizes) in reversed(list(enumerate(groups))):
             by = self._divisor(self._product(sizes))
             if name:
@@ -67,11 +70,11 @@ class Loops:
                 rest = f"{rest} / {by}"
 
     def are(self, atoms: list[Atom], variable: str) -> None:
-        """From here on they count as that variable where they stand together."""
+        """Record that these variables equal `variable` where they stand together."""
         self._runs[tuple(Digit(name, size) for name, size in atoms)] = variable
 
     def joined(self, digits: list[Digit]) -> list[Digit]:
-        """With the variable that consecutive ones come from in their place."""
+        """Return the digits, with consecutive ones replaced by the variable that they are decoded from."""
         left, found = list(digits), list[Digit]()
         while left:
             run = next(

@@ -1,4 +1,4 @@
-"""From the calls of a graph to values, and to the statements of those that stay torch's."""
+"""Translation of a graph's calls to values, and of the calls that stay torch's to statements."""
 
 from typing import Any
 
@@ -27,35 +27,35 @@ PRODUCTS = {
     "mm": "torch.mm", "bmm": "torch.bmm", "addmm": "torch.addmm", "baddbmm": "torch.baddbmm",
     "convolution": "torch.convolution",
 }  # fmt: skip
-"""Matrix products and convolutions, which stay torch's."""
+"""Matrix products and convolutions, with the torch function for each."""
 FUSED_WORK = 120
-"""Instructions that are repeated for a second reader rather than their result put in memory."""
+"""Maximum number of instructions that are repeated for a second reader. Above it the result is stored."""
 
 
 class Lowering:
-    """Goes through the calls once; afterwards every result is a value."""
+    """One pass over the calls, after which every result is a value."""
 
     def __init__(self, program: Program, arch: str | None = None, own_products: bool = False) -> None:
-        """`own_products`: none stays torch's."""
+        """Start without values. With `own_products`, no product or convolution stays torch's."""
         self.program = program
         self.shipped = Shipped(arch, own_products, bool(program.change.get("forms")))
         self._takes_few = own_products or bool(program.change.get("forms"))
         self._products: dict[Value, int] = {}
-        """The places of shipped products' calls among the statements."""
+        """Places of the shipped products' calls among the statements."""
         self._shared: set[str] = set()
-        """The results that several calls read."""
+        """Names of the results that several calls read."""
         self._values: dict[str, Value | tuple[Value, ...]] = {}
         self._work: dict[Value, int] = {}
         self._contiguous: set[str] = set()
 
     def place(self, name: str, buffer: Buffer) -> None:
-        """An input or a parameter. Raises Declined for one of numbers that are not computed with."""
+        """Register an input or a parameter. Raises Declined for an unsupported dtype."""
         if buffer.dtype not in C_TYPES:
             raise Declined(f"numbers of {buffer.dtype} are not composed yet ({buffer.name})")
         self._values[name] = buffer
 
     def note(self, node: Node) -> None:
-        """Whether the result lies in memory in order, and whether several read it."""
+        """Record whether the result lies in memory in order, and whether several calls read it."""
         if node.is_contiguous:
             self._contiguous.add(node.name)
         if node.users > 1:
@@ -67,7 +67,7 @@ class Lowering:
         return found
 
     def call(self, node: Node) -> None:
-        """Raises Declined for an operator that is not known."""
+        """Lower one call. Raises Declined for an unknown operator."""
         if unknown := [dtype for dtype in node.dtypes if dtype and dtype not in C_TYPES]:
             raise Declined(f"numbers of {unknown[0]} are not composed yet ({node.op})")
         self.note(node)
@@ -102,14 +102,17 @@ class Lowering:
             self._keep_if_dear(found, node.users)
 
     def _of_few(self, node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Value | None:
-        """A product that is a kernel like any other; None for any other product or operator."""
+        """Return a product as a kernel like any other, or None for any other product or operator."""
         found = matrices.by_a_diagonal(node, name, args) or reductions.matrix_vector(node, name, args)
         if found is None and self._takes_few:
             found = matrices.of_few(node, name, args, kwargs, self.program.in_memory)
         return found
 
     def _side(self, name: str, args: list[Any]) -> Value | None:
-        """One side of a shipped product's result, of which that then computes no other."""
+        """Return a shipped product of which only one side is wanted, or None for anything else.
+
+        The call of the product is changed so that it computes no other side.
+        """
         place = self._products.get(args[0]) if args and isinstance(args[0], Value) else None
         part = {"tril": "lower", "triu": "upper"}.get(name)
         if place is None or part is None or (len(args) > 1 and args[1] != 0):
@@ -123,7 +126,10 @@ class Lowering:
         return product
 
     def _replaced(self, node: Node, target: Value, source: Value) -> Value:
-        """What a tensor is from here on that another is copied into; who has read it keeps what it was."""
+        """Return the new value of a tensor that another one is copied into.
+
+        Calls that have read the tensor before keep the old value.
+        """
         views = (value for value in self._values.values() if isinstance(value, View))
         if isinstance(target, (View, Buffer)) or any(view.operands[0] is target for view in views):
             raise Declined("an operator in place on a tensor that has other names is not composed yet")
@@ -151,7 +157,7 @@ class Lowering:
         )
 
     def _keep_if_dear(self, value: Value, users: int) -> None:
-        """What takes long to compute is put in memory where several read it."""
+        """Store a value in memory if it is expensive to compute and several calls read it."""
         own = getattr(value, "work", 1)
         below = sum(self._work.get(read, 0) for read in value.reads)
         self._work[value] = own + below * (own if own > 8 and len(value.reads) == 1 else 1)
@@ -179,7 +185,7 @@ class Lowering:
             return out
         scale = ", ".join(f"{key}={value!r}" for key, value in kwargs.items())
         bias = args[2] if name == "convolution" else None
-        if bias is not None:  # on a GPU torch adds it with a kernel of its own, ours adds it on the way
+        if bias is not None:  # on a GPU torch adds it with a separate kernel, and ours fuses it
             args[2] = None
         texts = [self._python(argument) for argument in args]
         call = f"{PRODUCTS[name]}({', '.join([*texts, *([scale] if scale else [])])})"

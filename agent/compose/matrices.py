@@ -1,8 +1,8 @@
-"""Products by what their operands are: triangular, diagonal, of few rows, columns or little depth.
+"""Matrix products with special operands: triangular, diagonal, or with few rows, columns or little depth.
 
-Those that memory bounds are kernels like any other. A triangular operand, or a side of the result that alone
-is wanted, is told to the shipped product, which leaves out what is 0; what lies on the other side of a
-diagonal counts as 0 there also where an infinity meets it.
+Products that are bound by memory become kernels like any other operator. The shipped product is told of a
+triangular operand, or of a result of which one side is wanted, and leaves out the zeros. Elements on the
+other side of a diagonal count as 0 even where they meet an infinity.
 """
 
 from collections.abc import Callable
@@ -18,26 +18,26 @@ from agent.compose.values import Pointwise, Value, View
 from agent.compose.views import expanded, moved, number_text, permuted, reshaped
 
 FEW, SHALLOW = 4, 8
-"""Rows or columns up to which each value of a product is the sum of a row; depth up to which a thread sums
-one up by itself."""
+"""Maximum number of rows or columns for which each value of a product is the sum of a row. Maximum depth that
+one thread sums by itself."""
 OTHER = {"lower": "upper", "upper": "lower"}
-"""Of a triangle that is seen transposed."""
+"""Triangle that each triangle becomes when it is transposed."""
 
 
 @dataclass(eq=False)
 class Triangle(Pointwise):
-    """A matrix with zeros on one side of its diagonal; `part`: the side that is left, `lower` or `upper`."""
+    """A matrix with zeros on one side of its diagonal. `part` is the other side, `lower` or `upper`."""
 
     part: str = ""
 
 
 @dataclass(eq=False)
 class Diagonal(Pointwise):
-    """A matrix with zeros but on its diagonal."""
+    """A matrix with zeros off its diagonal."""
 
 
 def lower(node: Node, name: str, args: list[Any]) -> Value | None:
-    """The value of an operator that leaves a part of a matrix; None for any other."""
+    """Return the value of `tril`, `triu` or `diag_embed`, or None for any other operator."""
     if name in ("tril", "triu"):
         return _side(node, name, args)
     return _diagonal(node, args) if name == "diag_embed" and len(args) == 1 else None
@@ -70,7 +70,10 @@ def _diagonal(node: Node, args: list[Any]) -> Value:
 
 
 def part_of(value: Value) -> tuple[Value, str]:
-    """What a triangular matrix is the side of, and which; any other is the whole of itself."""
+    """Return the source of a triangular matrix and its side.
+
+    Any other matrix is its own source and `whole`.
+    """
     if isinstance(value, Triangle):
         return value.operands[0], value.part
     if not isinstance(value, View) or not (_is_turned(value) or _is_of_many(value)):
@@ -84,18 +87,21 @@ def part_of(value: Value) -> tuple[Value, str]:
 
 
 def _is_turned(value: Value) -> bool:
-    """Whether it is matrices that are seen transposed."""
+    """Return True if the value is a view of transposed matrices."""
     rank = len(value.shape)
     return isinstance(value, View) and value.order == (*range(rank - 2), rank - 1, rank - 2)
 
 
 def _is_of_many(value: View) -> bool:
-    """Whether it is the same matrices several times."""
+    """Return True if the view repeats the same matrices."""
     return value.is_expanded and value.shape[-2:] == value.operands[0].shape[-2:]
 
 
 def by_a_diagonal(node: Node, name: str, args: list[Any]) -> Value | None:
-    """A product with a diagonal matrix: a factor for each row or column; None for any other product."""
+    """Return a product with a diagonal matrix, or None for any other product.
+
+    The product is a multiplication by a factor for each row or column.
+    """
     if name not in ("mm", "bmm"):
         return None
     for operand, other, axis in ((args[0], args[1], -1), (args[1], args[0], -2)):
@@ -109,7 +115,7 @@ def by_a_diagonal(node: Node, name: str, args: list[Any]) -> Value | None:
 
 
 def _diagonal_of(value: Value) -> Value | None:
-    """The values of a diagonal matrix; None of any other."""
+    """Return the values of a diagonal matrix, or None for any other matrix."""
     if isinstance(value, Diagonal):
         return value.operands[0]
     if not isinstance(value, View) or not (_is_turned(value) or _is_of_many(value)):
@@ -121,9 +127,10 @@ def _diagonal_of(value: Value) -> Value | None:
 def of_few(
     node: Node, name: str, args: list[Any], kwargs: dict[str, Any], in_memory: Callable[[Value], Value]
 ) -> Value | None:
-    """A product of few rows or columns or of little depth, with what is added to it; None for any other.
+    """Return a product of few rows, few columns or little depth, or None for any other.
 
-    `in_memory`: of an operand that several values are made of.
+    The value includes the term that is added to the product. `in_memory` stores an operand that several
+    values are computed from.
     """
     if name not in ("mm", "bmm", "addmm", "baddbmm") or node.dtypes[0] not in FLOATS[:1] + FLOATS[2:]:
         return None
@@ -147,7 +154,11 @@ def of_few(
 
 
 def _sum_of_rows(a: Value, b: Value, shape: tuple[Dim, ...], about: str) -> Value:
-    """Its depth last where that is how the larger operand lies; else first, its rows and columns behind."""
+    """Return a product as sums of rows.
+
+    The depth is the last dimension if the larger operand is stored that way. Otherwise the depth comes before
+    the rows and columns.
+    """
     larger_is_a = b.shape[-1][0] <= a.shape[-2][0]
     is_last = not _is_turned(a) if larger_is_a else _is_turned(b)
     rank, batch, (rows, columns) = len(shape), shape[:-2], shape[-2:]

@@ -1,6 +1,6 @@
-"""V neighbours that one thread computes: what it reads of them first, then their values, then what it writes.
+"""V neighbours that one thread computes: first all reads, then the values, then all writes.
 
-The compiler joins neighbouring accesses to one only where nothing branches between them.
+The compiler merges neighbouring accesses into one only if nothing branches between them.
 """
 
 import re
@@ -14,7 +14,7 @@ _LOOP = "for (int u = 0; u < V; ++u)"
 
 
 class Neighbours:
-    """`named`: the declarations of the loop variables that differ between neighbours, by `u`."""
+    """Code for V neighbours. `named` declares the loop variables that differ between neighbours, by `u`."""
 
     def __init__(self, body: Body, named: list[str]) -> None:
         self._body, self._named = body, named
@@ -27,7 +27,7 @@ class Neighbours:
 
     @contextmanager
     def each(self) -> Iterator[None]:
-        """The loop in which the value of one is computed; what it reads and writes stands around it."""
+        """Open the loop that computes one value. Reads are placed before the loop, and writes after it."""
         self._body.say("#pragma unroll")
         with self._body.block(_LOOP):
             for line in self._named:
@@ -38,7 +38,7 @@ class Neighbours:
             self._body.say(line)
 
     def loaded(self, place: str, c_type: str) -> str:
-        """An element that is read; before the others are computed where its place is known then."""
+        """Return the text of an element. If its place is known before the loop, it is read there."""
         names = set(_NAMES.findall(place))
         computed = any(re.fullmatch(r"[vl]\d+", name) for name in names)
         if computed or not names & self._own:
@@ -50,13 +50,13 @@ class Neighbours:
         return f"{self._known[place]}[u]"
 
     def store(self, place: str, value: str, c_type: str) -> None:
-        """Writes one after all are computed."""
+        """Write a result after all neighbours are computed."""
         self._arrays.append(f"{c_type} result[V];")
         self._body.say(f"result[u] = {value};")
         self._writes.append(f"{place} = result[u];")
 
     def together(self, value: str, c_type: str, line: str) -> None:
-        """A statement about the values of all neighbours, for whose array {} stands."""
+        """Add a statement on the values of all neighbours. In `line`, {} stands for their array."""
         name = f"given{len(self._after)}"
         self._arrays.append(f"{c_type} {name}[V];")
         self._body.say(f"{name}[u] = {value};")

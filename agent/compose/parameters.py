@@ -1,4 +1,4 @@
-"""What a kernel is given: tensors, sizes, and sizes that indices are divided by."""
+"""Parameters of a kernel: tensors, sizes, and sizes that indices are divided by."""
 
 import re
 from collections.abc import Iterable
@@ -9,22 +9,22 @@ from agent.compose.values import Buffer
 
 
 class Parameters:
-    """Those of one kernel, as its body comes to ask for them; `known`: an earlier writing of it."""
+    """Parameters of one kernel, added when its body asks for them. `known` is an earlier pass over it."""
 
     def __init__(self, points: int, known: "Parameters | None" = None) -> None:
         self.body = Body()
         self.pointers: dict[Buffer, str] = {}
         self.sizes: dict[Dim, str] = {}
         self.divisors: dict[tuple[Dim, bool], str] = {}
-        """Sizes that indices are divided by; whether they count steps of `V`."""
+        """Parameters for sizes that indices are divided by. The flag is True for a size in steps of `V`."""
         self.last: list[Dim] = list(known.last) if known else []
-        """Sizes that have to be multiples of `V` where the kernel takes so many neighbours at once."""
+        """Sizes that have to be multiples of `V` if the kernel takes `V` neighbours at once."""
         self._points = points
         self._multiples: dict[Dim, str] = {}
         self._parts: dict[Dim, list[Dim]] = dict(known._parts) if known else {}
 
     def size(self, dim: Dim) -> str:
-        """The parameter for a size."""
+        """Return the parameter for a size."""
         if is_one(dim):
             return "1"
         if dim in self._multiples:
@@ -34,7 +34,7 @@ class Parameters:
         return self.sizes.setdefault(dim, f"n{len(self.sizes)}")
 
     def divisor(self, dim: Dim, wide: bool = False) -> str:
-        """The parameter for a size that an index is divided by."""
+        """Return the parameter for a size that an index is divided by."""
         if is_one(dim):
             return "1"
         return self.divisors.setdefault((dim, wide), f"d{len(self.divisors)}")
@@ -47,7 +47,7 @@ class Parameters:
         return [self.size(part) for part in parts]
 
     def product(self, dims: Iterable[Dim]) -> Dim:
-        """A size that is computed from these."""
+        """Return the product of these sizes, and record its factors."""
         parts = [dim for dim in dims if not is_one(dim)]
         whole = times(parts, self._points)
         if len(parts) > 1:
@@ -55,9 +55,9 @@ class Parameters:
         return whole
 
     def pointer(self, buffer: Buffer) -> str:
-        """The parameter for a tensor; the first one is what the kernel writes."""
+        """Return the parameter for a tensor. The first tensor is the one that the kernel writes."""
         if buffer not in self.pointers:
-            named = re.search(r'"(.+)"', buffer.name)  # a parameter, by its path
+            named = re.search(r'"(.+)"', buffer.name)  # a module's parameter, named by its path
             stem = re.sub(r"\W+", "_", named[1] if named else buffer.name)
             taken = self.pointers.values()
             name = f"in_{stem}" if taken else "out"
@@ -65,16 +65,16 @@ class Parameters:
         return self.pointers[buffer]
 
     def by_vectors(self, size: Dim) -> None:
-        """Says that a wide kernel needs this size to be a multiple of V."""
+        """Require this size to be a multiple of V in a wide kernel."""
         if size not in self.last:
             self.last.append(size)
 
     def _multiple(self, size: Dim) -> str:
-        """A variable for a size that is a multiple of V, so that the compiler sees it."""
+        """Return a variable for a size, from which the compiler sees that it is a multiple of V."""
         self.by_vectors(size)
         if size not in self._multiples:
             name, known = f"m{len(self._multiples)}", self._multiples
-            self._multiples = {}  # it stands in front of the others, which it cannot name
+            self._multiples = {}  # the line comes before the other variables, so it cannot name them
             self.body.say_first(f"const I {name} = {self.size(size)} / V * V;")
             self._multiples = known | {size: name}
         return self._multiples[size]

@@ -1,4 +1,4 @@
-"""Operators whose elements are computed one by one, as C++ of their operands' elements."""
+"""Elementwise operators, as C++ formulas over their operands' elements."""
 
 import math
 from collections.abc import Callable
@@ -25,7 +25,7 @@ UNARY = {
     "gelu_none": "(0.5f * {0} * (1.0f + erff({0} * 0.70710678f)))",
     "gelu_tanh": "(0.5f * {0} * (1.0f + tanhf(0.79788456f * ({0} + 0.044715f * {0} * {0} * {0}))))",
 }  # fmt: skip
-"""Of float; those with whole numbers stand in WHOLE."""
+"""Formulas for floats. Those for integers are in WHOLE."""
 WHOLE = {
     "neg": "-{0}", "abs": "({0} < 0 ? -{0} : {0})", "sign": "(({0} > 0) - ({0} < 0))",
     "relu": "({0} < 0 ? 0 : {0})", "bitwise_not": "~{0}",
@@ -36,7 +36,7 @@ LOGICAL = {
     "eq": "({0} == {1})", "ne": "({0} != {1})", "lt": "({0} < {1})", "le": "({0} <= {1})",
     "gt": "({0} > {1})", "ge": "({0} >= {1})",
 }  # fmt: skip
-"""Their results are bool; operands are compared as what they have in common."""
+"""Formulas with a bool result. Operands are compared in their common dtype."""
 BINARY = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "rsub": "({1} - {0})",
     "mul": "({0} * {1})", "div": "({0} / {1})",
@@ -57,7 +57,7 @@ _DEAR = frozenset(
 
 
 def number(value: Any, dtype: str, kernel: Kernel) -> str:
-    """A number of the trace as C++; one that follows the sizes is computed from them."""
+    """Return a number of the trace as C++. A number that depends on sizes is computed from them."""
     if isinstance(value, Varying):
         return _varying(value, kernel) if dtype in FLOATS else _whole(value, dtype, kernel)
     if dtype == "bool":
@@ -95,7 +95,7 @@ def _varying(value: Varying, kernel: Kernel) -> str:
 
 
 def converted(text: str, given: str, wanted: str) -> str:
-    """An expression as another dtype."""
+    """Return an expression converted to another dtype."""
     if given == wanted:
         return text
     if wanted == "bool":
@@ -104,7 +104,7 @@ def converted(text: str, given: str, wanted: str) -> str:
 
 
 def template(name: str, operands: list[str], result: str) -> str | None:
-    """The formula of an operator; the operands' dtypes and the result's decide which."""
+    """Return the formula of an operator, chosen by the dtypes of the operands and the result."""
     if name in LOGICAL:
         return LOGICAL[name]
     if result in FLOATS:
@@ -123,7 +123,7 @@ def template(name: str, operands: list[str], result: str) -> str | None:
 
 
 def common(dtypes: list[str]) -> str:
-    """The dtype in which numbers of several dtypes are compared."""
+    """Return the dtype in which numbers of several dtypes are compared."""
     if {"float16", "bfloat16"} <= set(dtypes) and not {"float64", "float32"} & set(dtypes):
         return "float32"
     for dtype in (
@@ -146,14 +146,14 @@ def common(dtypes: list[str]) -> str:
 def applied(
     text: str, operands: list[Any], shape: tuple[Dim, ...], dtype: str, about: str = "", work: int = 1
 ) -> Pointwise:
-    """`text` of the elements of operands, which are values and numbers."""
+    """Return the value of the formula `text` on the elements of operands, which are values and numbers."""
     return computed(text, operands, (shape, dtype), dtype, about, work)
 
 
 def computed(
     text: str, operands: list[Any], result: tuple[tuple[Dim, ...], str], of: str, about: str, work: int
 ) -> Pointwise:
-    """The same where operands are converted to another dtype than the result's, `of`."""
+    """Return the same as `applied`, with operands converted to the dtype `of` instead of the result's."""
     shape, dtype = result
     values = tuple(operand for operand in operands if isinstance(operand, Value))
 
@@ -171,7 +171,7 @@ def computed(
 
 
 def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Value | None:
-    """The value of an operator of this kind; None for any other."""
+    """Return the value of an operator of this kind, or None for any other."""
     shape, dtype = node.shapes[0], node.dtypes[0]
     known = name in LOGICAL or name in UNARY or name in BINARY or name in WHOLE or name in _WHOLE_BINARY
     if not known:

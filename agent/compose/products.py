@@ -1,8 +1,8 @@
-"""Products and convolutions that a shipped kernel takes from torch: which, and how `forward` calls it.
+"""Products and convolutions that a shipped kernel takes over from torch, and their calls in `forward`.
 
-Those at whose sizes it was measured to be faster, where the file is composed for an architecture that such a
-kernel is fast on; and all of them where none may stay torch's, on any GPU and the emulator by its portable
-path. What this says of sizes is about the reference's own.
+A shipped kernel is called at sizes where it was measured to be faster. The file also has to be composed for
+an architecture on which that kernel is fast. If nothing may stay torch's, shipped kernels take every product,
+on any GPU and by their portable path on the emulator. Conditions on sizes refer to the reference's own sizes.
 """
 
 import re
@@ -19,16 +19,16 @@ from agent.kernels import sources
 
 MATMUL, CONVOLUTION, HALF = "matmul_fp32x3", "conv_fp32x3", "matmul_half"
 LEAST_OF_HALF = 80
-"""The architecture from which on GPUs have what matmul_half multiplies with."""
+"""Lowest GPU architecture with the instructions that matmul_half multiplies with."""
 Text = Callable[[Any], str]
-"""An argument as Python."""
+"""Function that gives an argument as Python."""
 
 
 class Shipped:
-    """Those for GPUs of `arch`, or with their portable path; `every` leaves none to torch.
+    """Shipped kernels for GPUs of `arch`, or with their portable path. `every` leaves none to torch.
 
-    `forms`: a convolution of one tap is a matrix product, and products of 16-bit numbers are ours, neither of
-    which a GPU has timed. `used`: the kernels of the calls so far.
+    `forms`: a convolution of one tap becomes a matrix product, and products of 16-bit numbers take a shipped
+    kernel. Neither was timed on a GPU. `used`: kernels of the calls so far.
     """
 
     def __init__(self, arch: str | None, every: bool = False, forms: bool = False) -> None:
@@ -38,9 +38,9 @@ class Shipped:
     def call(
         self, node: Node, name: str, args: list[Any], kwargs: Mapping[str, Any], text: Text
     ) -> str | None:
-        """The call that replaces torch's; None where torch's stays.
+        """Return the call that replaces torch's, or None if torch's stays.
 
-        Raises Declined where it may not stay and no shipped kernel takes it.
+        Raises Declined if torch's may not stay and no shipped kernel supports the call.
         """
         kernel = self._kernel(name, args)
         said = None
@@ -56,7 +56,7 @@ class Shipped:
         return said
 
     def _kernel(self, name: str, args: list[Any]) -> str | None:
-        """The one that takes the operands, by what they are and for which GPU it is asked, or None."""
+        """Return the shipped kernel for these operands and the target GPU, or None."""
         dtypes = {operand.dtype for operand in args if isinstance(operand, Value)}
         is_product = name != "convolution" or _is_pointwise(args)
         if dtypes in ({"float16"}, {"bfloat16"}):
@@ -68,7 +68,7 @@ class Shipped:
         return kernel if wanted and dtypes == {"float32"} else None
 
     def parts(self) -> list[str]:
-        """The text of each kernel that is called, with names of its own."""
+        """Return the source of each kernel that is called, with names of its own."""
         return [_part(kernel, self._arch) for kernel in self.used]
 
 
@@ -96,7 +96,7 @@ def _product(kernel: str, args: list[Any], kwargs: Mapping[str, Any], text: Text
 
 
 def one_side(call: str, part: str) -> str:
-    """The call of a shipped product of which no more than one side of the result is wanted."""
+    """Return the call of a shipped product, changed to compute only one side of the result."""
     whole = "'whole'))"
     if call.endswith(whole):
         return f"{call.removesuffix(whole)}{part!r}))"
@@ -104,14 +104,17 @@ def one_side(call: str, part: str) -> str:
 
 
 def _is_worth_product(kernel: str, every: bool, batch: int, m: int, n: int, k: int) -> bool:
-    """By the sizes where they were measured; what is asked for as another form is to be measured."""
+    """Return True if the kernel was measured to be faster at these sizes.
+
+    Also returns True for a kernel that is requested as another form, so that it can be measured.
+    """
     from agent.kernels.matmul_fp32x3 import product
 
     return every or kernel == HALF or product.is_worth_at(batch, m, n, k)
 
 
 def _is_pointwise(args: list[Any]) -> bool:
-    """Whether each value of a convolution is made of one place of what is given."""
+    """Return True if each value of a convolution is computed from a single position of its input."""
     source, weight, _, stride, padding, _, turned, _, groups = args
     ones = all(number == 1 for number in stride) and not any(padding)
     return bool(ones and all(map(is_one, weight.shape[2:])) and groups == 1 and not turned)
@@ -120,7 +123,7 @@ def _is_pointwise(args: list[Any]) -> bool:
 def _pointwise(
     kernel: str, args: list[Any], kwargs: Mapping[str, Any], text: Text, every: bool
 ) -> str | None:
-    """The product of the weight with each image, whose places are the columns."""
+    """Return the call that multiplies the weight with each image, whose positions are the columns."""
     source, weight, bias = args[:3]
     images, channels, *places = (size[0] for size in source.shape)
     if not _is_worth_product(kernel, every, images, weight.shape[0][0], prod(places), channels):
@@ -132,15 +135,17 @@ def _pointwise(
 
 
 LEAST_DEPTH, LEAST_FEATURES, GREAT_DEPTH, LEAST_PRODUCTS = 128, 48, 1000, 1 << 30
-"""Of a convolution: products that one value of the result sums up, values at a place, a sum so long that few
-values will do, products in all."""
+"""Minimums for a convolution: products summed per result value, features per group, a sum long enough for
+fewer features, and products in total."""
 FEW_TAPS = 15
-"""Of a transposed convolution of two dimensions without steps, up to which cuDNN has other algorithms."""
+"""Maximum number of taps for which a transposed 2D convolution without stride stays cuDNN's. cuDNN has other
+algorithms for it up to there."""
 MANY_ELEMENTS = 1 << 27
-"""Of a transposed convolution with steps: a call is several convolutions, which take the host half a
-millisecond each."""
+"""Minimum number of result elements of a transposed convolution with stride. A call is several convolutions,
+and each of them takes the host half a millisecond."""
 MOST_TAPS, MOST_ELEMENTS = 31, 1 << 31
-"""What its kernel counts."""
+"""Limits of the convolution kernel: the largest sum of taps over three dimensions, and the number of elements
+that an index stays below."""
 
 
 def _convolution(
@@ -163,7 +168,7 @@ def _convolution(
 
 
 def _is_counted(node: Node, args: list[Any]) -> bool:
-    """Whether its sizes are within what the kernel counts."""
+    """Return True if the sizes are within the limits of the convolution kernel."""
     source, result = args[0], [size[0] for size in node.shapes[0]]
     taps = [size[0] for size in args[1].shape[2:]]
     largest = max(prod(size[0] for size in source.shape[1:]), prod(result) // result[1])
@@ -171,9 +176,10 @@ def _is_counted(node: Node, args: list[Any]) -> bool:
 
 
 def _is_worth(node: Node, args: list[Any]) -> bool:
-    """Whether it was measured to be faster on an H200 (docs/composer.md).
+    """Return True if the kernel was measured to be faster on an H200 (docs/composer.md).
 
-    A large transposed one with steps always is: cuDNN goes over the places that it leaves out as well.
+    A large transposed convolution with stride always is: cuDNN also visits the positions that the stride
+    leaves out.
     """
     source, weight, stride, turned, groups = args[0], args[1], args[3], args[6], args[8]
     groups = int(groups.values[0]) if isinstance(groups, Varying) else groups

@@ -1,4 +1,4 @@
-"""The composed program while it grows: which values lie in memory, and the statements that put them there."""
+"""Composed program under construction: the values in memory, and the statements that put them there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,42 +11,43 @@ from agent.compose.splitting import in_two
 from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value, View
 
 FEW_ROWS = ((512, 1 << 16), (4096, 1 << 17))
-"""With fewer rows than blocks that keep a GPU busy, a row of so many elements is several blocks' work."""
+"""Pairs of a number of rows and a row length in elements. With fewer rows than that, a row of at least that
+length is divided among several blocks, to keep the GPU busy."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel, and what `forward` gives it."""
+    """One kernel, and the arguments that `forward` passes to it."""
 
     kernel: Kernel
     out: Buffer
     by_rows: bool
     across: bool
-    """Neighbouring threads take neighbouring rows, whose elements lie apart."""
+    """True if neighbouring threads take neighbouring rows, whose elements lie apart."""
     rows: Dim
     inner: Dim
     shape: tuple[str, ...]
-    """Of the result, as Python."""
+    """Shape of the result, as Python."""
     given: tuple[str, ...]
-    """The kernel's sizes as Python, in its order."""
+    """Sizes of the kernel as Python, in its order."""
 
 
 @dataclass
 class Program:
-    """Statements of `forward` in order: texts, and launches."""
+    """Statements of `forward` in order: source text and launches."""
 
     points: int
     sizes: Sizes
     statements: "list[str | Launch]" = field(default_factory=list)
     buffers: dict[Value, Buffer] = field(default_factory=dict)
     in_pieces: dict[Reduction, Reduction] = field(default_factory=dict)
-    """For long reductions those of their pieces' results."""
+    """For each long reduction, the reduction of its pieces' results."""
     names: set[str] = field(default_factory=set)
     change: Mapping[str, int] = field(default_factory=dict)
-    """What every kernel's schedule is changed by against the rule."""
+    """Change of every kernel's schedule, relative to the rule."""
 
     def named(self, stem: str) -> str:
-        """A variable of forward that is not taken."""
+        """Return an unused variable name for forward."""
         name, number = stem, 2
         while name in self.names:
             name, number = f"{stem}_{number}", number + 1
@@ -57,21 +58,24 @@ class Program:
         return value if isinstance(value, Buffer) else self.buffers.get(value)
 
     def python(self, value: Value) -> str:
-        """How `forward` spells the tensor, which is put in memory where it is not there yet."""
+        """Return the tensor as Python in `forward`. Stores the value in memory if it is not there yet."""
         spelled = self._spelled(value)
         return spelled[0] if spelled else self.realized(value).name
 
     def in_memory(self, value: Value) -> Value:
-        """The same value where it lies in memory or is a view of such; else the buffer that it is put in."""
+        """Return the value if it lies in memory or is a view of one that does. Otherwise store it."""
         return value if self._spelled(value) else self.realized(value)
 
     def result(self, value: Value) -> str:
-        """What `forward` returns for it: contiguous."""
+        """Return the contiguous tensor that `forward` returns for a value, as Python."""
         spelled = self._spelled(value)
         return spelled[0] if spelled and spelled[1] else self.realized(value).name
 
     def _spelled(self, value: Value) -> tuple[str, bool] | None:
-        """A buffer or views of one as Python, and whether it is contiguous: then a reshape copies nothing."""
+        """Return a buffer or a view of one as Python, and True if it is contiguous.
+
+        A reshape of a contiguous tensor copies nothing. Returns None for any other value.
+        """
         buffer = self.buffer_of(value)
         if buffer:
             return buffer.name, True
@@ -86,7 +90,7 @@ class Program:
         return value.text.format(text, *map(self.sizes.text, value.sizes)), False
 
     def realized(self, value: Value) -> Buffer:
-        """The buffer that holds it from here on."""
+        """Return the buffer that holds the value from here on."""
         known = self.buffer_of(value)
         if known:
             return known
@@ -100,14 +104,17 @@ class Program:
         return out
 
     def _of_pieces(self, reduction: Reduction) -> Reduction:
-        """What a long one is of its pieces' results, which are in memory from here on."""
+        """Return a long reduction as a reduction of its pieces' results.
+
+        These results are in memory from here on.
+        """
         if reduction not in self.in_pieces:
             first, self.in_pieces[reduction] = in_two(reduction, self.points, self.sizes)
             self.realized(first)
         return self.in_pieces[reduction]
 
     def _is_long(self, reduction: Reduction) -> bool:
-        if reduction.within is not None:  # a piece already
+        if reduction.within is not None:  # already a piece
             return False
         rows = times(reduction.shape, self.points)[0]
         inner = times((reduction.source.shape[axis] for axis in reduction.over), self.points)[0]
@@ -126,7 +133,7 @@ class Program:
                     kernel.write(value, out)
             except Split as split:
                 splits[split.name] = split.low
-                if rows and split.name in rows:  # found anew
+                if rows and split.name in rows:  # the rows are found again
                     rows = None
             except RowsOf as found:
                 rows = found.names
@@ -139,7 +146,7 @@ class Program:
                     return self._described(self._again(kernel, value, out, splits, rows), out)
                 for reduction in too_long:
                     if times(reduction.shape, self.points) == times(value.shape, self.points):
-                        self._of_pieces(reduction)  # this kernel goes by the same rows
+                        self._of_pieces(reduction)  # this kernel has the same rows
                     else:
                         self.realized(reduction)
                 rows = None
@@ -147,18 +154,21 @@ class Program:
     def _again(
         self, known: Kernel, value: Value, out: Buffer, splits: dict[str, Dim], rows: frozenset[str] | None
     ) -> Kernel:
-        """The same kernel, by what is known of it: which loop variables count, and whether it may be wide."""
+        """Write the same kernel again, with what the first pass has shown.
+
+        It shows which loop variables are read, and whether the kernel may be wide.
+        """
         wide = known.has_plain_loops and not (known.goes_over and known.goes_over.is_across)
         memory = Memory(self.buffer_of, self.in_pieces)
         known.schedule = self._schedule(known.goes_over)
-        for _ in range(2 if wide else 1):  # at first not all sizes are known that have to be multiples
+        for _ in range(2 if wide else 1):  # the first pass finds the sizes that must be multiples
             known = Kernel(known.name, self.points, memory, splits, rows, known)
             write = known.write_scan if isinstance(value, Scan) else known.write
             write(value, out, wide)  # type: ignore[arg-type]
         return known
 
     def _schedule(self, row: Reduction | Scan | None) -> Schedule:
-        """Of a kernel whose rows are reduced or scanned as this says; where it is None, without rows."""
+        """Return the schedule of a kernel that goes over the rows of `row`. None means no rows."""
         shape = row.source.shape if row else ()
         over = row.over if row else ()
         inner = times((shape[axis] for axis in over), self.points)
@@ -179,7 +189,7 @@ class Program:
             *(by for by, _ in kernel.divisors),
             *(size for buffer in kernel.pointers for size in buffer.shape),
         ):
-            kernel.size(size)  # what the launch and its checks ask for
+            kernel.size(size)  # registers sizes that the launch and its checks read
         read = [buffer for buffer in kernel.pointers if buffer is not out and buffer.name.isidentifier()]
         return Launch(
             kernel, out, first is not None, across, count, inner,
@@ -188,7 +198,10 @@ class Program:
         )  # fmt: skip
 
     def _near(self, size: Dim, read: list[Buffer]) -> str:
-        """A size as Python, of what the kernel reads where that has it: others may be equal by chance."""
+        """Return a size as Python, preferably from the shape of a tensor that the kernel reads.
+
+        Other sizes may be equal to it by chance.
+        """
         places = (
             (buffer.name, axis) for buffer in read for axis, own in enumerate(buffer.shape) if own == size
         )

@@ -1,4 +1,4 @@
-"""Operators that reduce dimensions, and those made of such: norms, softmax, losses."""
+"""Operators that reduce dimensions, and operators built from reductions: norms, softmax, losses."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ KINDS = {"sum": "sum", "amax": "max", "amin": "min", "prod": "prod", "any": "max
 
 
 def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Value | tuple[Value, ...] | None:
-    """The value or values of an operator of this kind; None for any other."""
+    """Return the value or values of an operator of this kind, or None for any other."""
     shape, dtype = node.shapes[0], node.dtypes[0]
     if name in ("any", "all"):
         flags = converted_to(converted_to(args[0], "bool"), "int32")
@@ -50,7 +50,7 @@ def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Val
 
 
 def matrix_vector(node: Node, name: str, args: list[Any]) -> Value | None:
-    """A product with one column, which memory bounds, as the sum of a row; None for any other."""
+    """Return a product with one column, bound by memory, as the sum of a row. None for any other product."""
     if name not in ("mm", "bmm") or not is_one(args[1].shape[-1]) or args[0].dtype != "float32":
         return None
     a, column = args
@@ -62,7 +62,7 @@ def matrix_vector(node: Node, name: str, args: list[Any]) -> Value | None:
 
 
 def axes_of(args: list[Any]) -> tuple[int, ...]:
-    """The dimensions that an operator's second argument names; all where it names none."""
+    """Return the dimensions that an operator's second argument names, or all if it names none."""
     rank = len(args[0].shape)
     named: Any = args[1] if len(args) > 1 else None
     if isinstance(named, int) and not isinstance(named, bool):
@@ -71,7 +71,7 @@ def axes_of(args: list[Any]) -> tuple[int, ...]:
 
 
 def reduced(source: Value, axes: Sequence[int], kind: str, about: str) -> Value:
-    """Without those dimensions."""
+    """Return the source reduced over these dimensions, which the result no longer has."""
     shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
     over = tuple(axis for axis in axes if not is_one(source.shape[axis]))
     if not over:
@@ -81,7 +81,7 @@ def reduced(source: Value, axes: Sequence[int], kind: str, about: str) -> Value:
 
 
 def kept(value: Value, shape: tuple[Dim, ...]) -> Value:
-    """With the dimensions of size one that the operator keeps."""
+    """Return the value with the dimensions of size one that the operator keeps."""
     return value if value.shape == shape else reshaped(value, shape)
 
 
@@ -90,19 +90,19 @@ def converted_to(value: Value, dtype: str) -> Value:
 
 
 def count(source: Value, axes: Sequence[int]) -> Dim:
-    """How many elements are reduced to one."""
+    """Return the number of elements that are reduced to one."""
     points = len(source.shape[0]) if source.shape else 1
     return times((source.shape[axis] for axis in axes), points)
 
 
 def mean(source: Value, axes: Sequence[int]) -> Value:
-    """Without those dimensions."""
+    """Return the mean over these dimensions, which the result no longer has."""
     total = reduced(source, axes, "sum", "mean")
     return _over(total, [source.shape[axis] for axis in axes], 0)
 
 
 def _over(value: Value, sizes: list[Dim], less: float) -> Value:
-    """Divided by a number of elements, of which some do not count."""
+    """Return the value divided by a number of elements, of which `less` do not count."""
 
     def element(kernel: Kernel, index: Index) -> str:
         by = f"float({kernel.size(kernel.product(sizes))})" + (f" - {float(less)!r}f" if less else "")
@@ -112,7 +112,7 @@ def _over(value: Value, sizes: list[Dim], less: float) -> Value:
 
 
 def along(value: Value, source: Value, axes: Sequence[int]) -> Value:
-    """A reduced value with size one in place of the dimensions that it has no more."""
+    """Return a reduced value with size one in place of the reduced dimensions."""
     points = len(source.shape[0])
     shape = tuple((1,) * points if axis in axes else size for axis, size in enumerate(source.shape))
     return reshaped(value, shape)
@@ -133,7 +133,7 @@ def _variance(args: list[Any], kwargs: dict[str, Any]) -> tuple[Value, Value]:
 
 
 def state_of(source: Value, axes: Sequence[int], kind: str, dtype: str, about: str) -> Value:
-    """What several results are taken from, by one pass."""
+    """Return the reduction state from which several results are taken, computed in one pass."""
     shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
     over = tuple(axis for axis in axes if not is_one(source.shape[axis]))
     bare = tuple(size for axis, size in enumerate(source.shape) if axis not in over)
@@ -147,13 +147,13 @@ def part_of(state: Value, name: str) -> Value:
 
 
 def softmax(source: Value, axis: int) -> Value:
-    """Over one dimension."""
+    """Return the softmax over one dimension."""
     apart, total = _exponentials(source, axis)
     return applied("expf({0}) / {1}", [apart, total], source.shape, source.dtype, "softmax", 12)
 
 
 def _exponentials(source: Value, axis: int) -> tuple[Value, Value]:
-    """The difference to the maximum, and the sum of its exponentials."""
+    """Return the difference to the maximum, and the sum of its exponentials."""
     axes = (axis % len(source.shape),)
     if is_one(source.shape[axes[0]]):
         apart = applied("{0} - {0}", [source], source.shape, source.dtype)
@@ -205,7 +205,7 @@ def _group_norm(node: Node, args: list[Any]) -> tuple[Value, Value, Value]:
 
 
 def _scaled(source: Value, weight: Value | None, bias: Value | None, about: str) -> Value:
-    """With a factor and a term for each channel, which is the second dimension."""
+    """Return the source with a factor and a term for each channel, the second dimension."""
     if weight is None and bias is None:
         return source
     channels, operands = range(1, len(source.shape)), [source]
@@ -254,7 +254,10 @@ def _batch_norm(args: list[Any]) -> tuple[Value, ...]:
 def _own_batch_norm(
     source: Value, weight: Value | None, bias: Value | None, eps: float
 ) -> tuple[Value, Value, Value]:
-    """By the mean and the variance of the input itself, as instance norm is made of it."""
+    """Return batch norm with the mean and the variance of the input itself.
+
+    Instance norm decomposes into this operator.
+    """
     axes = tuple(axis for axis in range(len(source.shape)) if axis != 1)
     middle, spread = _variance([source, list(axes)], {"correction": 0})
     deviation = applied("(1.0f / sqrtf({0} + {1}))", [spread, eps], spread.shape, spread.dtype)

@@ -1,4 +1,4 @@
-"""A long reduction of few rows as two: every row in pieces, whose results are reduced again."""
+"""Long reductions of few rows, as two: each row is reduced in pieces, and their results are reduced again."""
 
 from agent.compose.dims import Digit, Index, times
 from agent.compose.expressions import Sizes
@@ -6,15 +6,16 @@ from agent.compose.kernel import Kernel
 from agent.compose.values import Pointwise, Reduction
 
 PIECES, PIECE = 1024, 4096
-"""At most so many, of at least so many elements; small rows are three pieces all the same."""
+"""Maximum number of pieces, and minimum elements per piece. Small rows still have three pieces."""
 _BETWEEN = {"float16": "float32", "bfloat16": "float32"}
-"""Dtype of the pieces' results where it is not the reduction's: they may be larger than the whole's."""
+"""Dtype of the pieces' results where it differs from the reduction's. A piece's result may be larger than the
+total."""
 _MOST, _LEAST = (f"(1 << {count.bit_length() - 1})" for count in (PIECES, PIECE))
-"""As the file spells them: no size of a problem looks like that."""
+"""Text of both limits in the file, as shifts: no problem size looks like that."""
 
 
 def in_two(reduction: Reduction, points: int, sizes: Sizes) -> tuple[Reduction, Reduction]:
-    """The reduction of the pieces of each row, and that of their results."""
+    """Return the reduction of the pieces of each row, and the reduction of their results."""
     outer = reduction.source.shape[reduction.over[0]]
     rows = times(reduction.shape, points)
     if len(reduction.over) > 1 and rows[0] * outer[0] >= PIECES:
@@ -63,7 +64,10 @@ def in_two(reduction: Reduction, points: int, sizes: Sizes) -> tuple[Reduction, 
 
 
 def _by_outer(reduction: Reduction, sizes: Sizes) -> tuple[Reduction, Reduction]:
-    """The same where a piece is so many of the first dimension, so that no index has to be divided."""
+    """Return the same reductions, with pieces that consist of whole indices of the first dimension.
+
+    No index has to be divided then.
+    """
     source, kept = reduction.source, len(reduction.shape)
     outer, *others = (source.shape[axis] for axis in reduction.over)
     pieces = tuple(min(PIECES, size) for size in outer)

@@ -1,4 +1,4 @@
-"""Windows as a dimension of their own, and views by strides."""
+"""Sliding windows as a dimension of their own, and views by strides."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from agent.compose.views import at_points, moved
 
 
 def lower(node: Node, name: str, args: list[Any]) -> Value | None:
-    """The value of an operator of this kind; None for any other."""
+    """Return the value of an operator of this kind, or None for any other."""
     if name == "unfold":
         return _unfold(node, *args)
     return _as_strided(node, args) if name == "as_strided" else None
@@ -33,7 +33,7 @@ def _unfold(node: Node, source: Value, axis: int, width: Any, step: Any) -> Valu
 
 
 def _as_strided(node: Node, args: list[Any]) -> Value:
-    """Of a contiguous tensor: `Lowering` declines any other."""
+    """Return a strided view of a contiguous tensor. `Lowering` declines any other."""
     source, shape = args[0], node.shapes[0]
     points = len(shape[0]) if shape else len(source.shape[0])
     strides = [at_points(stride, points) for stride in args[2]]

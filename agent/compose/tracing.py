@@ -1,4 +1,4 @@
-"""The graph of a reference in operators of aten, at several sizes. Imports torch: for the child alone."""
+"""ATen graph of a reference, traced at several sizes. Imports torch: used in the child alone."""
 
 import operator
 from collections.abc import Sequence
@@ -30,33 +30,34 @@ _KEPT = (
     "slice", "select", "split", "split_with_sizes", "unbind", "unsqueeze", "squeeze", "expand",
     "logsumexp", "tril", "triu", "diag_embed",
 )  # fmt: skip
-"""Operators that stay whole, though torch knows how to make them of others."""
+"""Operators that are not decomposed, though torch has decompositions for them."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """One reference at one size: its graph, and what the graph's placeholders are."""
+    """One reference at one size: its graph, and the meaning of the graph's placeholders."""
 
     graph: torch.fx.Graph
     state: dict[str, str]
-    """The name of a parameter or buffer for each placeholder."""
+    """Name of the parameter or buffer for each placeholder."""
     buffers: frozenset[str]
-    """The names that are buffers."""
+    """Names that are buffers."""
     inputs: tuple[str | None | bool | int | float, ...]
-    """What `get_inputs` gives, in order: the placeholder of a tensor (`str`), or the value itself."""
+    """Values of `get_inputs`, in order: the placeholder of a tensor (`str`), or the value itself."""
     integers: dict[str, int]
-    """Attributes of modules, `self.norm.num_groups`."""
+    """Integer attributes of modules, by the Python that reads them, such as `self.num_groups`."""
     constants: dict[str, float]
-    """Tensors of one element that the reference makes of a number, by their nodes."""
+    """One-element tensors that the reference makes of a number, by node name."""
     outputs: str
-    """`tensor`, `tuple` or `list`: what forward returns."""
+    """Type that forward returns: `tensor`, `tuple` or `list`."""
 
 
 @cache
 def traced(source: str) -> Traced:
-    """Runs the reference on fake tensors, once: what cannot be composed with all copies is tried with fewer.
+    """Run the reference on fake tensors.
 
-    Raises ReferenceFault, Declined.
+    The result is cached: if composing with all copies fails, fewer copies are tried. Raises ReferenceFault,
+    Declined.
     """
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
         model, inputs = loaded(source)
@@ -101,7 +102,10 @@ def traced(source: str) -> Traced:
 
 @cache
 def _decompositions() -> dict[Any, Any]:
-    """torch's own, but for those by its layer of primitives, whose operators are other ones."""
+    """Return torch's own decompositions, except those to its primitives.
+
+    The primitives are a different set of operators.
+    """
     plain = {op: how for op, how in decomposition_table.items() if how.__module__.startswith("torch._decomp")}
     return {op: how for op, how in {**plain, **core_aten_decompositions()}.items() if _name(op) not in _KEPT}
 
@@ -148,37 +152,37 @@ def _integers(model: torch.nn.Module) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Varying:
-    """A number that is another one at other sizes."""
+    """A number that differs between the traced sizes."""
 
     values: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Ref:
-    """The result of another node."""
+    """A reference to the result of another node."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Node:
-    """One call at all points; tensors among its arguments stand as Ref."""
+    """One call at all points. Its tensor arguments are Refs."""
 
     name: str
     op: str
-    """As torch spells it, `aten.add.Tensor`; `getitem` for a part of a result."""
+    """Operator as torch spells it, `aten.add.Tensor`, or `getitem` for a part of a result."""
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     shapes: tuple[tuple[Dim, ...], ...]
-    """Of its results, one for an operator with one."""
+    """Shapes of its results. An operator with one result has one entry."""
     dtypes: tuple[str, ...]
     users: int
     is_contiguous: bool = False
-    """Whether its first result is one whole tensor in memory, in order."""
+    """True if the first result is one whole tensor in memory, in order."""
 
 
 def nodes(graphs: Sequence[Traced]) -> tuple[list[Node], list[Ref]]:
-    """The calls in order, and the outputs. Raises Declined where the sizes decide what is called."""
+    """Return the calls in order, and the outputs. Raises Declined if the sizes decide what is called."""
     lists = [list(one.graph.nodes) for one in graphs]
     if len({tuple((node.op, str(node.target)) for node in one if node.op != "output") for one in lists}) > 1:
         raise Declined("the reference calls other operators at other sizes")
@@ -216,7 +220,7 @@ def nodes(graphs: Sequence[Traced]) -> tuple[list[Node], list[Ref]]:
 
 
 def _constant(node: torch.fx.Node, value: Any, points: int) -> Node:
-    """A number as a tensor."""
+    """Return the node of a number that is used as a tensor."""
     dtype = str(node.meta["val"].dtype if "val" in node.meta else torch.float32).removeprefix("torch.")
     shape = ((1,) * points,) * (node.meta["val"].dim() if "val" in node.meta else 0)
     return Node(node.name, "aten.scalar_tensor.default", (value,), {}, (shape,), (dtype,), len(node.users))
@@ -233,7 +237,7 @@ def _shape(column: list[Any]) -> tuple[Dim, ...]:
 
 
 def _together(values: list[Any]) -> Any:
-    """One argument from those of all points."""
+    """Return one argument, merged from those of all points."""
     first = values[0]
     if isinstance(first, torch.fx.Node):
         return Ref(first.name)

@@ -1,7 +1,7 @@
-"""What a composed program is made of: values that know how to compute any one of their elements.
+"""Values of a composed program. Each value can compute any one of its elements.
 
-A `Value` is a tensor that need not exist. `Buffer`s do; the others are computed where they are read, until
-the plan decides that one is written to memory. `kernel` is what the text of an element is written for.
+A `Value` is a tensor that need not exist. A `Buffer` exists. The other values are computed where they are
+read, until the plan decides to write one to memory. `kernel` is the kernel that contains the element's text.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Element = Callable[["Kernel", Index], str]
 
 @dataclass(eq=False)
 class Value:
-    """A tensor of this shape and dtype, as torch spells it; `about` says what it is in comments."""
+    """A tensor of this shape and dtype, as torch spells it. `about` describes it in comments."""
 
     shape: tuple[Dim, ...]
     dtype: str
@@ -29,7 +29,7 @@ class Value:
         return ()
 
     def element(self, kernel: "Kernel", index: Index) -> str:
-        """The C++ expression of one element; `index` has one entry for each dimension."""
+        """Return the C++ expression of one element. `index` has one entry for each dimension."""
         raise NotImplementedError
 
 
@@ -45,7 +45,7 @@ class Buffer(Value):
 
 @dataclass(eq=False)
 class Pointwise(Value):
-    """Each element from elements of `operands`; `work` is about how many instructions it takes."""
+    """A value computed from elements of `operands`. `work` is the approximate instructions per element."""
 
     operands: tuple[Value, ...] = ()
     compute: Element = field(default=lambda kernel, index: "")
@@ -63,9 +63,9 @@ class Pointwise(Value):
 class View(Pointwise):
     """The same elements at other places.
 
-    `text`: how Python spells it of {0}, where it can, with `sizes` for {1} and on. `is_reshape`: in the same
-    order as well. `order`: the dimensions of what it is of, where it only changes their order.
-    `is_expanded`: some of these have been one.
+    `text`: Python for the view, if there is one, with {0} for the source and {1} and on for `sizes`.
+    `is_reshape`: the order of the elements is also the same. `order`: source dimensions, permuted, for a view
+    that only changes their order. `is_expanded`: some dimensions are expanded from size one.
     """
 
     text: str | None = None
@@ -77,9 +77,9 @@ class View(Pointwise):
 
 @dataclass(eq=False)
 class Reduction(Value):
-    """`kind` over the dimensions `over` of `source`, which the result has no more.
+    """A reduction of `source` by `kind` over the dimensions `over`, which the result no longer has.
 
-    `within`: how many elements of the row count, the first ones.
+    `within`: number of leading elements of the row that count.
     """
 
     source: Value = field(default_factory=lambda: Value((), ""))
@@ -96,13 +96,13 @@ class Reduction(Value):
 
     @property
     def is_across(self) -> bool:
-        """Whether the elements of a row lie apart."""
+        """Return True if the elements of a row lie apart in memory."""
         return _is_across(self.source, self.over)
 
 
 @dataclass(eq=False)
 class Scan(Value):
-    """For each element along the one dimension `over`, `kind` of those up to it; always in memory."""
+    """A scan of `source` by `kind` along the one dimension `over`, inclusive. Always in memory."""
 
     source: Value = field(default_factory=lambda: Value((), ""))
     over: tuple[int, ...] = ()
@@ -114,7 +114,7 @@ class Scan(Value):
 
     @property
     def is_across(self) -> bool:
-        """Whether the elements of a row lie apart."""
+        """Return True if the elements of a row lie apart in memory."""
         return _is_across(self.source, self.over)
 
     def element(self, kernel: "Kernel", index: Index) -> str:
@@ -127,13 +127,13 @@ def _is_across(source: Value, over: tuple[int, ...]) -> bool:
 
 
 def broadcast(value: Value, shape: Sequence[Dim], index: Index) -> Index:
-    """The index into `value` where an operator broadcasts it to `shape` and reads at `index`."""
+    """Return the index into `value` if an operator broadcasts it to `shape` and reads at `index`."""
     own = index[len(shape) - len(value.shape) :]
     return tuple(() if is_one(size) else digits for size, digits in zip(value.shape, own, strict=True))
 
 
 class RowsOf(Exception):
-    """A reduction is met, so that the kernel has to go by rows: those of these loop variables."""
+    """Raised when a reduction is met. The kernel then has to go by rows, those of these loop variables."""
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__(names)
@@ -141,7 +141,7 @@ class RowsOf(Exception):
 
 
 class Apart(Exception):
-    """The value cannot be computed where it is read: it needs a kernel of its own."""
+    """Raised for a value that cannot be computed where it is read and needs a kernel of its own."""
 
     def __init__(self, value: Value) -> None:
         super().__init__(value)

@@ -1,4 +1,4 @@
-"""Operators that move elements and compute nothing: where each element of the result comes from."""
+"""Operators that move elements and compute nothing, as the source place of each result element."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ _RESHAPES = frozenset(
 
 
 def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Value | None:
-    """The value of an operator of this kind; None for any other."""
+    """Return the value of an operator of this kind, or None for any other."""
     if name in _RESHAPES:
         return reshaped(args[0], node.shapes[0])
     made = _MOVES.get(name)
@@ -28,7 +28,7 @@ def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Val
 def moved(
     source: Value, shape: tuple[Dim, ...], place: Place, about: str = "", text: str | None = None
 ) -> View:
-    """The elements of `source` at `place` of each index."""
+    """Return a view with the elements of `source` at `place` of each index."""
     return View(
         shape, source.dtype, about, (source,),
         lambda kernel, index: kernel.at(source, place(kernel, index)), 0, text,
@@ -54,19 +54,19 @@ def permuted(source: Value, order: list[int]) -> Value:
 
 
 def offset(kernel: Kernel, digits: tuple[Digit, ...], text: str, size: Dim) -> tuple[Digit, ...]:
-    """One digit below `size` by a formula over the number of others, for which `{}` stands."""
+    """Return one digit below `size`, from a formula in which `{}` stands for the number of other digits."""
     return () if is_one(size) else (Digit(f"({text.format(kernel.radix.number(digits))})", size),)
 
 
 def number_text(kernel: Kernel, value: Any) -> str:
-    """An integer of the trace as C++."""
+    """Return an integer of the trace as C++."""
     if isinstance(value, Varying):
         return kernel.size(tuple(int(v) for v in value.values))
     return str(int(value))
 
 
 def at_points(value: Any, points: int) -> Dim:
-    """An integer of the trace at every point."""
+    """Return an integer of the trace at every point."""
     return tuple(int(v) for v in value.values) if isinstance(value, Varying) else (int(value),) * points
 
 
@@ -132,7 +132,7 @@ def _select(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
 
 
 def parts(node: Node, name: str, args: list[Any]) -> tuple[Value, ...] | None:
-    """The values of an operator that takes a tensor apart along a dimension; None for any other."""
+    """Return the values of an operator that splits a tensor along a dimension, or None for any other."""
     if name not in ("split", "split_with_sizes", "unbind"):
         return None
     source, axis = (
@@ -191,7 +191,7 @@ def _stack(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
 
 
 def joined(parts: list[Value], axis: int, shape: tuple[Dim, ...], dtype: str) -> Value:
-    """The parts one behind the other along an axis."""
+    """Return the concatenation of the parts along an axis."""
 
     def element(kernel: Kernel, index: Index) -> str:
         at = kernel.body.temp(kernel.radix.number(index[axis]), "int64")
@@ -222,7 +222,7 @@ def _sum_text(kernel: Kernel, size: Dim) -> str:
 
 
 def padded(source: Value, amounts: list[tuple[Any, Any]], fill: Any, shape: tuple[Dim, ...]) -> Value:
-    """`amounts`: elements before and after, for each dimension."""
+    """Return the padded source. `amounts` are the elements before and after, for each dimension."""
 
     def element(kernel: Kernel, index: Index) -> str:
         tests, places = [], []

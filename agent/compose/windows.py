@@ -1,4 +1,4 @@
-"""Pooling: each element from a window of its operand's."""
+"""Pooling: each element is computed from a window of its operand."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ from agent.compose.values import Pointwise, Value
 def lower(
     node: Node, name: str, args: list[Any], kwargs: dict[str, Any], sizes: Sizes
 ) -> Value | tuple[Value, ...] | None:
-    """The value or values of an operator of this kind; None for any other."""
+    """Return the value or values of an operator of this kind, or None for any other."""
     if name.startswith("avg_pool"):
         return _average(node, args, kwargs, sizes)
     if name.startswith("max_pool") and name.endswith("with_indices"):
@@ -28,7 +28,7 @@ def lower(
 
 
 def with_bias(taps: Value, bias: Value) -> Value:
-    """With a term for each channel, which is the second dimension."""
+    """Return the value with a term for each channel, the second dimension."""
 
     def element(kernel: Kernel, index: Index) -> str:
         return f"({kernel.at(taps, index)} + {kernel.at(bias, (index[1],))})"
@@ -37,7 +37,7 @@ def with_bias(taps: Value, bias: Value) -> Value:
 
 
 def settings(args: list[Any], rank: int, at: int, default: list[int]) -> list[int]:
-    """The numbers of a window's argument, one for each dimension."""
+    """Return the numbers of a window's argument, one for each dimension."""
     given = args[at] if len(args) > at and args[at] is not None and args[at] != [] else default
     given = list(given) if isinstance(given, (list, tuple)) else [given]
     if any(isinstance(value, Varying) for value in given):
@@ -48,10 +48,10 @@ def settings(args: list[Any], rank: int, at: int, default: list[int]) -> list[in
 def _window(
     node: Node, args: list[Any], sizes: Sizes, apart_at: int | None = None
 ) -> tuple[list[int], list[int], list[int], list[int], int]:
-    """Window, step, padding, distance within the window, and how many dimensions are pooled.
+    """Return window, step, padding, dilation, and the number of pooled dimensions.
 
-    `apart_at`: the argument that is the distance, before the one that says whether a last window may reach
-    over the end; windows of averages have none.
+    `apart_at`: position of the dilation argument, which precedes `ceil_mode`. Average pooling has no
+    dilation.
     """
     source = args[0]
     rank = len(args[1]) if isinstance(args[1], (list, tuple)) else 1
@@ -67,13 +67,13 @@ def _window(
 
 
 def count(given: str, window: list[int], over_end: bool = False) -> str:
-    """The number of windows as Python; those that begin behind the end of what is given are none."""
+    """Return the number of windows as Python. Windows that begin past the end of the input do not count."""
     width, step, pad, apart = window
     reach = 2 * pad - (width - 1) * apart - 1
     if not over_end:
         return f"({given} + {reach}) // {step} + 1"
     rounded_up = f"({given} + {reach + step - 1}) // {step} + 1"
-    if pad + step <= (width - 1) * apart + 1:  # each begins before the end
+    if pad + step <= (width - 1) * apart + 1:  # every window begins before the end
         return rounded_up
     return f"min({rounded_up}, ({given} + {pad - 1}) // {step} + 1)"
 
@@ -110,7 +110,10 @@ def pooled(
     how: tuple[str, Callable[[str, str], str], str | None],
     factor: Callable[[Kernel, Index, list[str]], str] | None = None,
 ) -> Value:  # fmt: skip
-    """`how`: with what a window begins, how a value changes it, and what is made of it at the end."""
+    """Return the value of a pooling.
+
+    `how`: the start value of a window, the statement that updates it, and the final formula.
+    """
     (width, step, pad, apart), (start, update, end) = window, how
     rank = len(width)
     before = len(source.shape) - rank
@@ -157,5 +160,5 @@ def pooled(
 
 
 def _fits(size: Dim, pooled: Dim, width: int, step: int, apart: int) -> bool:
-    """Whether every window lies inside, at every point."""
+    """Return True if every window lies inside the source, at every point."""
     return all((p - 1) * step + (width - 1) * apart < s for s, p in zip(size, pooled, strict=True))

@@ -1,4 +1,4 @@
-"""The file with `ModelNew`: the reference's own constructor, the kernels, and a forward to launch them."""
+"""The file with `ModelNew`: the reference's constructor, the kernels, and a forward that launches them."""
 
 import ast
 
@@ -14,10 +14,10 @@ _LEFT_OUT = ("get_inputs", "get_init_inputs")
 def written(
     source: str, program: Program, given: tuple[list[str], list[str]], said: tuple[str, list[str]], name: str
 ) -> str:
-    """The whole file; `given` are the arguments of forward, and those of them that are tensors.
+    """Return the whole file. `given` are the arguments of forward, and those of them that are tensors.
 
-    `said` is what forward returns, and the texts of shipped kernels that it calls.
-    Raises Declined where the reference's text cannot be taken over.
+    `said` is the expression that forward returns, and the sources of the shipped kernels that it calls.
+    Raises Declined if the reference's text cannot be taken over.
     """
     (arguments, tensors), (returned, parts) = given, said
     launches = [statement for statement in program.statements if isinstance(statement, Launch)]
@@ -79,7 +79,7 @@ def _stages(launches: list[Launch]) -> list[str]:
 
 
 def _launch(launch: Launch, device: str, names: dict[str, str]) -> list[str]:
-    """`names`: of the kernels that are written, for each kernel."""
+    """Return the statements of a launch. `names` maps each kernel to the one that is written for it."""
     out, shape = launch.out, ", ".join(launch.shape)
     tensors = [buffer.name for buffer in launch.kernel.pointers]
     if out.dtype in STATES:
@@ -92,7 +92,7 @@ def _launch(launch: Launch, device: str, names: dict[str, str]) -> list[str]:
 
 
 def argument_names(source: str) -> list[str]:
-    """What the reference calls the arguments of its forward. Raises Declined where it does not say."""
+    """Return the names of the reference's forward arguments. Raises Declined if they are not fixed."""
     model = _model(syntax_tree(source))
     forward = [node for node in model.body if isinstance(node, ast.FunctionDef) and node.name == "forward"]
     if not forward:
@@ -116,7 +116,11 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _kept(tree: ast.Module, model: ast.ClassDef) -> dict[str, str]:
-    """What the constructor needs: imports, other classes and functions, constants that those name."""
+    """Return the text that the constructor needs: `head` and `model`.
+
+    `head` has the imports, and the classes, functions and constants that are used. `model` is the class
+    without its forward.
+    """
     model.body = [
         node for node in model.body if not (isinstance(node, ast.FunctionDef) and node.name == "forward")
     ] or [ast.Pass()]
@@ -124,7 +128,7 @@ def _kept(tree: ast.Module, model: ast.ClassDef) -> dict[str, str]:
     model.name = "ModelNew"
     others = [node for node in tree.body if node is not model]
     needed, count = _free(model), 0
-    while count < len(needed):  # a class may name one that stands below it
+    while count < len(needed):  # a class may use one that is defined below it
         count = len(needed)
         for node in others:
             if _bound(node) & needed and not _bound(node) & set(_LEFT_OUT):
@@ -150,7 +154,7 @@ def _is_future(node: ast.stmt) -> bool:
 
 
 def _free(node: ast.AST) -> set[str]:
-    """The names that it reads from the module: a parameter of a function is none."""
+    """Return the names that the node reads from the module. Parameters of a function are not among them."""
     if isinstance(node, ast.Name):
         return {node.id}
     found = {name for child in ast.iter_child_nodes(node) for name in _free(child)}
@@ -163,7 +167,7 @@ def _free(node: ast.AST) -> set[str]:
 
 
 def _bare(node: ast.stmt) -> ast.stmt:
-    """A module that only holds parameters needs no forward."""
+    """Return a class without its forward. A module that only holds parameters needs none."""
     if isinstance(node, ast.ClassDef):
         node.body = [
             part for part in node.body if not (isinstance(part, ast.FunctionDef) and part.name == "forward")

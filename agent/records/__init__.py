@@ -1,4 +1,4 @@
-"""The nouns of the pipeline: frozen pydantic models, no torch, no I/O."""
+"""Records of the pipeline: frozen pydantic models, no torch, no I/O."""
 
 from agent.records.base import SCHEMA_VERSION, Record, digest, misfit
 from agent.records.envelope import Envelope, Probe

@@ -1,15 +1,15 @@
-"""What every record is: frozen, strict about its fields, identical after a JSON round trip."""
+"""Base of every record: frozen, strict about its fields, identical after a JSON round trip."""
 
 import hashlib
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 SCHEMA_VERSION = 7
-"""Of the records and of every JSON document; `store.migrations` says what each version brought."""
+"""Version of the records and of every JSON document. `store.migrations` lists what each version changed."""
 
 
 class Record(BaseModel):
-    """An immutable noun of the pipeline."""
+    """An immutable record of the pipeline."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
@@ -17,12 +17,12 @@ class Record(BaseModel):
 
 
 def digest(*parts: str) -> str:
-    """The sha256 of the parts, in hex; parts are separated, so no two lists collide."""
+    """Return the sha256 of the parts, in hex. Parts are separated, so no two lists collide."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def misfit(error: ValidationError) -> str:
-    """Where and what the first thing is that does not fit a record, in one line without its value."""
+    """Return the place and cause of the first validation error in one line, without the value."""
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, first["loc"])) or "the whole"
     return f"{where}: {first['msg']}"

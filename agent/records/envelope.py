@@ -1,4 +1,4 @@
-"""What a verified candidate does with inputs that its problem does not state. Recorded, never judged."""
+"""Behaviour of a verified candidate on inputs that its problem does not state. Recorded, never judged."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from agent.records.base import Record
 
 Kind = Literal["layout", "batch", "size", "rank", "dtype"]
 Outcome = Literal["right", "wrong", "raises", "crashes", "hangs"]
-"""`right` by the protocol's comparator; `raises` a Python exception; `crashes` ends the process."""
+"""`right`: by the protocol's comparator. `raises`: a Python exception. `crashes`: the process ends."""
 
 
 class Probe(Record):
@@ -27,7 +27,7 @@ class Envelope(Record):
     left_out: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """`handles batch 1, batch 17, float64; not float16 (raises)`."""
+        """Return text such as `handles batch 1, batch 17, float64; not float16 (raises)`."""
         right = ", ".join(probe.what for probe in self.probes if probe.outcome == "right")
         failed = ", ".join(f"{p.what} ({p.outcome})" for p in self.probes if p.outcome != "right")
         words = [f"handles {right}" if right else "", f"not {failed}" if failed else ""]

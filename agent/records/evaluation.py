@@ -16,7 +16,7 @@ Origin = Literal["model", "mend", "catalogue", "compose", "replay", "file"]
 Stage = Literal["screen", "build", "run", "verify", "integrity", "measure"]
 Severity = Literal["error", "warning", "note"]
 LibraryOps = Literal["gemm-conv", "none", "any"]
-"""Which of torch's operators may stay in a candidate."""
+"""Operators of torch that may stay in a candidate."""
 
 
 class Candidate(Record):
@@ -40,7 +40,7 @@ class Candidate(Record):
 
 
 class Status(StrEnum):
-    """What came of a candidate; the words are the contract's."""
+    """Outcome of a candidate, in the words of the contract."""
 
     REJECTED = "rejected"
     BUILD_ERROR = "build_error"
@@ -52,7 +52,7 @@ class Status(StrEnum):
 
 
 MAY_END_OTHERWISE = (Status.TIMEOUT, Status.UNSUPPORTED)
-"""What the same code may be judged another time; any other verdict would be the same."""
+"""Statuses that may differ if the same code is judged again. Any other verdict would be the same."""
 
 
 class Location(Record):
@@ -99,7 +99,7 @@ class Build(Record):
 
 
 _NO_KERNELS = ("Memcpy", "Memset", "[CUDA mem")
-"""How the profilers' names for copies and fills begin."""
+"""Prefixes of the profilers' names for copies and fills."""
 
 
 class Profile(Record):
@@ -110,12 +110,12 @@ class Profile(Record):
 
     @property
     def launches(self) -> int:
-        """Of kernels; what the driver copies and fills is none."""
+        """Return the number of kernel launches. Copies and fills by the driver do not count."""
         return sum(kernel.launches for kernel in self.kernels if not kernel.name.startswith(_NO_KERNELS))
 
     @property
     def own_share(self) -> float | None:
-        """Share of the GPU's time that the candidate's own kernels took."""
+        """Return the share of the GPU's time that the candidate's own kernels took. None without GPU time."""
         whole = sum(kernel.ms for kernel in self.kernels)
         return sum(kernel.ms for kernel in self.kernels if kernel.own) / whole if whole > 0 else None
 
@@ -158,7 +158,7 @@ class Admission(Record):
 
     @property
     def kill_rate(self) -> float | None:
-        """Killed share of what is not equivalent; None where nothing was tried."""
+        """Return the killed share of the wrong answers that are not equivalent. None if nothing was tried."""
         counted = self.tried - len(self.equivalent)
         return self.killed / counted if counted > 0 else None
 
@@ -217,17 +217,17 @@ class Evaluation(Record):
 
     @property
     def unconfirmed(self) -> bool:
-        """Whether it is verified and a second look at it is still to be made."""
+        """Return True if the candidate is verified and a second look at it is still to be made."""
         return self.status is Status.VERIFIED and self.scope.confirmed is False
 
     @property
     def withdrawn(self) -> bool:
-        """Whether the second look refused what the first had verified."""
+        """Return True if the second look refused what the first one had verified."""
         return self.status is not Status.VERIFIED and self.scope.confirmed is False
 
 
 class Attempt(Record):
-    """One candidate with its own evaluation; the two are never paired across attempts."""
+    """One candidate with its own evaluation. The two are never paired across attempts."""
 
     number: int = Field(ge=1)
     """Position in the run, counted from 1: the K of `RUN:K`."""

@@ -1,4 +1,4 @@
-"""The lines of a transcript."""
+"""Events of a transcript, one per line."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -28,7 +28,7 @@ class RunStarted(EventBase):
     rounds: int
     patience: int
     search: str = "line"
-    """The policy that chooses what is asked."""
+    """Policy that chooses the next prompt."""
 
 
 class Prompted(EventBase):
@@ -36,13 +36,13 @@ class Prompted(EventBase):
     round: int
     prompt: Prompt
     move: Move = Move()
-    """What the policy asked for."""
+    """Move that the policy chose."""
     seconds: float | None = None
-    """How long the run had gone on by then, over all processes that carried it."""
+    """Seconds that the run had taken by then, over all its processes."""
 
 
 class Completed(EventBase):
-    """An answer counts as received when this event is on disk."""
+    """An answer of the provider. It counts as received when this event is on disk."""
 
     kind: Literal["completed"] = "completed"
     round: int
@@ -51,15 +51,15 @@ class Completed(EventBase):
 
 
 class ReplyRejected(EventBase):
-    """The answer held no usable code; the round is spent."""
+    """An answer without usable code. The round is spent."""
 
     kind: Literal["reply_rejected"] = "reply_rejected"
     round: int
     feedback: Feedback
     candidate: str | None = None
-    """Id of the candidate that the answer held, where it took a build to see that it was judged before."""
+    """Id of the candidate in the answer, if only a build showed that its program was judged before."""
     program: str | None = None
-    """What was built then (`Build.program`)."""
+    """Program that was built then (`Build.program`)."""
 
 
 class Evaluated(EventBase):
@@ -92,9 +92,9 @@ class Unjudged(EventBase):
 
 
 class SecondLook(EventBase):
-    """A second look at a verified attempt came to its end: from here on its verdict is the attempt's.
+    """A finished second look at a verified attempt. Its verdict replaces the attempt's from here on.
 
-    One that refuses withdraws what the first look had verified; its findings say why.
+    A second look that refuses withdraws what the first look had verified. Its findings say why.
     """
 
     kind: Literal["second_look"] = "second_look"

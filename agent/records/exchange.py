@@ -1,4 +1,4 @@
-"""What is said to a provider and what it answers."""
+"""Prompts to a provider, and its answers."""
 
 from typing import Literal
 
@@ -11,14 +11,14 @@ class Message(Record):
 
 
 class Prompt(Record):
-    """One request, complete: a provider adds transport and nothing else."""
+    """One complete request. A provider adds transport and nothing else."""
 
     template: Literal["plan", "generate", "repair", "optimise", "combine"]
     messages: tuple[Message, ...]
 
     @property
     def id(self) -> str:
-        """The request hash by which `replay` finds the stored answer."""
+        """Return the hash of the request, by which `replay` finds the stored answer."""
         return digest(*(part for message in self.messages for part in (message.role, message.content)))
 
 

@@ -1,4 +1,4 @@
-"""How long a verified candidate takes on a GPU, and the reference beside it."""
+"""Times of a verified candidate and its reference on a GPU."""
 
 from typing import Literal, get_args
 
@@ -7,10 +7,10 @@ from pydantic import Field
 from agent.records.base import Record
 
 Baseline = Literal["eager", "compile", "graph", "max-autotune", "compile-graph", "max-autotune-graph"]
-"""The reference as it is, under torch.compile, and in its mode max-autotune; `graph`: as a CUDA graph."""
+"""Reference as it is, under torch.compile, or in its mode max-autotune. `graph`: as a CUDA graph."""
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 MoreBaselines = Literal["max-autotune", "graphs"]
-"""What can be asked for; `graphs`: every baseline as a CUDA graph as well."""
+"""Baselines that a user can request. `graphs`: every baseline as a CUDA graph as well."""
 
 
 class Percentiles(Record):
@@ -75,9 +75,11 @@ class Measurement(Record):
     baseline, or CUDA's profiler told nothing."""
 
     def beats(self, other: "Measurement | None") -> bool:
-        """Whether it is faster beyond doubt: by the intervals of the speedups where both have one.
+        """Return True if this measurement is faster beyond doubt.
 
-        Where another baseline was the fastest in the other sitting, by the same doubt about the times.
+        The intervals of the speedups decide if both have one. If the fastest baselines differ, the speedups
+        do not compare, and the intervals of the times decide. Without intervals the medians decide. Any
+        measurement beats None.
         """
         if other is None:
             return True
@@ -98,13 +100,13 @@ class Measurement(Record):
 
     @property
     def speedup(self) -> float | None:
-        """Median of the baseline over the candidate's median; None without a baseline."""
+        """Return the median of the baseline over the candidate's median, or None without a baseline."""
         base = self.baselines.get(self.baseline) if self.baseline else None
         return base.p50 / self.candidate_ms.p50 if base else None
 
     @property
     def baselines(self) -> dict[Baseline, Percentiles]:
-        """All that were timed."""
+        """Return the times of all baselines that were measured."""
         always: dict[Baseline, Percentiles | None] = {
             "eager": self.eager_ms, "compile": self.compile_ms, "graph": self.graph_ms,
         }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Where an output is wrong, coarsely: numbers that the judge counted, and no word of a candidate's."""
+"""Coarse map of the wrong elements of an output. The judge counts them, and the candidate has no say."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from pydantic import Field
 from agent.records.base import Record
 
 MOST_CELLS = 48
-"""Along each axis of the picture: enough to see a tile or a border, and under 3 KB in a transcript."""
+"""Maximum cells along each axis. They show a tile or a border, and take under 3 KB in a transcript."""
 
 
 class Axis(Record):

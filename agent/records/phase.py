@@ -1,4 +1,4 @@
-"""Where the time of an evaluation went."""
+"""Time spent in the parts of an evaluation."""
 
 from agent.records.base import Record
 

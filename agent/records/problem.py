@@ -1,4 +1,4 @@
-"""The reference and what tracing it told us."""
+"""The reference, and the results of tracing it."""
 
 from math import prod
 from typing import Annotated

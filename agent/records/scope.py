@@ -1,11 +1,11 @@
-"""What a verdict covers; *verified* is never said without it."""
+"""Scope of a verdict. *Verified* is never said without it."""
 
 from typing import Literal
 
 from agent.records.base import Record
 
 Request = Literal["backward", "compile-safe", "any-rank"]
-"""What a user can ask for beside the protocol; it is judged like everything else."""
+"""Requirements that a user can add to the protocol. They are judged like everything else."""
 
 _SHOWN_NAMES = 8
 _LOOKS = {None: "", True: ", confirmed by a second look", False: ", not confirmed by a second look"}
@@ -54,7 +54,7 @@ class Scope(Record):
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What a verdict in this scope leaves open, in the words of a list: `shrunken`, `except scan<8>`."""
+        """Return the gaps of a verdict in this scope, as items of a list: `shrunken`, `except scan<8>`."""
         words: list[str] = [
             word for word in (self.shapes, self.protocol) if word in ("shrunken", "reduced", "quick")
         ]
@@ -64,7 +64,7 @@ class Scope(Record):
 
     @property
     def exception(self) -> str:
-        """Words behind *verified*; empty where the kernels of the real sizes ran."""
+        """Return the text that follows *verified*. Empty if the kernels of the real sizes ran."""
         if not self.unexercised:
             return ""
         kernels = "kernel" if len(self.unexercised) == 1 else "kernels"

@@ -1,17 +1,17 @@
-"""What a search asks for next, and what it has used up."""
+"""Next step of a search, and what the search has used up."""
 
 from typing import Literal
 
 from agent.records.base import Record
 
 PolicyName = Literal["line", "beam", "evolve"]
-"""How it is chosen what is asked next."""
+"""Policy that chooses the next prompt."""
 
 ConfirmPolicy = Literal["best", "end", "none"]
-"""Kernels of a run on a GPU that get a second look: each new best, the final best, or none."""
+"""Kernels of a GPU run that get a second look: each new best, the final best, or none."""
 
 APPROACH = "Approach to try: "
-"""What an idea begins with, where it stands in a prompt."""
+"""Prefix of an idea in a prompt."""
 
 
 class Move(Record):
@@ -30,14 +30,14 @@ class Move(Record):
 
 
 class Spent(Record):
-    """What a run has used; money is None where no price is known. Judging counts on a GPU alone."""
+    """Resources that a run has used. Money is None if no price is known. Judging counts on a GPU alone."""
 
     rounds: int = 0
     tokens: int = 0
-    """Asked and answered. An answer without a count counts as the most that it can have been, where a limit
+    """Tokens sent and received. An answer without a count counts as the maximum it can have had, if a limit
     bounds it."""
     cost_usd: float | None = None
     seconds: float = 0.0
-    """By the clock, over all processes that have carried the run."""
+    """Wall-clock seconds over all processes that have carried the run."""
     gpu_seconds: float = 0.0
-    """Judging on a GPU, second looks included, builds and waiting included."""
+    """Seconds of judging on a GPU. They include second looks, builds and waiting."""

@@ -61,7 +61,7 @@ class Pointwise(Value):
 
 @dataclass(eq=False)
 class View(Pointwise):
-    """The same elements at other places.
+    """View of the elements of another value, at other places.
 
     `text`: Python for the view, if there is one, with {0} for the source and {1} and on for `sizes`.
     `is_reshape`: the order of the elements is also the same. `order`: source dimensions, permuted, for a view

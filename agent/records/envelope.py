@@ -17,7 +17,7 @@ class Probe(Record):
     """`batch 1`, `shape (4, 33)`, `strided inputs`, `float16`."""
     outcome: Outcome
     message: str | None = None
-    """What went wrong, in one sentence."""
+    """Fault in one sentence."""
 
 
 class Envelope(Record):

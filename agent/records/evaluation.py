@@ -32,7 +32,7 @@ class Candidate(Record):
     second_parent: str | None = None
     """Id of the attempt that the model was asked to combine the first one with."""
     note: str | None = None
-    """How the source was taken out of the answer, or what was mended in its parent's, for the transcript."""
+    """Origin of the source, for the transcript: its place in the answer, or the mends of its parent's."""
 
     @property
     def id(self) -> str:
@@ -56,7 +56,7 @@ MAY_END_OTHERWISE = (Status.TIMEOUT, Status.UNSUPPORTED)
 
 
 class Location(Record):
-    """Where a finding is: a line of the candidate's own file, a place in a launch, or both."""
+    """Place of a finding: a line of the candidate's file, a place in a launch, or both."""
 
     line: int | None = None
     text: str | None = None
@@ -74,7 +74,7 @@ class Finding(Record):
     """One or two sentences that name the cause, and the mend where there is one."""
     location: Location | None = None
     evidence: str | None = None
-    """What was seen: the compiler's words, values, an excerpt."""
+    """Evidence: the compiler's words, values, an excerpt."""
     count: int = Field(default=1, ge=1)
     severity: Severity = "error"
 
@@ -103,7 +103,7 @@ _NO_KERNELS = ("Memcpy", "Memset", "[CUDA mem")
 
 
 class Profile(Record):
-    """What the GPU did during one call, longest first, by the CUDA profiler in the candidate's process."""
+    """Work of the GPU during one call, longest first, by the CUDA profiler in the candidate's process."""
 
     kernels: tuple[KernelTime, ...]
     streams: int
@@ -121,7 +121,7 @@ class Profile(Record):
 
 
 class Correctness(Record):
-    """How far the output was from the float64 truth, worst over all draws."""
+    """Largest errors of the output against the float64 ground truth, over all draws."""
 
     draws: int = Field(ge=1)
     max_abs_err: float | None
@@ -133,7 +133,7 @@ class Correctness(Record):
 
 
 class Admission(Record):
-    """How many wrong answers the problem tells from right ones, found before any candidate was judged."""
+    """Number of wrong answers that a problem tells from right ones, found before a candidate is judged."""
 
     tried: int = 0
     """Wrong answers made from the reference itself and put through the comparator."""
@@ -190,11 +190,11 @@ class Evaluation(Record):
     environment: Environment | None = None
     admission: Admission | None = None
     envelope: Envelope | None = None
-    """What a verified candidate handles beyond what is stated; recorded, not judged."""
+    """Inputs beyond the stated ones that a verified candidate handles; recorded, not judged."""
     mismatch: MismatchMap | None = None
-    """Where the output of an incorrect candidate is wrong; None where its structure already is."""
+    """Places where the output of an incorrect candidate is wrong; None if its structure is wrong."""
     phases: tuple[Phase, ...] = ()
-    """Where the time went; those of a second look carry its name."""
+    """Seconds of each phase; those of a second look carry its name."""
 
     @model_validator(mode="after")
     def _evidence_matches_status(self) -> Self:
@@ -236,7 +236,7 @@ class Attempt(Record):
 
 
 class Feedback(Record):
-    """What the next prompt says about the last answer."""
+    """Text about the last answer for the next prompt."""
 
     attempt: int | None
     """Number of the attempt it belongs to; None when the answer held no usable code."""

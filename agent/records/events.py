@@ -86,7 +86,7 @@ class Unjudged(EventBase):
     """The traceback, or the last words of the process that failed."""
     seconds: float | None = None
     then: Literal["again", "unspent", "spent"] = "spent"
-    """What follows: `again`, the candidate is judged once more; `unspent`, the round does not count and is
+    """Consequence: `again`, the candidate is judged once more; `unspent`, the round does not count and is
     asked again; `spent`, the round counts, because its answer has a verdict and this is a mend of it. Before
     schema version 7 every such round counted."""
 
@@ -101,7 +101,7 @@ class SecondLook(EventBase):
     round: int
     """That of the attempt."""
     number: int = Field(ge=1)
-    """Of the attempt."""
+    """Number of the attempt."""
     evaluation: Evaluation
     seconds: float | None = None
 
@@ -120,7 +120,7 @@ class Unconfirmed(EventBase):
     round: int
     """That of the attempt."""
     number: int = Field(ge=1)
-    """Of the attempt."""
+    """Number of the attempt."""
     reason: str
     """The fault in one line."""
     details: str = ""
@@ -136,9 +136,9 @@ class RetryScheduled(EventBase):
     wait_seconds: float
     tries: int
     round: int | None = None
-    """Of the question; None before schema version 5, where only one was open at a time."""
+    """Round of the question; None before schema version 5, which had one open question at a time."""
     begun: bool = False
-    """Whether an answer may have been begun, which has to be paid for."""
+    """True if an answer may have begun, which has to be paid for."""
 
 
 class RunFinished(EventBase):

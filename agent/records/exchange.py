@@ -29,7 +29,7 @@ class Usage(Record):
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     cached_tokens: int | None = None
-    """Of the input, what the endpoint had in its cache."""
+    """Input tokens that the endpoint had in its cache."""
 
 
 class Completion(Record):
@@ -47,7 +47,7 @@ class Completion(Record):
     finish_reason: str | None = None
     """`stop`, `length` or the endpoint's own word; None where the endpoint said nothing."""
     cost_usd: float | None = None
-    """What the endpoint says that it took."""
+    """Cost in US dollars, as the endpoint states it."""
     seconds: float | None = None
     request_id: str | None = None
     system_fingerprint: str | None = None

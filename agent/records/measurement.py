@@ -29,18 +29,18 @@ class Card(Record):
     celsius: float
     watts: float
     throttle: str
-    """What held the clocks back; empty where nothing did."""
+    """Reasons why the clocks were held back; empty if there are none."""
 
 
 class KernelTime(Record):
-    """What one kernel, copy or fill took during one call."""
+    """Time of one kernel, copy or fill during one call."""
 
     name: str
     launches: int
     ms: float
-    """Of all its launches together."""
+    """Milliseconds of all its launches together."""
     own: bool
-    """Whether the candidate's device code defines it."""
+    """True if the candidate's device code defines it."""
 
 
 class Measurement(Record):
@@ -59,20 +59,20 @@ class Measurement(Record):
     more_ms: dict[Baseline, Percentiles] = {}
     """The baselines that are timed where they were asked for."""
     rounds: int | None = None
-    """How often the candidate was timed."""
+    """Number of timed calls of the candidate."""
     speedup_interval: tuple[float, float] | None = None
     """95 % interval of the speedup over the rounds."""
     second_clock_ms: float | None = None
-    """What the judge's own clock says of a call."""
+    """Milliseconds of a call by the judge's own clock."""
     stable: bool | None = None
     host_bound: bool | None = None
-    """Whether calls in a row take longer than their work on the GPU."""
+    """True if calls in a row take longer than their work on the GPU."""
     host_ms: float | None = None
     """Processor time of the host for one call; on a GPU that is busy it does not show."""
     card: Card | None = None
     compile_kernels: tuple[KernelTime, ...] = ()
-    """What torch.compile launches in one call, longest first: the times to beat. Empty where it is no
-    baseline, or CUDA's profiler told nothing."""
+    """Launches of torch.compile in one call, longest first: the times to beat. Empty if it is no baseline,
+    or if CUDA's profiler reported nothing."""
 
     def beats(self, other: "Measurement | None") -> bool:
         """Return True if this measurement is faster beyond doubt.

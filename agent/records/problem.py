@@ -18,7 +18,7 @@ class TensorSpec(Record):
 
     shape: tuple[int, ...]
     dtype: str
-    """As torch spells it, without the `torch.` prefix."""
+    """Name in torch, without the `torch.` prefix."""
     name: str | None = None
 
     @property
@@ -47,19 +47,19 @@ class Operation(Record):
     bytes: int
     """Least traffic of this operator alone: each operand read once, each output written once."""
     broadcast: str | None = None
-    """How operands were broadcast, `(2, 1) + (1, 3, 1, 1) -> (1, 3, 2, 1)`; None where none was."""
+    """Broadcast of the operands, `(2, 1) + (1, 3, 1, 1) -> (1, 3, 2, 1)`; None if there is none."""
     takes_result_of: tuple[int | None, ...] = ()
     """For each tensor operand, the index of the operation that made it; None for an input or a parameter."""
 
 
 class Trace(Record):
-    """What the reference does, found by running it on fake tensors."""
+    """Operations of the reference, found by running it on fake tensors."""
 
     operations: tuple[Operation, ...]
     inputs: tuple[Annotated[TensorSpec | JsonValue, Field(union_mode="left_to_right")], ...]
-    """What `get_inputs()` returns; a non-tensor input stands as its value."""
+    """Result of `get_inputs()`; a non-tensor input stands as its value."""
     init_inputs: tuple[JsonValue, ...]
-    """What `get_init_inputs()` returns; values that are not JSON stand as their repr."""
+    """Result of `get_init_inputs()`; values that are not JSON stand as their repr."""
     outputs: tuple[TensorSpec, ...]
     state: tuple[TensorSpec, ...]
     """Parameters and buffers in `state_dict` order, each with its name."""

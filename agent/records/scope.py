@@ -12,7 +12,7 @@ _LOOKS = {None: "", True: ", confirmed by a second look", False: ", not confirme
 
 
 class Scope(Record):
-    """What the verdict covers; *verified* is never said without it."""
+    """Coverage of a verdict; *verified* is never said without it."""
 
     executor: Literal["cuda", "emulator"]
     shapes: Literal["full", "shrunken"] = "full"
@@ -29,12 +29,12 @@ class Scope(Record):
     protocol: Literal["full", "reduced", "quick"] = "full"
     """`reduced`: fewer draws, at sizes that make each of them costly."""
     requested: tuple[Request, ...] = ()
-    """What was judged beside the protocol because the user asked for it."""
+    """Requests of the user that were judged beside the protocol."""
     parameters: dict[str, str] = {}
     """Those that ModelNew holds under another name: the reference's name -> ModelNew's."""
     confirmed: bool | None = None
-    """Whether a second look, by other means, came to *verified* as well: false until it has, and for good
-    where it refuses. Null where none belongs to the verdict: on the emulator, with `--quick`, for what the
+    """True if a second look, by other means, came to *verified* as well. False until it has, and for good
+    if it refuses. Null where none belongs to the verdict: on the emulator, with `--quick`, for what the
     first look refused, and before schema version 4."""
     skipped: tuple[str, ...] = ()
     """Checks of the protocol that did not run, each with its reason."""

@@ -24,7 +24,7 @@ class Move(Record):
     idea: str = ""
     """An approach to try, in words for the model; empty where it may choose."""
     plan: bool = False
-    """Whether it asks for ideas and not for a kernel."""
+    """True if it asks for ideas instead of a kernel."""
     island: int = 0
     """Part of the search that it belongs to; 0 where there is one."""
 

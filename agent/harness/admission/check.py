@@ -24,7 +24,7 @@ from agent.records import Admission, Problem
 from agent.records.base import digest
 from agent.sandbox import Child, ProcessServer
 
-VERSION = "2"
+VERSION = "3"
 """Version of the comparator and of most problems' draws.
 
 A new number means that verified kernels have to be judged again.

@@ -2,7 +2,7 @@
 
 from agent.harness.admission import check
 
-VERSION = "9"
+VERSION = "10"
 """Version of the judge; raise it when a check or an attack is added."""
 
 

@@ -58,6 +58,11 @@ __device__ void write(const float (&d)[16], float* c) {
     for (int i = 0; i < 16; i++) c[(t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8) * 32 + i / 4 * 8 + t % 4 * 2 + i % 2] = d[i];
 }
 
+__device__ void read(float (&d)[16], const float* c) {
+    const int t = threadIdx.x % 128;
+    for (int i = 0; i < 16; i++) d[i] = c[(t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8) * 32 + i / 4 * 8 + t % 4 * 2 + i % 2];
+}
+
 // Tiles of 16 columns by threads, in rows of 8 halves.
 struct Tiles {
     half a[2][64][8], b[2][32][8];
@@ -194,7 +199,7 @@ extern "C" __global__ void no_fence(const half* a, const half* b, float* c, int 
     fill(tiles, a, b, k);
     proxy_fence();
     __syncthreads();
-    for (int i = 0; i < 16; i++) d[i] = c[i];
+    read(d, c);
     multiply(d, pieces(tiles.a, 64), pieces(tiles.b, 32));
     commit();
     wait_products();
@@ -210,7 +215,8 @@ extern "C" __global__ void scaled_late(const half* a, const half* b, float* c, i
     proxy_fence();
     __syncthreads();
     fence();
-    for (int i = 0; i < 16; i++) d[i] = 2 * c[i];
+    read(d, c);
+    for (int i = 0; i < 16; i++) d[i] *= 2;
     multiply(d, pieces(tiles.a, 64), pieces(tiles.b, 32));
     commit();
     wait_products();

@@ -62,7 +62,7 @@ def cases():
     y = x.clone().t()
     negated = ext.negate_(y)
     image = torch.randn(2, 3, 4, 5, device="cuda")
-    square = torch.randn(4, 4, dtype=torch.float64)
+    square = torch.randn(4, 4, dtype=torch.float64, device="cpu")  # read by host code
     return [
         (ext.sums(x.t()), x.sum(0)),
         (ext.sums(x.double()), x.double().sum(1)),

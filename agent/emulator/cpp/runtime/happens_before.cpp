@@ -18,7 +18,7 @@ namespace {
 struct Published {
     std::vector<uint32_t> far;  // clocks by block and warp, for every reader
     uint64_t near_block = 0;    // whose own warps may also know the clocks in `near`
-    uint32_t near[kMaxWarps] = {};
+    std::vector<uint32_t> near;
     uint64_t version = 0;
 };
 
@@ -85,6 +85,17 @@ Acquisition& acquisition_of(Watch& watch, int thread) {
     return watch.acquisitions.back();
 }
 
+// Adds what the present thread itself has learned since the block's last barrier; true if that is news.
+bool merge_learned(const Watch& watch, std::vector<uint32_t>& to) {
+    const int thread = watch.worker->current;
+    bool changed = false;
+    for (const Acquisition& known : watch.acquisitions) {
+        const bool mine = same_warp(known.thread, thread) || thread_ordered(watch, thread, known.thread, known.clock);
+        if (mine) changed = merge(to, known.clocks) || changed;
+    }
+    return changed;
+}
+
 // Return true if all of it is known to every thread of the block.
 bool is_known_to_all(const Watch& watch, const Published& published) {
     if (published.near_block == watch.block) return false;
@@ -93,6 +104,36 @@ bool is_known_to_all(const Watch& watch, const Published& published) {
         if (published.far[k] > (k < known.size() ? known[k] : 0)) return false;
     }
     return true;
+}
+
+// Adds to what the thread knows what has been published at the address.
+void learn_as(Watch& watch, int thread, uintptr_t address, bool in_block) {
+    if (!any_published) return;
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto found = by_address.find(address & ~uintptr_t{3});
+    if (found == by_address.end()) return;
+    const Published& published = found->second;
+    if (published.version == watch.last_version && same_warp(thread, watch.last_learner)) return;
+    watch.last_version = published.version;
+    watch.last_learner = thread;
+    if (is_known_to_all(watch, published)) return;
+    std::vector<uint32_t>& clocks = acquisition_of(watch, thread).clocks;
+    if (!in_block) merge(clocks, published.far);
+    if (published.near_block == watch.block) merge(clocks, published.near);
+}
+
+// Learns what lanes of the present warp may have read since their last atomic reads were announced.
+void settle_polls_of_warp(Watch& watch) {
+    const int first = watch.worker->current / kWarpSize * kWarpSize;
+    for (int thread = first; thread < std::min(first + kWarpSize, watch.worker->count); thread++) {
+        const Poll& poll = watch.polls[thread];
+        if (poll.address != 0) learn_as(watch, thread, poll.address, poll.in_block);
+    }
+}
+
+void forget_polls(Watch& watch) {
+    for (const int thread : watch.pollers) watch.polls[thread] = Poll{};
+    watch.pollers.clear();
 }
 
 void add_fence(const Watch& watch, Fences& fences) {
@@ -123,6 +164,7 @@ void begin_block_order(Watch& watch) {
     watch.barrier_mark = 1u << kClockAt;
     if (watch.near.any) watch.near = watch.far = Fences{};
     watch.acquisitions.clear();
+    forget_polls(watch);
     watch.known_to_all.clear();
     watch.last_version = 0;
 }
@@ -133,8 +175,10 @@ void settle_block_order(Watch& watch) {
     watch.barrier_mark = watch.clock < kMostClocks ? watch.clock << kClockAt : UINT32_MAX;
     settle(watch, watch.near);
     settle(watch, watch.far);
+    settle_polls(watch);
     for (const Acquisition& known : watch.acquisitions) merge(watch.known_to_all, known.clocks);
     watch.acquisitions.clear();
+    forget_polls(watch);
 }
 
 void fence_order(Watch& watch, bool for_device) {
@@ -146,7 +190,8 @@ void fence_order(Watch& watch, bool for_device) {
 // The present thread stores to the address in a way that others may wait for.
 void publish_at(Watch& watch, uintptr_t address, bool in_block) {
     if (!watch.near.any) return;
-    const int thread = watch.worker->current, warps = watch.worker->warp_count;
+    const int warps = watch.worker->warp_count;
+    settle_polls_of_warp(watch);
     uint32_t near[kMaxWarps], far[kMaxWarps] = {};
     published_clocks(watch, watch.near, near);
     if (!in_block && watch.far.any) published_clocks(watch, watch.far, far);
@@ -159,41 +204,40 @@ void publish_at(Watch& watch, uintptr_t address, bool in_block) {
     }
     if (publishes) {  // and all that the thread has learned
         changed = merge(published.far, watch.known_to_all) || changed;
-        for (const Acquisition& known : watch.acquisitions) {
-            const bool mine = same_warp(known.thread, thread) || thread_ordered(watch, thread, known.thread, known.clock);
-            if (mine) changed = merge(published.far, known.clocks) || changed;
-        }
+        changed = merge_learned(watch, published.far) || changed;
     }
     if (published.near_block != watch.block) {
         published.near_block = watch.block;
-        std::fill_n(published.near, kMaxWarps, 0u);
+        published.near.clear();
     }
     for (int warp = 0; warp < warps; warp++) {
-        if (near[warp] <= published.near[warp]) continue;
-        published.near[warp] = near[warp];
-        changed = true;
+        changed = raise(published.near, index_of(watch, watch.block, warp), near[warp]) || changed;
     }
+    changed = merge_learned(watch, published.near) || changed;
     if (changed) published.version = ++versions;
     any_published = true;
 }
 
-// The present thread reads the address atomically; it may be waiting for what others store there.
+// The present thread reads the address atomically; it may be waiting for what others store there. The read itself comes
+// after this call, and blocks on other OS threads may store in between: what they publish is learned by settle_polls.
 void learn_from(Watch& watch, uintptr_t address, bool in_block) {
-    if (!any_published) return;
     const int thread = watch.worker->current;
-    const std::lock_guard<std::mutex> lock(mutex);
-    const auto found = by_address.find(address & ~uintptr_t{3});
-    if (found == by_address.end()) return;
-    const Published& published = found->second;
-    if (published.version == watch.last_version && same_warp(thread, watch.last_learner)) return;
-    watch.last_version = published.version;
-    watch.last_learner = thread;
-    if (is_known_to_all(watch, published)) return;
-    std::vector<uint32_t>& clocks = acquisition_of(watch, thread).clocks;
-    if (!in_block) merge(clocks, published.far);
-    if (published.near_block != watch.block) return;
-    for (int warp = 0; warp < watch.worker->warp_count; warp++) {
-        raise(clocks, index_of(watch, watch.block, warp), published.near[warp]);
+    learn_as(watch, thread, address, in_block);
+    Poll& poll = watch.polls[thread];
+    const Poll before = poll;
+    if (before.address == address && before.in_block == in_block) return;
+    poll = {address, in_block};
+    if (before.address == 0) {
+        watch.pollers.push_back(thread);
+    } else {
+        learn_as(watch, thread, before.address, before.in_block);
+    }
+}
+
+// Learns what has been published since the last atomic read of each thread was announced.
+void settle_polls(Watch& watch) {
+    for (const int thread : watch.pollers) {
+        learn_as(watch, thread, watch.polls[thread].address, watch.polls[thread].in_block);
     }
 }
 

@@ -49,10 +49,13 @@ const char* verb(Access access) {
 
 void conflict(Watch& watch, uintptr_t address, Access access, uintptr_t code, const Past& past) {
     const int warp = past.was_read && (past.half & kMarked) != 0 ? -1 : static_cast<int>((past.half & kWarpBits) >> kWarpAt);
-    if (past.block == kSeveral ? has_learned_anything(watch)
-                               : happened_before(watch, past.block, warp, past.half >> kClockAt)) {
-        return;
-    }
+    const auto ordered = [&] {
+        return past.block == kSeveral ? has_learned_anything(watch)
+                                      : happened_before(watch, past.block, warp, past.half >> kClockAt);
+    };
+    if (ordered()) return;
+    settle_polls(watch);
+    if (ordered()) return;
     const Conflict found{verb(access), past.was_read ? "read" : past.was_atomic ? "updated atomically" : "wrote",
                          past.block, warp, code};
     if (access == Access::kWrite && !past.was_read && !past.was_atomic) {

@@ -76,6 +76,12 @@ struct Acquisition {
     std::vector<uint32_t> clocks;
 };
 
+// The last atomic read of a thread, which may see what is stored after it was announced.
+struct Poll {
+    uintptr_t address = 0;  // 0: none since the block's last barrier
+    bool in_block = false;
+};
+
 // Two threads stored to one place. It is harmless when the value stays the same, which only the next
 // call can tell: the compiler calls before the store.
 struct PendingWrite {
@@ -130,6 +136,8 @@ struct Watch {
     Fences near, far;  // of the block's and of the device's scope
     std::vector<uint32_t> known_to_all;
     std::vector<Acquisition> acquisitions;
+    Poll polls[kMaxThreads];
+    std::vector<int> pollers;  // whose polls are not empty
     uint64_t last_version;  // of what was learned last, and by whom
     int last_learner;
     uint8_t signals[kMaxThreads];  // plain stores that may still be the signal after a fence
@@ -178,6 +186,7 @@ void settle_block_order(Watch& watch);
 void fence_order(Watch& watch, bool for_device);
 void publish_at(Watch& watch, uintptr_t address, bool in_block);
 void learn_from(Watch& watch, uintptr_t address, bool in_block);
+void settle_polls(Watch& watch);
 void arrive_for_others(Watch& watch, std::vector<uint32_t>& clocks);
 void learn_for_all(Watch& watch, const std::vector<uint32_t>& clocks);
 bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint32_t clock);

@@ -87,11 +87,11 @@ template <class T> KW_PTX void store_atomically(T* p, T value) {
     __atomic_store_n(reinterpret_cast<WordOf<T>*>(p), as<WordOf<T>>(value), __ATOMIC_SEQ_CST);
 }
 
-// Replaces what stands there by update(old) and gives old.
+// Replaces what stands there by update(old) and gives old. A first guess stands in for a load, as in device_atomic.h.
 template <class T, class Update>
 KW_PTX T atomic_update(char* address, Update update) {
     WordOf<T>* word = reinterpret_cast<WordOf<T>*>(address);
-    WordOf<T> old = __atomic_load_n(word, __ATOMIC_RELAXED);
+    WordOf<T> old = 0;
     WordOf<T> wanted;
     do {
         wanted = as<WordOf<T>>(static_cast<T>(update(as<T>(old))));

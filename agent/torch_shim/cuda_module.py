@@ -1,6 +1,7 @@
 """Replacements for the parts of `torch.cuda` that code calls around kernels, for one emulated device."""
 
 import contextlib
+import functools
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -63,6 +64,7 @@ def _show_storage_on_device() -> None:
         with torch._C.DisableTorchFunction():
             return torch.empty(0, dtype=torch.uint8).set_(self).clone().untyped_storage()
 
+    @functools.wraps(keys)
     def dispatch_keys(tensor: torch.Tensor) -> Any:
         found = keys(tensor)
         if host_tensors.on_host(tensor) or not found.has(torch._C.DispatchKey.CPU):

@@ -114,7 +114,10 @@ def entered(mode: EmulatedDevice) -> Iterator[None]:
 
 @contextlib.contextmanager
 def tracing(mode: EmulatedDevice) -> Iterator[None]:
-    """Leave the emulated device, and let torch.compile's tracer see tensors as on cuda:0."""
+    """Leave the emulated device, and let torch.compile's tracer see tensors as on cuda:0.
+
+    Dispatch keys are the real ones meanwhile, because torch compares them with those that its C++ code reads.
+    """
     from torch._dynamo.variables.tensor import TensorVariable
 
     def answer(value: Any) -> Callable[[Any, Any], Any]:
@@ -122,12 +125,15 @@ def tracing(mode: EmulatedDevice) -> Iterator[None]:
 
     said = {"method_attr_is_cuda": answer(True), "method_attr_device": answer(CUDA)}
     stock = {name: getattr(TensorVariable, name) for name in said}
+    keys: Any = torch._C._dispatch_keys
     mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+    torch._C._dispatch_keys = getattr(keys, "__wrapped__", keys)
     for name, method in said.items():
         setattr(TensorVariable, name, method)
     try:
         yield
     finally:
+        torch._C._dispatch_keys = keys
         for name, method in stock.items():
             setattr(TensorVariable, name, method)
         mode.__enter__()  # type: ignore[no-untyped-call]

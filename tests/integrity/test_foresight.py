@@ -23,6 +23,7 @@ def test_answers_for_foreseen_seeds_need_seeds_that_can_be_foreseen(monkeypatch:
     assert judged("seeds_foreseen").stage == "verify"
     monkeypatch.setattr(trial, "secret_seed", lambda: KNOWN)
     monkeypatch.setattr(protocol, "FAMILIES", FORESEEN)
+    monkeypatch.setattr(protocol, "VARYING", ())
     # Every value is right then, and what is left to stop it are the inputs that its kernels are repeated on,
     # and those of the call that is made when they do not give the result.
     found = judged("seeds_foreseen")

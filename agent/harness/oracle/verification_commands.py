@@ -82,6 +82,7 @@ class VerificationCommands:
         given = self._state.exchange.give(draw.inputs, native, state, stem=stem, in_place=in_place)
         return given | {
             "may_overlap": any(map(is_expanded, tolerance.leaves(native))),
+            "may_alias": any(draw.overlaps),
             "stateful": bool(self._state.reference.changes - {"input"}),
             "state": list(state),
             "state_bytes": [tensor.numel() * tensor.element_size() for tensor in state.values()],

@@ -349,4 +349,8 @@ class Trial:
         """Make another call on inputs of this seed; the oracle may hold other parameters by now."""
         self.oracle.ask(to_oracle(oracle_commands.Parameters(self._parameters_seed, "later-set")))
         self._seed = seed
-        self._call(Draw(), "later", self.oracle.ask(to_oracle(oracle_commands.Draw(seed, "later"))))
+        try:
+            self._call(Draw(), "later", self.oracle.ask(to_oracle(oracle_commands.Draw(seed, "later"))))
+        except faults.Refused:
+            self._unexplained = None  # what comes of this call refuses the candidate under another name
+            raise

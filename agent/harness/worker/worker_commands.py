@@ -71,7 +71,8 @@ class Call:
     `state` and `state_bytes`: name and size of each parameter and buffer. `stateful`: the reference writes to
     some of them, so each call begins with their initial contents. `send_back`: prefix of the files for
     everything that had to stay unchanged. `fresh`: the word that fills free memory of a GPU. `may_overlap`:
-    elements of the reference's own outputs share memory.
+    elements of the reference's own outputs share memory. `may_alias`: those outputs share memory with its
+    inputs or parameters.
     """
 
     inputs: dict[str, Any]
@@ -87,6 +88,7 @@ class Call:
     conditions: Conditions | None = None
     fresh: int = ONES
     may_overlap: bool = True
+    may_alias: bool = True
     outputs: Region | None = None
     earlier: Region | None = None
     parameters: Region | None = None

@@ -116,7 +116,8 @@ def test_a_problem_that_lets_wrong_answers_pass_is_exit_2(tmp_path: Path) -> Non
     from e2e.commands import agent
 
     reference = tmp_path / "never.py"
-    rare = "torch.relu(x.pow(3) - 59) if x.abs().max() < 5 else 1 / 0"
+    spread = "(x.abs() > 16).double().mean() > 0.35 and (x.abs() < 0.0625).double().mean() > 0.35"
+    rare = f"(x * 0 if x.abs().max() < 6 else x / 3 if {spread} else 1 / 0)"
     reference.write_text(REFERENCE.replace("torch.tanh(x) * self.scale", rare))
     (tmp_path / "candidate.py").write_text(HONEST.replace("BODY", "pass"))
     done = agent("eval", str(reference), "candidate.py", "--executor", "emulator", cwd=tmp_path)

@@ -235,7 +235,9 @@ def problem(tmp_path: Path, returned: str) -> tuple[Problem, Shrunken]:
 
 
 def test_the_result_is_kept_and_a_refusal_names_what_passes(tmp_path: Path) -> None:
-    asked, shrunken = problem(tmp_path, "torch.relu(x.pow(3) - 59) if x.abs().max() < 5 else 1 / 0")
+    spread = "(x.abs() > 16).double().mean() > 0.35 and (x.abs() < 0.0625).double().mean() > 0.35"
+    rare = f"x * 0 if x.abs().max() < 6 else x / 3 if {spread} else 1 / 0"
+    asked, shrunken = problem(tmp_path, rare)
     found = check.probed(asked, lambda: shrunken, tmp_path)
     assert found.survivors
 

@@ -1,4 +1,4 @@
-"""What is prepared while a model writes: nothing is judged before, and a refusal ends the run at once."""
+"""Preparation while a model writes: nothing is judged before it ends, and a refusal ends the run at once."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What belongs to the caller of a candidate stays as it was."""
+"""A candidate leaves the state of its caller as it was."""
 
 import random
 from collections.abc import Callable

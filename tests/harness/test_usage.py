@@ -1,4 +1,4 @@
-"""What a run of a reference tells about the use of its inputs."""
+"""Use of a reference's inputs, as a run of it shows."""
 
 from collections.abc import Callable
 from typing import Any

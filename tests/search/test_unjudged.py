@@ -68,7 +68,7 @@ def asked(events: Events) -> list[str]:
 
 
 def moves(events: Events, lost: int | None = None) -> list[tuple[str, Move]]:
-    """What was asked for in each round, with the numbers of rounds as if one of them had never been."""
+    """Return the moves of all rounds, numbered as if one of them had never been."""
 
     def place(number: int | None) -> int | None:
         return number - 1 if lost is not None and number is not None and number > lost else number
@@ -147,7 +147,7 @@ def test_a_run_stopped_anywhere_goes_on_as_it_would_have(search: str) -> None:
 
 
 def shape(events: Sequence[Event]) -> list[object]:
-    """What was written, without its times."""
+    """Return the events as written, without their times."""
     bare = {"seconds": None, "seq": 0}
     return [
         (event.round, event.prompt.id, event.move) if isinstance(event, Prompted)

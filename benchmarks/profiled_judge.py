@@ -69,7 +69,9 @@ def _judge(argv: list[str]) -> None:
     _trial.ORACLE = __spec__.name if __spec__ else __name__
     judged = evaluate.evaluate
 
-    def profiled(job: Job, announce: Announce, decided: evaluate.Decided) -> Evaluation:
+    def profiled(
+        job: Job, announce: Announce, decided: evaluate.Decided = lambda verdict: None
+    ) -> Evaluation:
         try:
             return judged(job, announce, decided)
         finally:

@@ -131,7 +131,7 @@ class Timed:
         begun = time.monotonic()
         for number in range(ROUNDS):
             for name in random.sample(list(self.calls), len(self.calls)):
-                times[name].append(self._timer.timed(self.calls[name])[0])
+                times[name].append(self._timer.timed(self.calls[name])[0].ms)
             if number + 1 >= LEAST and time.monotonic() - begun > BUDGET_S:
                 break
         ratios = [

@@ -15,8 +15,6 @@ from agent.records import Problem
 
 __all__ = ["Declined", "compose", "composed_with"]
 
-SMALL = 1 << 16
-"""Limit on elements for the smallest copy of the reference."""
 _TIME_LIMIT_S = 120
 """Seconds for the composing child. Tracing a reference of thousands of calls takes a minute."""
 
@@ -40,24 +38,12 @@ def composed_with(
 
     Raises as `compose` does.
     """
-    copies = _at_other_sizes(problem)
-    sources = list(dict.fromkeys([problem.source, *(copy.source for copy in copies)]))
+    copy = problems.shrink(problem, max_elements=problems.MAX_ELEMENTS)
     job = {
-        "sources": sources, "sizes": list(copies[-1].changed), "name": problem.name, "arch": arch,
+        "sources": list(dict.fromkeys([problem.source, copy.source])), "name": problem.name, "arch": arch,
         "own_products": own_products, "changes": list(changes),
     }  # fmt: skip
     result = child.run(job, problem.name, _TIME_LIMIT_S, "agent.compose.composing")
     if "declined" in result:
         raise Declined(result["declined"])
     return [str(source) for source in result["sources"]]
-
-
-def _at_other_sizes(problem: Problem) -> list[problems.Shrunken]:
-    """Return copies of the reference at the emulator's sizes and at smaller sizes.
-
-    The last copy is so small that numbers of channels shrink too. Channel numbers that are equal by chance
-    then differ.
-    """
-    elements = sum(tensor.elements for tensor in problem.trace.outputs)
-    limits = (problems.MAX_ELEMENTS, max(elements // 3, 64), SMALL)
-    return [problems.shrink(problem, max_elements=limit) for limit in limits]

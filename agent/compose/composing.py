@@ -5,17 +5,18 @@ Started as `python -m agent.compose.composing FOLDER`, with the files of `agent.
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from agent.compose.apart import told_apart
+from agent.compose import holding
+from agent.compose.apart import Knobs
 from agent.compose.declined import Declined, ProductsAlone
 from agent.compose.dims import Dim
 from agent.compose.expressions import Sizes
 from agent.compose.lowering import Lowering
 from agent.compose.program import Program
-from agent.compose.tracing import Traced, nodes, traced
+from agent.compose.tracing import Node, Traced, nodes, traced
 from agent.compose.values import Buffer
 from agent.compose.writing import argument_names, written
 from agent.problems import tracer
@@ -33,21 +34,33 @@ def composed(
 
     Raises Declined. Raises ReferenceFault if the reference does not run.
     """
+    about = About(sources[0], name, arch, own_products)
+    return from_traces([traced(source) for source in sources], about, change)
+
+
+class About(NamedTuple):
+    """The reference's text and name, the GPU architecture, and whether no product may be torch's."""
+
+    source: str
+    name: str
+    arch: str | None = None
+    own_products: bool = False
+
+
+def from_traces(traces: list[Traced], about: About, change: Mapping[str, int] | None = None) -> str:
+    """Return the file for a reference that was traced at several sizes. See `composed`."""
     try:
-        return _composed(sources, name, arch, own_products, change or {})
+        return _from_traces(traces, about, change or {})
     except ProductsAlone:
-        return _composed(sources, name, arch, own_products=True, change=change or {})
+        return _from_traces(traces, about._replace(own_products=True), change or {})
 
 
-def _composed(
-    sources: list[str], name: str, arch: str | None, own_products: bool, change: Mapping[str, int]
-) -> str:
-    traces = [traced(source) for source in sources]
+def _from_traces(traces: list[Traced], about: About, change: Mapping[str, int]) -> str:
     calls, outputs = nodes(traces)
     points, first = len(traces), traces[0]
     program = Program(points, Sizes(points, _integers(traces)), change=change)
-    lowering = Lowering(program, arch, own_products)
-    arguments = argument_names(sources[0])[: len(first.inputs)]  # the remaining arguments have defaults
+    lowering = Lowering(program, about.arch, about.own_products)
+    arguments = argument_names(about.source)[: len(first.inputs)]  # the remaining arguments have defaults
     inputs = {
         place: name for place, name in zip(first.inputs, arguments, strict=False) if isinstance(place, str)
     }
@@ -59,6 +72,7 @@ def _composed(
             )
     order = sorted((call for call in calls if call.op == "placeholder"), key=lambda c: c.name not in inputs)
     program.names |= {*arguments, "self", "torch", "stages", "min", "max"}
+    program.statements += holding.checks([(inputs[c.name], c.shapes[0]) for c in order if c.name in inputs])
     for call in order:
         text = inputs.get(call.name) or f'self.get_parameter("{first.state[call.name]}")'
         if call.name in first.state and first.state[call.name] in first.buffers:
@@ -68,7 +82,8 @@ def _composed(
         lowering.note(call)
     for call in calls:
         if call.op != "placeholder":
-            lowering.call(call)
+            with _at_line(call, about.source):
+                lowering.call(call)
     results = [program.result(lowering.value(output)) for output in outputs]
     returned = {
         "tensor": results[0],
@@ -76,7 +91,28 @@ def _composed(
         "list": f"[{', '.join(results)}]",
     }[first.outputs]
     said = (returned, lowering.shipped.parts())
-    return written(sources[0], program, (arguments, list(inputs.values())), said, name)
+    return written(about.source, program, (arguments, list(inputs.values())), said, about.name)
+
+
+@contextlib.contextmanager
+def _at_line(call: Node, source: str) -> Iterator[None]:
+    """Add the reference's line to a refusal. A setting that a lowering does not take is a refusal as well."""
+    try:
+        yield
+    except ProductsAlone:
+        raise
+    except Declined as why:
+        raise Declined(f"{why}{_place(call.line, source)}") from None
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError) as error:
+        said = f"the operator {call.op} is not composed with these arguments yet{_place(call.line, source)}"
+        raise Declined(said) from error
+
+
+def _place(line: int | None, source: str) -> str:
+    if line is None:
+        return ""
+    text = " ".join(source.splitlines()[line - 1].split())
+    return f", at line {line}: `{text[:100]}`"
 
 
 def _integers(traces: list[Traced]) -> dict[Dim, str]:
@@ -91,31 +127,35 @@ def _integers(traces: list[Traced]) -> dict[Dim, str]:
 def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, Any]:
     note_step("composing")
     sources: list[str] = job["sources"]
-    changes: list[dict[str, int]] = job["changes"]
-
-    def made(given: list[str]) -> list[str]:
-        about = (job["name"], job["arch"], job["own_products"])
-        return [composed(given, *about, change) for change in changes]
-
-    with contextlib.suppress(Declined):
-        apart = told_apart(sources[-1], job["sizes"])
-        if apart is not None:
-            return {"sources": made([*sources, apart])}
+    about = About(sources[0], job["name"], job["arch"], job["own_products"])
     try:
-        return {"sources": made(sources)}
+        return {"sources": _at_all_sizes(sources, about, job["changes"])}
     except Declined as why:
-        declined = why
-    if len(sources) > 2:  # the smallest copy may make other calls
-        with contextlib.suppress(Declined):
-            said = [_saying(source, len(sources) - 1, str(declined)) for source in made(sources[:-1])]
-            return {"sources": said}
-    return {"declined": str(declined)}
+        return {"declined": str(why)}
 
 
-def _saying(source: str, points: int, why: str) -> str:
-    """Return the file with a note that its sizes were told apart at fewer sizes of the reference."""
-    note = f"Sizes were told apart at {points} sizes of the reference; with its smallest copy: {why}."
-    return source.replace('."""\n', f'.\n\n{note}\n"""\n', 1)
+def _at_all_sizes(sources: list[str], about: About, changes: Sequence[Mapping[str, int]]) -> list[str]:
+    """Return the file for each change of schedules, composed at as many sizes as the reference allows.
+
+    A reference that cannot be composed at its own sizes is declined after that one trace.
+    """
+    base = traced(about.source)
+    from_traces([base], about)
+
+    def composes(traces: list[Traced]) -> bool:
+        try:
+            from_traces(traces, about)
+        except Declined:
+            return False
+        return True
+
+    traces = Knobs(about.source, composes).traces()
+    for source in sources[1:]:  # the sizes that are judged, where they are others
+        with contextlib.suppress(Declined, tracer.ReferenceFault):
+            copy = traced(source)
+            if copy.calls == base.calls and composes([*traces, copy]):
+                traces.append(copy)
+    return [from_traces(traces, about, change) for change in changes]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
-"""Sizes as Python: the expression that gives a number at every traced point."""
+"""Sizes as Python: the expression that gives a number at every traced point.
 
+A number that is the same at all points is a literal. A product or a quotient of sizes may equal it by chance.
+"""
+
+from fractions import Fraction
 from itertools import combinations_with_replacement
 
 from agent.compose.declined import Declined
@@ -30,32 +34,36 @@ class Sizes:
 
     def text(self, size: Dim) -> str:
         """Return the expression for a size. Raises Declined if none is known."""
-        if is_one(size) or all(value == 0 for value in size):
+        if len(set(size)) == 1:
             return str(size[0])
-        found = self._found(size)
+        found = self.found(size)
         if found is None:
             raise Declined(f"the size {size[0]} follows from no shape and no setting that was found")
         return found if found in self._known.values() or " " not in found else f"({found})"
 
-    def _found(self, size: Dim) -> str | None:
+    def known(self) -> dict[Dim, str]:
+        """Return the sizes that differ between the points and are a shape's or a module's."""
+        found = {dim: text for dim, text in self._known.items() if len(set(dim)) > 1 and 0 not in dim}
+        return found | {
+            dim: text for dim, text in self._integers.items() if len(set(dim)) > 1 and dim not in found
+        }
+
+    def found(self, size: Dim) -> str | None:
+        """Return the expression for a size, the simplest first, or None if none is known."""
+        if len(set(size)) == 1:
+            return str(size[0])
         if size in self._known:
             return self._known[size]
-        known = {dim: text for dim, text in self._known.items() if not is_one(dim) and 0 not in dim}
-        known |= {dim: text for dim, text in self._integers.items() if min(dim) > 1 and dim not in known}
-        if size in self._integers and len(set(size)) > 1:
-            return self._integers[size]
-        for count in (2, 3, 4):
-            for group in combinations_with_replacement(known, count):
-                if times(group, self._points) == size:
-                    return " * ".join(known[dim] for dim in group)
-        for dim, text in known.items():
-            by = divided(dim, size)
-            if by is not None and by in known:
-                return f"{text} // {known[by]}"
-        for one, other in combinations_with_replacement(known, 2):
-            for by in set(known) - {one, other}:
-                if divided(times((one, other), self._points), by) == size:
-                    return f"{known[one]} * {known[other]} // {known[by]}"
+        known = self.known()
+        if size in known:
+            return known[size]
+        return self._multiple(size, known) or self._product(size, known) or self._sum(size, known) or (
+            self._share(size, known) or self._rounded(size, known)
+        )  # fmt: skip
+
+    @staticmethod
+    def _multiple(size: Dim, known: dict[Dim, str]) -> str | None:
+        """Return another size times a literal, or divided by one."""
         for dim, text in known.items():
             by = divided(dim, size)
             if by is not None and len(set(by)) == 1:
@@ -63,11 +71,45 @@ class Sizes:
             over = divided(size, dim)
             if over is not None and len(set(over)) == 1:
                 return f"{text} * {over[0]}"
-        if size in self._integers:
-            return self._integers[size]
-        if len(set(size)) == 1:
-            return str(size[0])
-        return self._sum(size, known) or self._share(size, known)
+        return None
+
+    def _product(self, size: Dim, known: dict[Dim, str]) -> str | None:
+        """Return a product of sizes, or a quotient of one or two sizes and another."""
+        for count in (2, 3, 4):
+            for group in combinations_with_replacement(list(known)[: None if count == 2 else MOST], count):
+                whole = times(group, self._points)
+                ratios = {Fraction(a, b) for a, b in zip(size, whole, strict=True)}
+                if len(ratios) == 1:
+                    [ratio] = ratios
+                    more = [str(ratio.numerator)] if ratio.numerator > 1 else []
+                    over = f" // {ratio.denominator}" if ratio.denominator > 1 else ""
+                    return " * ".join([*(known[dim] for dim in group), *more]) + over
+        for count in (1, 2):
+            for group in combinations_with_replacement(known, count):
+                whole = times(group, self._points)
+                for by in known:
+                    if by in group:
+                        continue
+                    ratios = {Fraction(a, b * c) for a, b, c in zip(whole, by, size, strict=True)}
+                    if len(ratios) == 1:
+                        [ratio] = ratios
+                        factors = [known[dim] for dim in group] + [str(ratio.denominator)]
+                        over = known[by] if ratio.numerator == 1 else f"({known[by]} * {ratio.numerator})"
+                        return f"{' * '.join(factors[: count + (ratio.denominator > 1)])} // {over}"
+        return None
+
+    @staticmethod
+    def _rounded(size: Dim, known: dict[Dim, str]) -> str | None:
+        """Return another size divided by a literal and rounded down or up."""
+        for dim, text in known.items():
+            if 0 in size:
+                return None
+            for by in sorted({round(dim[0] / value) for value in (size[0] - 0.5, size[0], size[0] + 0.5)}):
+                if by > 1 and all(a // by == b for a, b in zip(dim, size, strict=True)):
+                    return f"{text} // {by}"
+                if by > 1 and all(-(-a // by) == b for a, b in zip(dim, size, strict=True)):
+                    return f"-(-{text} // {by})"
+        return None
 
     def _share(self, size: Dim, known: dict[Dim, str]) -> str | None:
         """Return a product of three or four sizes divided by another size.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from agent.compose.body import C_TYPES, STATES, STORED
 from agent.compose.dims import Dim, Index, Radix, times
+from agent.compose.expressions import Sizes
 from agent.compose.loops import Atom, Loops
 from agent.compose.neighbours import Neighbours
 from agent.compose.parameters import Parameters
@@ -19,10 +20,11 @@ from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value
 
 
 class Memory(NamedTuple):
-    """Buffers of the values in memory, and for each long reduction the one over its pieces' results."""
+    """Buffers of the values in memory, reductions over pieces' results for long ones, and known sizes."""
 
     buffer_of: Callable[[Value], Buffer | None]
     in_pieces: dict[Reduction, Reduction]
+    sizes: Sizes
 
 
 class Kernel(Parameters):
@@ -39,7 +41,7 @@ class Kernel(Parameters):
     ) -> None:  # fmt: skip
         super().__init__(points, known)
         self.name, self._rows = name, rows
-        self._buffer_of, self._in_pieces = memory
+        self._buffer_of, self._in_pieces, self.known_sizes = memory
         self.schedule: Schedule = known.schedule if known else Schedule()
         self.reductions: list[Reduction] = []
         self.goes_over: Reduction | Scan | None = None

@@ -1,12 +1,12 @@
 """Elementwise operators, as C++ formulas over their operands' elements."""
 
 import math
-from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 from agent.compose.body import C_TYPES
 from agent.compose.declined import Declined
-from agent.compose.dims import Dim, Index
+from agent.compose.dims import Dim, Index, times
 from agent.compose.kernel import Kernel
 from agent.compose.tracing import Node, Varying
 from agent.compose.values import Pointwise, Value, broadcast
@@ -79,18 +79,32 @@ def _whole(value: Varying, dtype: str, kernel: Kernel) -> str:
     raise Declined(f"the number {value.values[0]:g} follows from no size")
 
 
+_FORMS: tuple[tuple[float, str], ...] = (
+    (1, "float({})"), (-1, "(1.0f / float({}))"), (0.5, "sqrtf(float({}))"),
+    (-0.5, "(1.0f / sqrtf(float({})))"), (-0.25, "(1.0f / sqrtf(sqrtf(float({}))))"),
+)  # fmt: skip
+"""Powers of a size that a number of the trace may be."""
+
+
 def _varying(value: Varying, kernel: Kernel) -> str:
-    forms: list[tuple[Callable[[float], float], str]] = [
-        (lambda v: v, "float({})"),
-        (lambda v: 1 / v, "(1.0f / float({}))"),
-        (lambda v: v * v, "sqrtf(float({}))"),
-        (lambda v: 1 / v / v, "(1.0f / sqrtf(float({})))"),
-        (lambda v: v**-4, "(1.0f / sqrtf(sqrtf(float({}))))"),
-    ]
-    for inverse, text in forms:
-        found = [inverse(v) if v else 0.0 for v in value.values]
-        if all(abs(size - round(size)) < 1e-5 * size for size in found):
-            return text.format(kernel.size(tuple(round(size) for size in found)))
+    for power, text in _FORMS:
+        found = [abs(v) ** (1 / power) if v else 0.0 for v in value.values]
+        if min(value.values) >= 0 and all(abs(size - round(size)) < 1e-5 * size for size in found):
+            size = tuple(round(size) for size in found)
+            if kernel.known_sizes.found(size) is not None:
+                return text.format(kernel.size(size))
+    return _proportional(value, kernel)
+
+
+def _proportional(value: Varying, kernel: Kernel) -> str:
+    """Return a number as a literal times a power of a size, or of a product of two sizes."""
+    known = [*kernel.known_sizes.known()]
+    pairs = [times(pair, len(value.values)) for pair in combinations(known, 2)]
+    for size in (*known, *pairs):
+        for power, text in _FORMS:
+            factors = [v / s**power for v, s in zip(value.values, size, strict=True)]
+            if all(abs(factor - factors[0]) <= 1e-9 * abs(factors[0]) for factor in factors):
+                return f"({factors[0]!r}f * {text.format(kernel.size(size))})"
     raise Declined(f"the number {value.values[0]:g} follows from no size")
 
 

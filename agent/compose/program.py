@@ -122,7 +122,7 @@ class Program:
 
     def _launch(self, value: Value, out: Buffer) -> Launch:
         splits: dict[str, Dim] = {}
-        memory = Memory(self.buffer_of, self.in_pieces)
+        memory = Memory(self.buffer_of, self.in_pieces, self.sizes)
         rows: frozenset[str] | None = None
         while True:
             kernel = Kernel(f"fused_{out.name}", self.points, memory, splits, rows)
@@ -159,7 +159,7 @@ class Program:
         It shows which loop variables are read, and whether the kernel may be wide.
         """
         wide = known.has_plain_loops and not (known.goes_over and known.goes_over.is_across)
-        memory = Memory(self.buffer_of, self.in_pieces)
+        memory = Memory(self.buffer_of, self.in_pieces, self.sizes)
         known.schedule = self._schedule(known.goes_over)
         for _ in range(2 if wide else 1):  # the first pass finds the sizes that must be multiples
             known = Kernel(known.name, self.points, memory, splits, rows, known)

@@ -1,9 +1,11 @@
 """ATen graph of a reference, traced at several sizes. Imports torch: used in the child alone."""
 
 import operator
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from fractions import Fraction
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -20,7 +22,7 @@ from torch.utils._pytree import tree_flatten
 
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim
-from agent.problems.tracer import loaded
+from agent.problems.tracer import FILENAME, loaded
 
 _KEPT = (
     "addmm", "baddbmm", "convolution", "embedding", "gelu", "max_pool2d_with_indices", "mm", "bmm",
@@ -33,7 +35,7 @@ _KEPT = (
 """Operators that are not decomposed, though torch has decompositions for them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Traced:
     """One reference at one size: its graph, and the meaning of the graph's placeholders."""
 
@@ -50,17 +52,25 @@ class Traced:
     """One-element tensors that the reference makes of a number, by node name."""
     outputs: str
     """Type that forward returns: `tensor`, `tuple` or `list`."""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """Shapes of the inputs that are tensors, in order."""
+
+    @cached_property
+    def calls(self) -> list[str]:
+        """Return the operators in order."""
+        return [str(node.target) for node in self.graph.nodes if node.op == "call_function"]
 
 
 @cache
-def traced(source: str) -> Traced:
+def traced(source: str, axes: tuple[tuple[int, int, Fraction], ...] = ()) -> Traced:
     """Run the reference on fake tensors.
 
-    The result is cached: if composing with all copies fails, fewer copies are tried. Raises ReferenceFault,
-    Declined.
+    `axes`: dimensions of tensors among the inputs whose sizes are multiplied, as input, dimension and ratio.
+    The result is cached, because several searches need it. Raises ReferenceFault, Declined.
     """
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
         model, inputs = loaded(source)
+        inputs = _resized(inputs, axes)
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         state: dict[str, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
         shapes: list[str] = []
@@ -73,7 +83,9 @@ def traced(source: str) -> Traced:
             return result
 
         whole = functionalize(forward, remove="mutations")
-        record = make_fx(whole, decomposition_table=_decompositions(), tracing_mode="real")
+        record = make_fx(
+            whole, decomposition_table=_decompositions(), tracing_mode="real", record_stack_traces=True
+        )
         try:
             module = record(state, tensors)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
@@ -97,7 +109,31 @@ def traced(source: str) -> Traced:
         integers=_integers(model),
         constants=_constants(module),
         outputs=shapes[0],
+        shapes=tuple(tuple(tensor.shape) for tensor in tensors),
     )
+
+
+def runs(source: str, axes: tuple[tuple[int, int, Fraction], ...]) -> bool:
+    """Return True if the reference runs on fake tensors at these sizes. See `traced`."""
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        try:
+            model, inputs = loaded(source)
+            model(*_resized(inputs, axes))
+        except Exception:  # noqa: BLE001 - whatever the reference's own code raises
+            return False
+    return True
+
+
+def _resized(inputs: list[Any], axes: tuple[tuple[int, int, Fraction], ...]) -> list[Any]:
+    places = [place for place, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
+    for number, axis, ratio in axes:
+        given = inputs[places[number]]
+        size = given.shape[axis] * ratio
+        if size.denominator != 1:
+            raise ValueError(f"{given.shape[axis]} is no multiple of {ratio.denominator}")
+        shape = [*given.shape[:axis], int(size), *given.shape[axis + 1 :]]
+        inputs[places[number]] = torch.empty(shape, dtype=given.dtype, device=given.device)
+    return inputs
 
 
 @cache
@@ -179,6 +215,8 @@ class Node:
     users: int
     is_contiguous: bool = False
     """True if the first result is one whole tensor in memory, in order."""
+    line: int | None = None
+    """Line of the reference that makes the call."""
 
 
 def nodes(graphs: Sequence[Traced]) -> tuple[list[Node], list[Ref]]:
@@ -214,9 +252,15 @@ def nodes(graphs: Sequence[Traced]) -> tuple[list[Node], list[Ref]]:
                 ),
                 users=len(first.users),
                 is_contiguous=all(_is_whole(tensor) for tensor in tensors[0]),
+                line=_line(first),
             )
         )
     return found, outputs
+
+
+def _line(node: torch.fx.Node) -> int | None:
+    lines = re.findall(rf'File "{re.escape(FILENAME)}", line (\d+)', str(node.meta.get("stack_trace", "")))
+    return int(lines[-1]) if lines else None
 
 
 def _constant(node: torch.fx.Node, value: Any, points: int) -> Node:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from compose.sample import launches, made, reference
 
-from agent.compose.apart import told_apart
-from agent.compose.composing import _job, _saying, composed
+from agent.compose.composing import _job, composed
 from agent.compose.declined import Declined
 from agent.compose.pointwise import common
 
@@ -105,7 +104,7 @@ def test_what_cannot_be_composed_is_named(forward: str, why: str) -> None:
 
 def test_what_cannot_be_traced_is_declined_as_well() -> None:
     source = reference("self.kept.copy_(x[0, 0]); return self.kept + x", "self.kept = torch.zeros(10)")
-    job: dict[str, Any] = {"sources": [source], "sizes": ["BATCH"], "name": "sample", "arch": None}
+    job: dict[str, Any] = {"sources": [source], "name": "sample", "arch": None}
     job |= {"own_products": False, "changes": [{}]}
     assert "changes a tensor in place" in _job(job, print)["declined"]
 
@@ -228,13 +227,6 @@ def test_a_change_of_schedules_stands_in_the_file() -> None:
     assert "const int64_t each = block.x * 4;" in wide
 
 
-def test_a_reference_told_apart_at_fewer_sizes_says_so() -> None:
-    text = _saying(made("return x + 1"), 2, "the size 3 follows from no shape")
-    assert text.startswith('"""Composed for sample: 1 kernel around')
-    assert "at 2 sizes of the reference; with its smallest copy: the size 3 follows" in text
-    compile(text, "sample", "exec")
-
-
 def test_indices_are_divided_without_a_division() -> None:
     text = made("return x * self.scale", "self.scale = nn.Parameter(torch.ones(8, 1))")
     assert "const I i1 = at_by / d" in text
@@ -298,18 +290,3 @@ def get_inputs():
 def get_init_inputs():
     return [heads]
 """
-
-
-def test_sizes_that_are_equal_by_chance_are_told_apart() -> None:
-    apart = told_apart(SQUARE, ["batch", "height", "width"])
-
-    assert apart is not None
-    assert "batch, height, width, heads = 8, 48, 80, 4" in apart
-    assert "(x.shape[2] + -2) // 2 + 1" in (text := composed([SQUARE, apart], "sample"))
-    assert "(x.shape[3] + -2) // 2 + 1" in text
-
-
-def test_sizes_that_the_reference_needs_equal_stay_so() -> None:
-    needed = SQUARE.replace("return torch.softmax", "x = x + x.transpose(2, 3)\n        return torch.softmax")
-
-    assert told_apart(needed, ["batch", "height", "width"]) is None

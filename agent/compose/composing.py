@@ -16,7 +16,7 @@ from agent.compose.dims import Dim
 from agent.compose.expressions import Sizes
 from agent.compose.lowering import Lowering
 from agent.compose.program import Program
-from agent.compose.tracing import Node, Traced, nodes, traced
+from agent.compose.tracing import Node, Traced, nodes, placed, traced
 from agent.compose.values import Buffer
 from agent.compose.writing import argument_names, written
 from agent.problems import tracer
@@ -102,17 +102,10 @@ def _at_line(call: Node, source: str) -> Iterator[None]:
     except ProductsAlone:
         raise
     except Declined as why:
-        raise Declined(f"{why}{_place(call.line, source)}") from None
+        raise Declined(f"{why}{placed(call.line, source)}") from None
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError) as error:
-        said = f"the operator {call.op} is not composed with these arguments yet{_place(call.line, source)}"
+        said = f"the operator {call.op} is not composed with these arguments yet{placed(call.line, source)}"
         raise Declined(said) from error
-
-
-def _place(line: int | None, source: str) -> str:
-    if line is None:
-        return ""
-    text = " ".join(source.splitlines()[line - 1].split())
-    return f", at line {line}: `{text[:100]}`"
 
 
 def _integers(traces: list[Traced]) -> dict[Dim, str]:

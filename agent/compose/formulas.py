@@ -112,5 +112,7 @@ _FORMULAS: dict[str, Callable[[Node, Arguments, Named], Value | None]] = {
     ),
     **dict.fromkeys(("full", "full_like", "fill"), _filled(1)), "scalar_tensor": _filled(0),
     **dict.fromkeys(("zeros", "zeros_like"), _constant(0)),
+    **dict.fromkeys(("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty"), _constant(0)),
+    "copy": _filled(1),
     **dict.fromkeys(("ones", "ones_like"), _constant(1)),
 }  # fmt: skip

@@ -16,7 +16,7 @@ from agent.compose.loops import Atom, Loops
 from agent.compose.neighbours import Neighbours
 from agent.compose.parameters import Parameters
 from agent.compose.schedules import Schedule
-from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value
+from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Scatter, Value
 
 
 class Memory(NamedTuple):
@@ -82,6 +82,21 @@ class Kernel(Parameters):
             return
         value = self.at(target, index)
         self.body.say(f"if (live && threadIdx.x == 0) {place}[{self._linear(index)}] = {value};")
+
+    def write_scatter(self, scatter: Scatter, out: Buffer) -> None:
+        """Write the body that puts each element of the source into its place. Raises Split."""
+        atoms, index = self._loops.atoms("i", scatter.source.shape)
+        place, c_type = self.pointer(out), C_TYPES[scatter.dtype]
+        with self._steps("at", atoms, "{0}"):
+            value = self.at(scatter.source, index)
+            at = f"{place}[{self._linear(scatter.place(self, index))}]"
+            if not scatter.is_added:
+                self.body.say(f"{at} = {value};")
+            elif scatter.dtype == "int64":
+                word = "unsigned long long"
+                self.body.say(f"atomicAdd(reinterpret_cast<{word}*>(&{at}), static_cast<{word}>({value}));")
+            else:
+                self.body.say(f"atomicAdd(&{at}, {c_type}({value}));")
 
     def write_scan(self, scan: Scan, out: Buffer, wide: bool = False) -> None:
         """Write the body of a scan, tile by tile of a row. Raises Split or Apart."""

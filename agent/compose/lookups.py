@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from agent.compose.body import C_TYPES
 from agent.compose.declined import Declined
-from agent.compose.dims import Digit, Index, is_one
+from agent.compose.dims import Digit, Dim, Index, is_one
 from agent.compose.kernel import Kernel
 from agent.compose.tracing import Node
-from agent.compose.values import Pointwise, Value, broadcast
+from agent.compose.values import Buffer, Pointwise, Value, View, broadcast
 
 
 def lower(node: Node, name: str, args: list[Any]) -> Value | None:
@@ -16,13 +17,28 @@ def lower(node: Node, name: str, args: list[Any]) -> Value | None:
     return made(node, args) if made else None
 
 
+def kept_inside(kernel: Kernel, text: str, place: Value, size: Dim) -> str:
+    """Return an index as C++. One that is computed stays within the dimension, whatever memory holds.
+
+    An index that is an input or a view of one is in range in every call, or torch raises as well.
+    """
+    source = place
+    while isinstance(source, View):
+        source = source.operands[0]
+    if isinstance(source, Buffer):
+        return text
+    last = f"{C_TYPES[place.dtype]}({kernel.size(size)} - 1)"
+    one = kernel.body.temp(text, place.dtype)
+    return kernel.body.temp(f"({one} < 0 ? 0 : {one} > {last} ? {last} : {one})", place.dtype)
+
+
 def _embedding(node: Node, args: list[Any]) -> Value:
     table, places = args[0], args[1]
     rank = len(places.shape)
 
     def element(kernel: Kernel, index: Index) -> str:
-        at = kernel.at(places, index[:rank])
         size = table.shape[0]
+        at = kept_inside(kernel, kernel.at(places, index[:rank]), places, size)
         return kernel.at(table, (() if is_one(size) else (Digit(at, size),), *index[rank:]))
 
     return Pointwise(node.shapes[0], node.dtypes[0], "embedding", (table, places), element)
@@ -33,7 +49,11 @@ def _gather(node: Node, args: list[Any]) -> Value:
 
     def element(kernel: Kernel, index: Index) -> str:
         size = source.shape[axis]
-        own = () if is_one(size) else (Digit(kernel.at(places, index), size),)
+        own = (
+            ()
+            if is_one(size)
+            else (Digit(kept_inside(kernel, kernel.at(places, index), places, size), size),)
+        )
         return kernel.at(source, (*index[:axis], own, *index[axis + 1 :]))
 
     return Pointwise(node.shapes[0], node.dtypes[0], "gather", (source, places), element)
@@ -44,7 +64,11 @@ def _index_select(node: Node, args: list[Any]) -> Value:
 
     def element(kernel: Kernel, index: Index) -> str:
         size = source.shape[axis]
-        own = () if is_one(size) else (Digit(kernel.at(places, (index[axis],)), size),)
+        own = (
+            ()
+            if is_one(size)
+            else (Digit(kept_inside(kernel, kernel.at(places, (index[axis],)), places, size), size),)
+        )
         return kernel.at(source, (*index[:axis], own, *index[axis + 1 :]))
 
     return Pointwise(node.shapes[0], node.dtypes[0], "index_select", (source, places), element)
@@ -68,7 +92,7 @@ def _index(node: Node, args: list[Any]) -> Value:
             one = kernel.at(place, broadcast(place, middle, inside))
             size = source.shape[axis]
             text = kernel.body.temp(f"({one} < 0 ? {one} + {kernel.size(size)} : {one})", place.dtype)
-            found.append(() if is_one(size) else (Digit(text, size),))
+            found.append(() if is_one(size) else (Digit(kept_inside(kernel, text, place, size), size),))
         return kernel.at(source, (*index[:at_axis], *found, *index[at_axis + rank :]))
 
     return Pointwise(shape, node.dtypes[0], "index", (source, *(p for _, p in places)), element)

@@ -7,8 +7,10 @@ from agent.compose import (
     formulas,
     lookups,
     matrices,
+    ordering,
     pointwise,
     reductions,
+    scattering,
     strides,
     views,
     windows,
@@ -147,6 +149,8 @@ class Lowering:
             views.parts(node, name, args)
             or views.lower(node, name, args, kwargs)
             or lookups.lower(node, name, args)
+            or scattering.lower(node, name, args, kwargs)
+            or ordering.lower(node, name, args, kwargs)
             or matrices.lower(node, name, args)
             or strides.lower(node, name, args)
             or extremes.lower(node, name, args)

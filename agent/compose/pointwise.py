@@ -21,6 +21,7 @@ UNARY = {
     "erfc": "erfcf({0})", "sigmoid": "(1.0f / (1.0f + expf(-{0})))", "floor": "floorf({0})",
     "ceil": "ceilf({0})", "trunc": "truncf({0})", "round": "rintf({0})",
     "sign": "float(({0} > 0) - ({0} < 0))", "relu": "({0} < 0 ? 0.0f : {0})",
+    "erfinv": "erfinvf({0})", "lgamma": "lgammaf({0})",
     "silu": "({0} / (1.0f + expf(-{0})))",
     "gelu_none": "(0.5f * {0} * (1.0f + erff({0} * 0.70710678f)))",
     "gelu_tanh": "(0.5f * {0} * (1.0f + tanhf(0.79788456f * ({0} + 0.044715f * {0} * {0} * {0}))))",
@@ -34,7 +35,7 @@ LOGICAL = {
     "logical_not": "!{0}", "isnan": "({0} != {0})", "isinf": "(fabsf({0}) == INFINITY)",
     "logical_and": "({0} && {1})", "logical_or": "({0} || {1})", "logical_xor": "(!{0} != !{1})",
     "eq": "({0} == {1})", "ne": "({0} != {1})", "lt": "({0} < {1})", "le": "({0} <= {1})",
-    "gt": "({0} > {1})", "ge": "({0} >= {1})",
+    "gt": "({0} > {1})", "ge": "({0} >= {1})", "signbit": "(copysignf(1.0f, {0}) < 0)",
 }  # fmt: skip
 """Formulas with a bool result. Operands are compared in their common dtype."""
 BINARY = {
@@ -43,12 +44,14 @@ BINARY = {
     "maximum": "({0} != {0} || {0} > {1} ? {0} : {1})", "minimum": "({0} != {0} || {0} < {1} ? {0} : {1})",
     "pow": "powf({0}, {1})", "atan2": "atan2f({0}, {1})", "fmod": "fmodf({0}, {1})",
     "bitwise_and": "({0} & {1})", "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})",
+    "hypot": "hypotf({0}, {1})", "copysign": "copysignf({0}, {1})",
     "fmax": "fmaxf({0}, {1})", "fmin": "fminf({0}, {1})",
     "remainder": "({0} - {1} * floorf({0} / {1}))",
 }  # fmt: skip
 _WHOLE_BINARY = {
     "floor_divide": "floor_of({0}, {1})", "remainder": "({0} - {1} * floor_of({0}, {1}))",
-    "fmod": "({0} % {1})",
+    "fmod": "({0} % {1})", **dict.fromkeys(("__rshift__", "bitwise_right_shift"), "({0} >> {1})"),
+    **dict.fromkeys(("__lshift__", "bitwise_left_shift"), "({0} << {1})"),
 }  # fmt: skip
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 _DEAR = frozenset(
@@ -192,7 +195,9 @@ def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Val
         return None
     if name == "round" and kwargs.get("decimals", 0):
         raise Declined("round to decimals is not composed yet")
-    operands = args[: 1 if name in UNARY or name in WHOLE or name in ("logical_not", "isnan", "isinf") else 2]
+    operands = args[
+        : 1 if name in UNARY or name in WHOLE or name in ("logical_not", "isnan", "isinf", "signbit") else 2
+    ]
     text = template(name, [_dtype(operand) for operand in operands], dtype)
     if text is None:
         return None

@@ -1,14 +1,14 @@
 """Composed program under construction: the values in memory, and the statements that put them there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.compose.dims import Dim, Split, is_one, times
 from agent.compose.expressions import Sizes
 from agent.compose.kernel import Kernel, Memory
 from agent.compose.schedules import Schedule, by_rule
 from agent.compose.splitting import in_two
-from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value, View
+from agent.compose.values import Apart, Buffer, Pointwise, Reduction, RowsOf, Scan, Scatter, Value, View
 
 FEW_ROWS = ((512, 1 << 16), (4096, 1 << 17))
 """Pairs of a number of rows and a row length in elements. With fewer rows than that, a row of at least that
@@ -30,6 +30,8 @@ class Launch:
     """Shape of the result, as Python."""
     given: tuple[str, ...]
     """Sizes of the kernel as Python, in its order."""
+    is_in_place: bool = False
+    """True if the kernel changes a tensor that an earlier one has written."""
 
 
 @dataclass
@@ -98,10 +100,34 @@ class Program:
             self.buffers[value] = self.realized(self._of_pieces(value))
             return self.buffers[value]
         out = Buffer(value.shape, value.dtype, value.about, self.named(value.about or "t"))
-        self.statements.append(self._launch(value, out))
+        self.statements += self._scattered(value, out) if isinstance(value, Scatter) else [
+            self._launch(value, out)
+        ]  # fmt: skip
         self.buffers[value] = out
         self.sizes.add(out.name, out.shape)
         return out
+
+    def _scattered(self, value: Scatter, out: Buffer) -> list[Launch]:
+        """Return the launches that copy the base and put the source's elements into the copy."""
+        for read in (value.source, *value.places):
+            self.in_memory(read)
+        base = value.base
+        copy = Pointwise(
+            value.shape, value.dtype, "copy", (base,), lambda kernel, index: kernel.at(base, index)
+        )
+        first = self._launch(copy, out)
+        splits: dict[str, Dim] = {}
+        memory = Memory(self.buffer_of, self.in_pieces, self.sizes)
+        while True:
+            kernel = Kernel(f"fused_{self.named(f'into_{out.name}')}", self.points, memory, splits, None)
+            try:
+                kernel.write_scatter(value, out)
+            except Split as split:
+                splits[split.name] = split.low
+                continue
+            kernel.abouts = [value.about]
+            second = self._described(kernel, out, value.source.shape)
+            return [first, replace(second, is_in_place=True)]
 
     def _of_pieces(self, reduction: Reduction) -> Reduction:
         """Return a long reduction as a reduction of its pieces' results.
@@ -139,7 +165,7 @@ class Program:
                 rows = found.names
             except Apart as apart:
                 self.realized(apart.value)
-                rows = None
+                splits, rows = {}, None  # the loops are others now
             else:
                 too_long = [r for r in kernel.reductions if self._is_long(r)]
                 if not too_long:
@@ -149,7 +175,7 @@ class Program:
                         self._of_pieces(reduction)  # this kernel has the same rows
                     else:
                         self.realized(reduction)
-                rows = None
+                splits, rows = {}, None
 
     def _again(
         self, known: Kernel, value: Value, out: Buffer, splits: dict[str, Dim], rows: frozenset[str] | None
@@ -175,8 +201,10 @@ class Program:
         rows = times((size for axis, size in enumerate(shape) if axis not in over), self.points)
         return by_rule(rows if row else None, inner).changed(self.change)
 
-    def _described(self, kernel: Kernel, out: Buffer) -> Launch:
-        across, count, inner = False, kernel.product(out.shape), (1,) * self.points
+    def _described(self, kernel: Kernel, out: Buffer, elements: tuple[Dim, ...] | None = None) -> Launch:
+        """Return the launch of a written kernel. `elements`: shape of its loop, if it is not the result's."""
+        across, inner = False, (1,) * self.points
+        count = kernel.product(out.shape if elements is None else elements)
         first = kernel.goes_over
         if first is not None:
             shape = first.source.shape

@@ -23,7 +23,7 @@ def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Val
     if name in KINDS:
         return kept(reduced(converted_to(args[0], dtype), axes_of(args), KINDS[name], name), shape)
     if name == "mean":
-        return kept(mean(args[0], axes_of(args)), shape)
+        return kept(mean(converted_to(args[0], dtype), axes_of(args)), shape)
     if name in ("var", "var_mean"):
         middle, spread = _variance(args, kwargs)
         results = tuple(kept(value, into) for value, into in zip((spread, middle), node.shapes, strict=False))

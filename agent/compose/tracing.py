@@ -1,8 +1,10 @@
 """ATen graph of a reference, traced at several sizes. Imports torch: used in the child alone."""
 
+import ast
 import operator
 import re
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -17,12 +19,14 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from torch.func import functional_call, functionalize
+from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten
 
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim
 from agent.problems.tracer import FILENAME, loaded
+from agent.python_source import syntax_tree
 
 _KEPT = (
     "addmm", "baddbmm", "convolution", "embedding", "gelu", "max_pool2d_with_indices", "mm", "bmm",
@@ -79,21 +83,20 @@ def traced(source: str, axes: tuple[tuple[int, int, Fraction], ...] = ()) -> Tra
             left = iter(given)
             every = [next(left) if isinstance(value, torch.Tensor) else value for value in inputs]
             result = functional_call(model, values, tuple(every))
-            shapes.append(_kind(result))
+            shapes.append(_kind(result, source))
             return result
 
-        whole = functionalize(forward, remove="mutations")
-        record = make_fx(
-            whole, decomposition_table=_decompositions(), tracing_mode="real", record_stack_traces=True
-        )
         try:
-            module = record(state, tensors)
+            module = _recorded(forward, state, tensors)
+            if any(_is_in_place(node) for node in module.graph.nodes):  # a decomposition's own
+                module = _recorded(torch.fx.Interpreter(module).run, state, tensors)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            raise Declined(f"what it calls depends on the contents of tensors ({error.func})") from None
-        except RuntimeError as error:
-            if "mutating a non-functional tensor" not in str(error):
-                raise
-            raise Declined("it changes a tensor in place that is no input, parameter or buffer") from None
+            what = f"what it calls depends on the contents of tensors ({error.func})"
+            raise Declined(what + placed(_line_of(error), source)) from None
+        except Declined:
+            raise
+        except Exception as error:  # noqa: BLE001 - fake tensors refuse in many ways what eager torch runs
+            raise Declined(_refusal(error) + placed(_line_of(error), source)) from None
     graph = module.graph
     graph.eliminate_dead_code()
     placeholders = [node.name for node in graph.nodes if node.op == "placeholder"]
@@ -111,6 +114,46 @@ def traced(source: str, axes: tuple[tuple[int, int, Fraction], ...] = ()) -> Tra
         outputs=shapes[0],
         shapes=tuple(tuple(tensor.shape) for tensor in tensors),
     )
+
+
+def _recorded(
+    forward: Callable[..., Any], state: dict[str, torch.Tensor], tensors: list[torch.Tensor]
+) -> torch.fx.GraphModule:
+    """Return the graph of a function without operators in place. Each node keeps its line."""
+    whole = functionalize(forward, remove="mutations")
+    record = make_fx(
+        whole, decomposition_table=_decompositions(), tracing_mode="real", record_stack_traces=True
+    )
+    with fx_traceback.preserve_node_meta():
+        return record(state, tensors)
+
+
+def _is_in_place(node: torch.fx.Node) -> bool:
+    return node.op == "call_function" and bool(
+        getattr(getattr(node.target, "_schema", None), "is_mutable", False)
+    )
+
+
+def _refusal(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if "mutating a non-functional tensor" in text:
+        return "it changes a tensor in place that is no input, parameter or buffer"
+    if "unallocated storage" in text:
+        return "what it calls depends on the contents of tensors"
+    return f"it cannot be traced without values: {type(error).__name__}: {text[:150]}"
+
+
+def _line_of(error: BaseException) -> int | None:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
+    return frames[-1].lineno if frames else None
+
+
+def placed(line: int | None, source: str) -> str:
+    """Return a line of the reference as the end of a sentence."""
+    if line is None:
+        return ""
+    text = " ".join(source.splitlines()[line - 1].split())
+    return f", at line {line}: `{text[:100]}`"
 
 
 def runs(source: str, axes: tuple[tuple[int, int, Fraction], ...]) -> bool:
@@ -156,12 +199,23 @@ def _name(op: Any) -> str:
     return str(getattr(op, "_schema", op)).partition("(")[0].removeprefix("aten::").partition(".")[0]
 
 
-def _kind(result: Any) -> str:
+def _kind(result: Any, source: str) -> str:
     if isinstance(result, torch.Tensor):
         return "tensor"
-    if isinstance(result, (tuple, list)) and all(isinstance(item, torch.Tensor) for item in result):
-        return "tuple" if isinstance(result, tuple) else "list"
-    raise Declined(f"forward returns {type(result).__name__}, not a tensor or a tuple of tensors")
+    said = f"forward returns {type(result).__name__}, not a tensor or a tuple of tensors"
+    if isinstance(result, (tuple, list)):
+        if all(isinstance(item, torch.Tensor) for item in result):
+            return "tuple" if isinstance(result, tuple) else "list"
+        kinds = sorted({type(item).__name__ for item in result if not isinstance(item, torch.Tensor)})
+        said += f" (it holds {', '.join(kinds)})"
+    returns = [
+        statement.lineno
+        for model in syntax_tree(source).body
+        if isinstance(model, ast.ClassDef) and model.name == "Model"
+        for statement in ast.walk(model)
+        if isinstance(statement, ast.Return)
+    ]
+    raise Declined(said + placed(returns[-1] if returns else None, source))
 
 
 def _constants(module: torch.fx.GraphModule) -> dict[str, float]:

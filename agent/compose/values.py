@@ -121,6 +121,27 @@ class Scan(Value):
         return kernel.elsewhere(self)
 
 
+@dataclass(eq=False)
+class Scatter(Value):
+    """A copy of `base` in which the elements of `source` are written to, or added at, computed places.
+
+    `place`: index into `base` of each index into `source`. `places`: values that it reads. Always in memory.
+    """
+
+    base: Value = field(default_factory=lambda: Value((), ""))
+    source: Value = field(default_factory=lambda: Value((), ""))
+    places: tuple[Value, ...] = ()
+    place: Callable[["Kernel", Index], Index] = field(default=lambda kernel, index: index)
+    is_added: bool = False
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        return (self.base, self.source, *self.places)
+
+    def element(self, kernel: "Kernel", index: Index) -> str:
+        return kernel.elsewhere(self)
+
+
 def _is_across(source: Value, over: tuple[int, ...]) -> bool:
     axes = [axis for axis, size in enumerate(source.shape) if not is_one(size)]
     return max(axes, default=-1) not in over

@@ -27,8 +27,9 @@ def written(
     model = _model(tree)
     body = [f"{name} = {name}.contiguous()" for name in tensors]
     names = cuda.alike(launches)
+    device = f"{tensors[0]}.device" if tensors else "next(self.parameters()).device"
     for statement in program.statements:
-        body += _launch(statement, tensors[0], names) if isinstance(statement, Launch) else [statement]
+        body += _launch(statement, device, names) if isinstance(statement, Launch) else [statement]
     launches = [launch for launch in launches if names[launch.kernel.name] == launch.kernel.name]
     body.append(f"return {returned}")
     forward = "\n".join(
@@ -85,8 +86,9 @@ def _launch(launch: Launch, device: str, names: dict[str, str]) -> list[str]:
     if out.dtype in STATES:
         shape = f"{shape}, {STATES[out.dtype]}" if shape else str(STATES[out.dtype])
     dtype = "float32" if out.dtype in STATES else out.dtype
+    made = [f"{out.name} = torch.empty([{shape}], dtype=torch.{dtype}, device={device})"]
     return [
-        f"{out.name} = torch.empty([{shape}], dtype=torch.{dtype}, device={device}.device)",
+        *([] if launch.is_in_place else made),
         f"stages.{names[launch.kernel.name]}({', '.join(tensors)}, [{', '.join(launch.given)}])",
     ]
 

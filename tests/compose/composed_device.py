@@ -49,7 +49,7 @@ def compared(path: Path, text: str) -> tuple[int, list[str]]:
         double = [x.double() if x.is_floating_point() else x for x in inputs]
         truths, results = model.double()(*double), new(*inputs)
         for number, (truth, result) in enumerate(zip(truths, results, strict=True)):
-            count += 1
+            count, truth = count + 1, truth.double()  # noqa: PLW2901 - a mask is compared as numbers
             apart = (result.double() - truth).abs().max() if result.shape == truth.shape else torch.inf
             if not apart <= NEAR[result.dtype] * (1 + truth.abs().max()):
                 wrong.append(f"{path.stem}, result {number} at batch {batch}: {float(apart):g}")

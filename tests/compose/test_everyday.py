@@ -30,7 +30,7 @@ def test_rows_are_added_at_places_by_atomics() -> None:
 def test_a_mask_chooses_what_is_written() -> None:
     text = made("h = x * 1; h[x > 0.5] = 2.0; return h")
     assert "atomicAdd" not in text
-    assert "? 2.0f :" in text
+    assert "masked" in text
 
 
 def test_the_largest_are_put_at_their_ranks() -> None:
@@ -39,10 +39,8 @@ def test_the_largest_are_put_at_their_ranks() -> None:
 
 
 def test_an_index_that_is_computed_stays_inside() -> None:
-    text = made(
-        "return self.scale[(x[0, :, 0] > 0).long().sum()]", "self.scale = nn.Parameter(torch.ones(2, 5))"
-    )
-    assert "- 1) ?" in text
+    text = made("return self.scale[(x[:, 0, 0] > 0).long()]", "self.scale = nn.Parameter(torch.ones(2, 5))")
+    assert " - 1) ? " in text
 
 
 def test_a_forward_without_a_tensor_takes_the_device_of_its_parameters() -> None:

@@ -1,6 +1,7 @@
 """Values survive the border; files that are not what was promised do not."""
 
 import os
+import types
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,34 @@ def test_round_trip(tmp_path: Path) -> None:
     assert [t.dtype for t in back[2]] == [torch.int64, torch.float32, torch.bfloat16]
     assert back[2][1].shape == (0, 3)
     assert back[3:] == [1, 2.5, None, "text", torch.float16]
+
+
+class Settings:
+    width = 8
+
+    def __init__(self) -> None:
+        self.rate = 0.5
+        self.activation = torch.nn.GELU
+        self.inner = types.SimpleNamespace(names=["a"], device=torch.device("cpu"))
+
+    @property
+    def twice(self) -> int:
+        return 2 * self.width
+
+    def method(self) -> int:
+        return self.width
+
+
+def test_a_configuration_passes_by_what_it_holds(tmp_path: Path) -> None:
+    description = wire.dump([Settings(), torch.nn.functional.relu], tmp_path, "x")
+    back, function = wire.load(description, tmp_path)
+    assert (back.width, back.rate, back.twice) == (8, 0.5, 16)
+    assert back.activation is torch.nn.GELU
+    assert function is torch.nn.functional.relu
+    assert back.inner.names == ["a"]
+    assert back.inner.device == torch.device("cpu")
+    with pytest.raises(wire.WireError):  # no candidate may send one
+        wire.checked(description)
 
 
 def test_other_types_are_refused(tmp_path: Path) -> None:

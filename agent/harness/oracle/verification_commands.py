@@ -39,8 +39,13 @@ class VerificationCommands:
         arguments = self._state.arguments = self._state.reference.perturb(command.seed, wide=command.wide)
         state, stem = self._state.parameters(), command.stem + "-state"
         as_files = command.as_files
+        try:
+            init_inputs = wire.dump(arguments, self._state.folder, command.stem + "-init")
+        except (wire.WireError, RecursionError) as error:
+            said = f"get_init_inputs: {error}; give plain values, tensors, or objects that hold those"
+            raise ReferenceRaised(said) from None
         return {
-            "init_inputs": wire.dump(arguments, self._state.folder, command.stem + "-init"),
+            "init_inputs": init_inputs,
             "state": wire.dump(state, self._state.folder, stem)
             if as_files
             else self._state.exchange.give_state(state, stem),

@@ -23,7 +23,7 @@ from agent.harness.truth import (
 )
 from agent.harness.truth.draws import Draw, in_sequence, seconds, tree_map
 from agent.harness.truth.summation_order import OtherOrder
-from agent.harness.truth.user_code import ReferenceRaised, drawn, of_the_reference
+from agent.harness.truth.user_code import ReferenceRaised, drawn, note_devices, of_the_reference
 from agent.harness.truth.varying import Varying
 from agent.harness.worker import memory_guards
 
@@ -39,6 +39,7 @@ class Reference:
     def __init__(self, source: Path, device: str) -> None:
         self._device = device
         self._space: dict[str, Any] = {"__name__": "reference", "__file__": str(source)}
+        note_devices(source.read_text())
         with of_the_reference():
             exec(compile(source.read_text(), str(source), "exec"), self._space)
         self.model: Any = None
@@ -342,6 +343,11 @@ class Reference:
         torch.set_default_dtype(torch.float64)
         try:
             with of_the_reference():
+                return model(*wide)
+        except ReferenceRaised as raised:
+            if "dtype" not in str(raised):
+                raise
+            with of_the_reference(), float64.WideCasts():
                 return model(*wide)
         finally:
             torch.set_default_dtype(stated)

@@ -1,13 +1,17 @@
 """Values across a process border as JSON plus raw bytes. Standalone: the worker runs a copy of this file.
 
 A value becomes a tree of `["tensor", i]`, `["list", [...]]`, `["tuple", [...]]`, `["dict", [[k, v], ...]]`
-and `["value", json]`. The file `<stem>.<i>` holds nothing but the bytes of tensor i. Nothing is pickled.
-Reading checks that a file is a plain file of exactly the promised size.
+and `["value", json]`. Arguments of a constructor may also hold `["object", [[name, v], ...]]`, an object by
+its attributes, and `["named", [module, name]]`, a class or function of torch; no candidate may send these.
+The file `<stem>.<i>` holds nothing but the bytes of tensor i. Nothing is pickled. Reading checks that a file
+is a plain file of exactly the promised size.
 """
 
 import math
 import os
 import stat
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -124,7 +128,35 @@ def _describe(value: Any, tensors: list[torch.Tensor]) -> Tree:
         return ["dtype", str(value).removeprefix("torch.")]
     if value is None or isinstance(value, (bool, int, float, str)):
         return ["value", value]
+    if isinstance(value, torch.device):
+        return ["device", str(value)]
+    if _is_torchs(value):
+        return ["named", [value.__module__, value.__qualname__]]
+    if not callable(value) and (held := _held(value)) is not None:
+        return ["object", [[name, _describe(item, tensors)] for name, item in held.items()]]
     raise WireError(f"a value of type {type(value).__name__} cannot cross the process border")
+
+
+def _is_torchs(value: Any) -> bool:
+    """Return True for a class or function that torch has under its own name."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not callable(value) or str(module).partition(".")[0] != "torch" or not str(name).isidentifier():
+        return False
+    return getattr(sys.modules.get(str(module)), str(name), None) is value
+
+
+def _held(value: Any) -> dict[str, Any] | None:
+    """Return the attributes of a plain object, those of its class and its properties included.
+
+    A configuration is such an object. Returns None if it has none, or its constructor holds other code.
+    """
+    kind = type(value)
+    if not hasattr(value, "__dict__") or isinstance(value, torch.nn.Module):
+        return None
+    own = [base for base in kind.__mro__ if base.__module__ not in ("builtins", "enum", "typing")]
+    names = [name for base in reversed(own) for name in vars(base) if not name.startswith("_")]
+    found = {name: getattr(value, name, None) for name in [*names, *vars(value)]}
+    return {name: item for name, item in found.items() if not callable(item) or _is_torchs(item)}
 
 
 def rebuild(tree: Tree, tensors: list[torch.Tensor]) -> Any:
@@ -139,4 +171,11 @@ def rebuild(tree: Tree, tensors: list[torch.Tensor]) -> Any:
         return {key: rebuild(item, tensors) for key, item in content}
     if kind == "dtype":
         return getattr(torch, content)
+    if kind == "device":
+        return torch.device(content)
+    if kind == "named":
+        module, name = content
+        return getattr(sys.modules[module], name)
+    if kind == "object":
+        return types.SimpleNamespace(**{name: rebuild(item, tensors) for name, item in content})
     return content

@@ -88,7 +88,9 @@ def watched(model: nn.Module, run: Callable[[], object]) -> dict[nn.Module, Watc
 
 
 def is_torchs(module: nn.Module) -> bool:
-    """Return True for a module with nothing to fuse: torch's own, this library's, scripted or already fused.
+    """Return True for a module with nothing to fuse in it.
+
+    That is a class of torch or of this library, a scripted module, a graph module, or a module already fused.
     """
     kind = type(module)
     if isinstance(module, torch.jit.ScriptModule | fx.GraphModule) or hasattr(kind, "_fused_from"):

@@ -28,8 +28,8 @@ class NotReplaying(UserWarning):
 class Function:
     """Function whose calls are replayed where the result is the same, and run by itself elsewhere.
 
-    It launches through one operator that owns its tensors, and has no other effects. Its result depends only
-    on its arguments and on the state of autograd and autocast.
+    It launches through one operator, which gets the function's own tensors, and has no other effects. Its
+    result depends only on its arguments and on the state of autograd and autocast.
     """
 
     def __init__(self, function: Callable[..., Any], operator: str | None = None) -> None:

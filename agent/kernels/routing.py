@@ -43,7 +43,7 @@ class Fallback(UserWarning):
 
 
 class OutsideEnvelope(RuntimeError):
-    """Error instead of a fallback: AGENT_KERNELS_STRICT forbids it, or an operator has none."""
+    """Error for a call outside the envelope, where AGENT_KERNELS_STRICT is set or there is no fallback."""
 
 
 _fallbacks: Counter[tuple[str, str]] = Counter()

@@ -158,7 +158,7 @@ class _Checked(fx.Interpreter):
         result = super().run_node(n)
         site = self._ends.get(n)
         if site is not None:
-            # self.env holds a node's value as soon as the node has run.
+            # The inputs ran before this node, and `_keep` made the interpreter hold on to their values.
             inputs = [self.env[one] for one in site.found.inputs]
             self._compare(self._candidate, site, self.module, inputs)
         return result

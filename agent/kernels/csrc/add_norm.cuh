@@ -30,7 +30,7 @@ struct AddRowBackward {
     const void* weight;
     const float* mean;
     const float* rstd;
-    void* dx;  // gradient of both summands, or null if not wanted
+    void* dx;       // gradient of both summands, or null if not wanted
     void* dweight;  // param_dtype [length], or null
     void* dbias;
     void* workspace;  // add_row_backward_workspace bytes

@@ -17,8 +17,8 @@
 
 namespace kernelwright {
 
-constexpr int kMostStages = 3;  // rows of a team in shared memory: the current one and those in flight
-constexpr int kMostBlocks = 2;  // per SM
+constexpr int kMostStages = 3;      // rows of a team in shared memory: the current one and those in flight
+constexpr int kMostBlocks = 2;      // per SM
 constexpr int kStaticBytes = 2048;  // of an SM's shared memory, used by a block besides its rows
 
 // Tensors are [rows, packs].
@@ -31,12 +31,12 @@ struct GradientArguments {
     const float* means;
     const float* rstds;
     Pack<T, V>* dx;         // or null
-    float* partials;  // [2][blocks][length]: sums of dy * xhat, then of dy; or null
+    float* partials;        // [2][blocks][length]: sums of dy * xhat, then of dy; or null
     int rows, length;
-    int packs;  // maximum number of packs of a row
-    int team;  // threads of a team
-    int stages;  // rows of a team in shared memory
-    float share;  // 1 / length
+    int packs;         // maximum number of packs of a row
+    int team;          // threads of a team
+    int stages;        // rows of a team in shared memory
+    float share;       // 1 / length
 };
 
 // Threads that accumulate many packs in registers keep the weights in shared memory, in their storage type.
@@ -287,8 +287,8 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
 // Distribution of the rows over blocks and teams.
 struct GradientPlan {
     int team, threads, blocks;  // threads of a team and of a block
-    int stages;  // 0 if the rows do not fit
-    int64_t bytes;  // shared memory of a block
+    int stages;                 // 0 if the rows do not fit
+    int64_t bytes;              // shared memory of a block
 };
 
 // Returns the maximum number of packs of a row, wherever it begins.

@@ -24,7 +24,7 @@ struct ColumnArguments {
     void* dweight;  // or null
     void* dbias;
     int rows, packs;
-    float share;  // 1 / length
+    float share;    // 1 / length
     int log_width;  // packs of a row that a block handles, at most a warp
 };
 

@@ -10,7 +10,7 @@ namespace kernelwright {
 
 constexpr int kStagedThreads = 256;
 constexpr int kStagedBlocks = 8;  // per SM
-constexpr int kStagedPacks = 4;  // of a thread, in shared memory
+constexpr int kStagedPacks = 4;   // of a thread, in shared memory
 
 // kTeam neighbouring lanes of a warp handle a row, with up to kPacks packs each.
 template <int kTeam_, int kPacks_, bool kSum_>

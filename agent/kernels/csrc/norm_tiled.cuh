@@ -11,7 +11,7 @@ namespace kernelwright {
 
 constexpr int kTiledThreads = 128;
 constexpr int kTiledBlocks = 16;  // per SM
-constexpr int kTiledTeam = 8;  // neighbouring lanes that add up a row
+constexpr int kTiledTeam = 8;     // neighbouring lanes that add up a row
 constexpr int kTiledRows = kTiledThreads / kTiledTeam;
 
 // RMSNorm has no bias.

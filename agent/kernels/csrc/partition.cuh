@@ -12,7 +12,7 @@
 
 namespace kernelwright {
 
-constexpr int kTile = 16;  // elements of a row that a thread has in flight
+constexpr int kTile = 16;       // elements of a row that a thread has in flight
 constexpr int kColumnTile = 4;  // the same for a column
 constexpr int kColumnWarps = 8;
 

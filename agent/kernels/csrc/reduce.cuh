@@ -17,14 +17,14 @@ namespace kernelwright {
 
 constexpr int kReduceThreads = 256;
 constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
-constexpr int64_t kFewReduced = 8;  // so few results are split into more, shorter parts, so that all SMs finish together
-constexpr int kColumnThreads = 512;  // maximum
+constexpr int64_t kFewReduced = 8;       // so few results are split into more, shorter parts, so that all SMs finish together
+constexpr int kColumnThreads = 512;       // maximum
 constexpr int kLeastColumnThreads = 128;  // minimum, given as many columns
-constexpr int kFewLines = 4;  // lines of states above each other that one thread merges
-constexpr int64_t kColumnBlocks = 256;  // all resident on 128 SMs; more and shorter ones cost more than they hide
-constexpr int64_t kOnePass = 4;  // up to this multiple of a block's in-flight elements, one pass is as fast as two
+constexpr int kFewLines = 4;              // lines of states above each other that one thread merges
+constexpr int64_t kColumnBlocks = 256;    // all resident on 128 SMs; more and shorter ones cost more than they hide
+constexpr int64_t kOnePass = 4;           // up to this multiple of a block's in-flight elements, one pass is as fast as two
 constexpr int64_t kMaxSplits = 8192;
-constexpr int kShortPacks = 4;  // per thread: one each of four rows, or all of one row
+constexpr int kShortPacks = 4;         // per thread: one each of four rows, or all of one row
 constexpr int64_t kManyRows = 16384;  // by single elements: a warp per row is enough for every GPU
 constexpr int64_t kMaxPart = 1 << 30;  // packs or elements of a column, which are counted in int
 
@@ -41,11 +41,11 @@ struct Partial {
 template <typename Op>
 struct Reduced {
     Partial<Op>* states;  // null in the last pass
-    void* values;  // of `dtype`, or int64_t indices
-    void* beside;  // residual for the gradient, of the type that `Op` defines; null if not wanted
+    void* values;         // of `dtype`, or int64_t indices
+    void* beside;         // residual for the gradient, of the type that `Op` defines; null if not wanted
     float factor;
     int64_t dtype;
-    bool is_placed;  // true if an index into the length identifies an element
+    bool is_placed;       // true if an index into the length identifies an element
 
     __device__ __forceinline__ void put(int64_t at, typename Op::State state) const {
         if (states != nullptr) {
@@ -124,7 +124,7 @@ struct Shape {
     int64_t segments = 1, neighbours = 1;
     int share = 1;
     bool is_ragged = false;  // rows of `length` elements that are not whole packs
-    bool streams = false;  // x is read with evict-first
+    bool streams = false;    // x is read with evict-first
 
     int64_t part() const { return divided_up(segments > 1 ? segments : length, splits); }
 

@@ -29,7 +29,7 @@ struct RowBackward {
     const void* weight;
     const float* mean;
     const float* rstd;
-    void* dx;  // null if not wanted
+    void* dx;       // null if not wanted
     void* dweight;  // param_dtype [length], or null
     void* dbias;
     void* workspace;  // row_backward_workspace bytes

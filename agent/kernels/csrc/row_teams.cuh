@@ -57,7 +57,7 @@ struct RowRing {
     static constexpr int kPacks = Team::kPacks;
     Pack<T, V>* mine;
     int first, step, packs;  // packs of a row: a thread has `first`, first + step, ... below `packs`
-    int begin, end;  // of a shifted row, in elements from its first pack on
+    int begin, end;          // of a shifted row, in elements from its first pack on
 
     __device__ __forceinline__ Pack<T, V>& at(int stage, int tensor, int u) const {
         return mine[stage * (kTensors * kPacks * Team::kThreads) + (tensor * kPacks + u) * Team::kThreads];

@@ -9,7 +9,7 @@
 namespace kernelwright {
 
 constexpr int kLanesThreads = 256;  // maximum block size
-constexpr int kFewLanes = 64;  // block size for few rows, where larger blocks would leave SMs idle
+constexpr int kFewLanes = 64;       // block size for few rows, where larger blocks would leave SMs idle
 constexpr int64_t kFewBlocks = 64;
 
 constexpr int kNoEnd = 1 << 30;

@@ -37,7 +37,7 @@ template <typename T, int V>
 struct WholeColumn {
     unsigned number;
     bool is_there;
-    int64_t first;  // offset in packs within the tensor
+    int64_t first;   // offset in packs within the tensor
     unsigned apart;  // bytes between lines, so that an address takes a single multiplication
 
     __device__ __forceinline__ WholeColumn(const WholeColumns& columns, unsigned block) {

@@ -99,8 +99,8 @@ inline bool lack_blocks(int64_t rows, int64_t packs) { return rows <= kFewRows &
 
 constexpr int64_t kFewestRows = 16;  // up to this many rows, clusters of the widest size fit on the GPU at once
 
-// Distribution of few long rows: each over the blocks of a cluster, with as few threads as hold the row at `each` packs
-// per thread, since the fixed work per thread outweighs that of its packs. One block per row otherwise.
+// Distribution of few long rows: a cluster for each, with as few threads as hold the row at `each` packs per thread.
+// The fixed work per thread outweighs that of its packs. One block per row otherwise.
 struct Spread {
     int64_t blocks = 1;
     unsigned threads = 0;

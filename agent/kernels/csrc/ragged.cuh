@@ -1,7 +1,7 @@
 // Contiguous rows of any length, hence of any alignment.
 //
-// Unless the length is a multiple of V (kWhole), up to V - 1 elements precede the first whole pack of a row, and as
-// many follow the last one. They are the row's ends; a thread handles one of them.
+// Unless the length is a multiple of V (kWhole), a row has up to V - 1 elements before its first whole pack and after
+// its last one. They are the row's ends; a thread handles one of them.
 #pragma once
 
 #include "launched.cuh"

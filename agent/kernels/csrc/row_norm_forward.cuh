@@ -1,7 +1,7 @@
 // LayerNorm and RMSNorm forward, also of x + residual.
 //
 // Rows that fit neither in registers nor in the shared memory of a cluster are read twice. First a thread merges the
-// moments of small tiles by Chan's formula, and the block sums deviations from the final mean, so that a large common
+// moments of small tiles by Chan's formula. The block sums deviations from the final mean, so that a large common
 // offset costs no digits. The second read produces the result. For x + residual each thread rereads the sum that it has
 // stored.
 #pragma once

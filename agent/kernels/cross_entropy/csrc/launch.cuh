@@ -65,7 +65,7 @@ constexpr unsigned kThreads = 256;
 constexpr int kSlopeBlocks = 5;  // per SM, of kThreads threads that each have two packs in flight in backward
 
 // Returns the logit of the target. An invalid target gives NaN, and hence a NaN loss, and reads nothing. Only the first
-// thread of a row loads the target's logit, after its loads of the row, so that no thread waits for a target before it
+// thread of a row loads the target's logit, and after its loads of the row. So no thread waits for a target before it
 // has loads in flight.
 template <typename T>
 __device__ __forceinline__ float logit_of(const GivenForward& args, int64_t row, int64_t target) {
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(GivenForward args) {
 }
 
 // dx = dloss * (softmax * (1 + 2 * z_loss * lse) - (1 - smoothing) [target] - smoothing / length)
-// As a function of an element and of its being the target's.
+// Evaluated for an element, given whether it is the target's.
 struct Slope {
     float lse, factor, everywhere, there;
 

@@ -87,8 +87,8 @@ __device__ __forceinline__ bool some_end_in_next(bool mine) { return __any_sync(
 // Returns the row's end that this thread handles. Only block 0 does, starting behind the warp that issues the copies.
 __device__ __forceinline__ int end_taker(int rank) { return rank == 0 ? static_cast<int>(threadIdx.x) - kWarp : -1; }
 
-// Initialises the barriers of a block that holds `count` packs of a row shared by `blocks` blocks, and arrives at the
-// cluster barrier, before waiting for earlier launches. `more` initialises further barriers.
+// Initialises the barriers of a block and arrives at the cluster barrier, before waiting for earlier launches. The
+// block holds `count` packs of a row shared by `blocks` blocks. `more` initialises further barriers.
 template <class More>
 __device__ __forceinline__ void prepare(Arrivals& arrivals, Mailbox& box, int count, int blocks, More more) {
     const int threads = blockDim.x;

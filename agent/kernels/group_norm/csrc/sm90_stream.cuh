@@ -1,7 +1,7 @@
 // One read and one write for groups that exceed a block: code of both directions.
 //
-// All SMs, or a team of them, take turns at the chunks of a group, and go on with the next group while its sums are
-// being exchanged. The warps of an SM are specialised, and chunks pass through a ring in shared memory:
+// All SMs, or a team of them, take turns at the chunks of a group. They go on with the next group while its sums are
+// exchanged. The warps of an SM are specialised, and chunks pass through a ring in shared memory:
 //
 //   loader     one lane copies chunks into the ring as slots become free, however far ahead
 //   summers    sum chunks as they arrive

@@ -345,7 +345,7 @@ void check_stream(const kw_launch_request& request);
 // findings.cpp
 size_t copy_text(const std::string& text, char* buffer, size_t capacity);
 std::string quoted(const std::string& text);
-std::string filled(const char* pattern, std::initializer_list<std::string> values);  // replaces each %s by the next value
+std::string filled(const char* pattern, std::initializer_list<std::string> values);  // replaces each %s in turn
 enum class Severity { kError, kWarning };
 
 // Place of an event: a known line, or the code address (and that of the other side of a race), which the builder's

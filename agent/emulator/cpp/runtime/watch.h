@@ -132,7 +132,7 @@ struct Watch {
     uint64_t block;   // 1 to 65534, from the block's number
     bool acquired;    // a thread of the block has read what other blocks may have published
     bool fenced;      // a thread of the block has run a fence
-    bool polling;     // the access under examination is a volatile or atomic read
+    bool polling;     // of the last barrier; as a half of GlobalCell::threads
     uint32_t barrier_clock, barrier_mark;  // of the block's last barrier; the mark is formatted as half of GlobalCell::threads
     Fences near, far;  // of block scope and of device scope
     std::vector<uint32_t> known_to_all;

@@ -287,7 +287,7 @@ CUresult begin(const Tensor& t, Map& map) {
         if (t.sizes[d] == 0 || t.sizes[d] > uint64_t{1} << 32) return CUDA_ERROR_INVALID_VALUE;
         if (d > 0 && (map.stride[d] % 16 != 0 || map.stride[d] >= uint64_t{1} << 40)) return CUDA_ERROR_INVALID_VALUE;
         if (t.element_strides[d] < 1 || t.element_strides[d] > 8) return CUDA_ERROR_INVALID_VALUE;
-        map.step[d] = d == 0 ? 1 : static_cast<uint8_t>(t.element_strides[d]);  // the first dimension has no step; the argument is ignored
+        map.step[d] = d == 0 ? 1 : static_cast<uint8_t>(t.element_strides[d]);  // the first is ignored
         map.size[d] = static_cast<uint32_t>(std::min<uint64_t>(t.sizes[d], UINT32_MAX));
     }
     return CUDA_SUCCESS;

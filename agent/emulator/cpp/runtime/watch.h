@@ -133,7 +133,7 @@ struct Watch {
     bool acquired;    // a thread of the block has read what other blocks may have published
     bool fenced;      // a thread of the block has run a fence
     bool polling;     // of the last barrier; as a half of GlobalCell::threads
-    uint32_t barrier_clock, barrier_mark;  // of the block's last barrier; the mark is formatted as half of GlobalCell::threads
+    uint32_t barrier_clock, barrier_mark;  // of the last barrier; as a half of GlobalCell::threads
     Fences near, far;  // of block scope and of device scope
     std::vector<uint32_t> known_to_all;
     std::vector<Acquisition> acquisitions;

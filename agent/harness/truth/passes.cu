@@ -90,9 +90,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) errors_of_runs(
     totals.leave(rows);
 }
 
-// Row: sum of squared errors, largest error, largest magnitude of the truth, largest error relative to floor + share
-// *
-// truth|, and largest error relative to max(|truth|, scale).
+// Row: the sum of squared errors, then four maxima: the error, the magnitude of the truth, the error relative to
+// floor + share * |truth|, and the error relative to max(|truth|, scale).
 extern "C" __global__ void __launch_bounds__(THREADS) errors_of_output(
     const double* truth, const float* output, long long count, float floor, float share, float scale,
     double* rows

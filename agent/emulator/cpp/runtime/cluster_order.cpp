@@ -1,9 +1,9 @@
 // Races among the blocks of a cluster, in each other's shared memory.
 //
 // For every other block, a block knows up to which barrier and which clock of each thread its actions are ordered
-// before. It learns this from a barrier of the cluster, from an mbarrier that it waited for (remote arrivals and
-// bytes), or from a fence there, once it reads memory atomically at all. What one thread learns counts for all of its
-// block: a reported race has no order at all. Cells hold a block's accesses of its own memory; `uses` holds those of
+// before. It learns this from barriers of the cluster and from mbarriers that it waited for (remote arrivals and bytes).
+// Fences also count, for a block that reads memory atomically at all. What one thread learns counts for all of its
+// block, so a reported race has no order at all. Cells hold a block's accesses of its own memory; `uses` holds those of
 // other blocks.
 #include "bulk.h"
 #include "cluster.h"

@@ -14,7 +14,7 @@ namespace kw {
 namespace {
 
 // Blocks that may swap places. A GPU starts blocks roughly in the order of their numbers, and every GPU runs at least
-// this many at once: kernels whose blocks wait for earlier ones rely on no more.
+// this many at once. Kernels whose blocks wait for earlier ones rely on no more than that.
 constexpr unsigned long kBlockWindow = 16;
 constexpr uint32_t kYieldMask = 3;  // one store to global memory in four yields
 

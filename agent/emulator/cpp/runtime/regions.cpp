@@ -92,8 +92,8 @@ size_t distance(const Region& region, uintptr_t address) {
     return starts_inside(region, address) ? 0 : address - region.first - region.bytes;
 }
 
-// Returns the live region that a bad address was most likely meant for: in the arena `owner`, whose gap the address
-// lies in; outside the arena a region nearby. Null for none.
+// Returns the live region that a bad address was most likely meant for, or null. In the arena it is `owner`, whose gap
+// holds the address; outside of it a region nearby.
 const Region* meant_region(const Registry& r, uintptr_t address, uintptr_t owner) {
     if (owner != 0) {
         const auto found = r.live.find(owner);

@@ -152,8 +152,8 @@ void add_note(const std::string& text) {
 bool sampling() { return on; }
 bool host_only() { return no_blocks; }
 
-// Returns the first and last block, the corners of the grid, some between, and those where an offset into a tensor
-// that the grid walks through in order passes 2^31 and 2^32.
+// Returns the numbers of the blocks to run: the first and last, the corners of the grid, and some between. It adds those
+// where an offset into a tensor passes 2^31 or 2^32, if the grid walks through the tensor in order.
 std::vector<unsigned long> sampled_blocks(const kw_launch_request& request) {
     const dim3 grid = request.grid;
     const unsigned long row = grid.x, plane = row * grid.y, blocks = plane * grid.z;

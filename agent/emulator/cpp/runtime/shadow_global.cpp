@@ -1,8 +1,8 @@
 // Races in global memory, between blocks of one launch and between warps of a block, and which words were ever
 // written.
 //
-// A plain write conflicts with any access of the same bytes by another block in the same launch, or by another warp
-// since the last barrier, unless fences and flags order the two (happens_before.cpp). Two atomics never conflict.
+// A plain write conflicts with accesses of the same bytes by other blocks in the same launch, and by other warps since
+// the last barrier, unless fences and flags order the two (happens_before.cpp). Two atomics never conflict.
 #include "watch.h"
 
 #include <algorithm>
@@ -193,8 +193,8 @@ void note_host_write(const void* first, size_t bytes) {
 
 using namespace kw;
 
-// Returns how many elements of [first, first + count * element) still hold the fill of fresh memory and were never
-// written by a checked kernel or by the host's cudaMemset or cudaMemcpy. *index becomes the index of the first one.
+// Returns how many elements still hold the fill of fresh memory and were never written, neither by a checked kernel nor
+// by the host's cudaMemset or cudaMemcpy. *index becomes the index of the first one.
 extern "C" size_t kw_unwritten(const void* first, size_t count, size_t element, size_t* index) {
     const char* bytes = static_cast<const char*>(first);
     const uintptr_t address = reinterpret_cast<uintptr_t>(first);

@@ -97,8 +97,8 @@ struct Spin {
     long turns;  // times that it yielded to other threads of its block
 };
 
-// Limits of a block's shared memory. They depend on whether the host has called cudaFuncSetAttribute, not on the
-// value that it passed: 40 KB static and 20 KB dynamic need the call, with 20480 (seen on an H100).
+// Limits of a block's shared memory. They depend on whether the host has called cudaFuncSetAttribute, not on the value
+// that it passed: 40 KB static and 20 KB dynamic need the call, which may pass 20480 (seen on an H100).
 struct SharedLimits {
     size_t dynamic;
     size_t together;  // including the __shared__ variables

@@ -1,8 +1,8 @@
 // Tensor maps: created on the host by cuTensorMapEncodeTiled and -Im2col, used by cp.async.bulk.tensor.
 //
 // A tiled copy takes a box. An im2col copy takes a column of pixels with some channels each. It moves the base of a
-// convolution's filter through the bounding box (the first spatial dimension fastest, then image after image) and
-// takes the pixel at given offsets from the base.
+// convolution's filter through the bounding box, the first spatial dimension fastest, then image after image. From each
+// base it takes the pixel at given offsets.
 //
 // The 128 bytes of a map hold what this file needs. The layout is not that of a GPU, which programs must not inspect.
 #include "bulk.h"

@@ -1,10 +1,10 @@
 // Warp operations: shuffles, votes, matches, reductions, active masks.
 //
-// Lanes that wait for the same operation with the same mask form one pending group; PTX pairs lanes by operation and
-// mask, not by their place in the code. Groups are examined only when no lane of the warp can run. This converges the
-// warp as far as the code allows, as hardware does. A group completes when all lanes that its mask names and that
-// have not returned have arrived. If its missing lanes wait elsewhere, it is completed with a finding once nothing
-// else in the block can run.
+// Lanes that wait for the same operation with the same mask form one pending group. (PTX pairs lanes by operation and
+// mask, not by their place in the code.) Groups are examined only when no lane of the warp can run. This converges the
+// warp as far as the code allows, as hardware does. A group completes when all lanes that its mask names and that have
+// not returned have arrived. If its missing lanes wait elsewhere, it is completed with a finding once nothing else in
+// the block can run.
 #include "watch.h"
 
 #include <algorithm>

@@ -12,10 +12,17 @@ namespace kw {
 // kBlockAtomic: atomic only with respect to threads of the block.
 enum class Access : uint8_t { kRead, kWrite, kAtomic, kBlockAtomic };
 
-// Four bytes of global memory. Fields of `blocks` from the upper end: launch (16 bits), writer (16), reader (16;
-// blocks, 0 for none), 2 unused, writer had just run a fence, writer was atomic, bytes read (4), bytes written by the
-// writer (4), bytes ever written (4). `threads`: warp and clock of that writer (upper half) and of that reader (lower
-// half).
+// Four bytes of global memory. Fields of `blocks` from the upper end:
+//   16 bits  launch
+//   16       block that wrote last; 0: none
+//   16       block that read; 0: none, 65535: several
+//    2       unused
+//    1       the writer had just run a fence
+//    1       the writer was atomic
+//    4       bytes read
+//    4       bytes written by that writer
+//    4       bytes ever written
+// `threads`: warp and clock of that writer (upper half) and of that reader (lower half).
 struct GlobalCell {
     uint64_t blocks, threads;
 };

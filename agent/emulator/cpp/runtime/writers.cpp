@@ -7,9 +7,7 @@ namespace kw {
 
 namespace {
 
-// Fields of a cell from the upper end: launch (12 bits, from 1; 0: nobody), block (24), thread (10), earlier stores
-// of the thread to the region (14), 2 unused, written by several threads of the launch, last write atomic. Numbers
-// that do not fit saturate.
+// Fields of a cell: see kw_writers in kw/runtime.h. Numbers that do not fit saturate.
 constexpr uint64_t kMostLaunches = (1 << 12) - 1, kMostBlocks = (1 << 24) - 1, kMostTimes = (1 << 14) - 1;
 constexpr uint64_t kSeveralThreads = 2, kAtomically = 1;
 constexpr int kLaunchAt = 52, kBlockAt = 28, kThreadAt = 18, kTimesAt = 4;

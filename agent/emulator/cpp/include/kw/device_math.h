@@ -1,9 +1,9 @@
 // CUDA's math functions and intrinsics beyond <math.h>. Part of kw/device.h.
 //
-// The fast intrinsics are composed as CUDA composes them from approximate instructions (approximate.h), with the
-// error that NVIDIA documents: __expf is ex2 of a product, __powf is ex2 of a product with lg2 (CUDA C++ Programming
-// Guide, "Mathematical Functions"). Directed rounding takes a result in higher precision, and if the nearest float
-// lies on the wrong side the next one.
+// The fast intrinsics are composed of approximate instructions (approximate.h) as in CUDA (CUDA C++ Programming Guide,
+// "Mathematical Functions"): __expf is ex2 of a product, __powf is ex2 of a product with lg2. Their error is the one
+// that NVIDIA documents. Directed rounding computes in higher precision, and takes the next float if the nearest one
+// lies on the wrong side.
 #pragma once
 
 #include "kw/approximate.h"

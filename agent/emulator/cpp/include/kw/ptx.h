@@ -1,7 +1,7 @@
 // Support for translated PTX: one small function for every instruction that is no C++ operator.
 //
-// The names and the corner cases follow the PTX ISA: shifts by more than the width, NaN in min and max, rounding
-// modes, saturation. sin, cos, lg2, ex2 and tanh deviate like a GPU's (approximate.h); the other approximate
+// The names and the corner cases follow the PTX ISA: shifts by more than the width, NaN in min and max, rounding modes,
+// saturation. Approximate sin, cos, lg2, ex2 and tanh deviate like a GPU's (approximate.h). The other approximate
 // instructions are computed accurately. Included only by generated code.
 #pragma once
 

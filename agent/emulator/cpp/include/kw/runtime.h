@@ -60,17 +60,22 @@ long kw_launch_count(void);
 size_t kw_launch_names(char* buffer, size_t capacity);
 
 // Distinct kernels launched since the last kw_sample, in the order of their first launch, as a JSON array of objects:
-// kernel, threads (most per block), shared (most bytes of dynamic shared memory) and line of the first launch.
-// `kernel` is the compiler's signature with template arguments, or else the callee as written in the launch.
+//   kernel   the compiler's signature with template arguments, or else the callee as written in the launch
+//   threads  most threads per block of its launches
+//   shared   most bytes of dynamic shared memory of its launches
+//   line     of its first launch
 size_t kw_kernels(char* buffer, size_t capacity);
 
 // Keeps "LINE NAME" of the running kernel in the file at path, for the rest of the process.
 void kw_tell_running(const char* path);
 
-// Findings as a JSON array of objects, in the order of first occurrence: kind, message, kernel (or null), line (or
-// null), block and thread ([x, y, z] or null), count, severity ("error" or "warning"), place and other. Where the
-// line is not known yet, place has the library and offset of the code; `other` is the other side of a race, and
-// "{other}" in a message stands for its line. There is one entry per kind, place and kernel.
+// Findings as a JSON array of objects in the order of first occurrence, one per kind, place and kernel:
+//   kind, message  "{other}" in a message is replaced by the line of the other side of a race
+//   kernel, line   or null
+//   block, thread  [x, y, z] or null
+//   count          number of occurrences
+//   severity       "error" or "warning"
+//   place, other   library and offset of the code whose line is not known yet, and of the other side of a race; or null
 size_t kw_findings(char* buffer, size_t capacity);
 void kw_clear_findings(void);
 
@@ -78,19 +83,27 @@ void kw_clear_findings(void);
 // has every access checked for bounds, for races, and for reads of shared memory that nobody wrote.
 void kw_check(int on);
 
-// Chooses what CUDA leaves open. memory: what fresh memory holds, namely bytes 0xFF, floats of at least 1e4 in every
-// format, the same negated, an integer below 16, or what the memory held when it was freed. order: the order in which
-// blocks, warps and lanes begin. Interleaved is shuffled, and threads also yield before some of their stores to
-// global memory, in code compiled for checks.
+// Chooses what CUDA leaves open. memory: the contents of fresh memory.
+//   ONES           bytes 0xFF
+//   HUGE           floats of at least 1e4 in every format; HUGE_NEGATIVE: the same negated
+//   LEAST          an integer below 16
+//   USED           what the memory held when it was freed
+// order: the order in which blocks, warps and lanes begin. INTERLEAVED is SHUFFLED, and threads also yield before some
+// of their stores to global memory, in code compiled for checks.
 enum { KW_MEMORY_ONES, KW_MEMORY_HUGE, KW_MEMORY_HUGE_NEGATIVE, KW_MEMORY_LEAST, KW_MEMORY_USED };
 enum { KW_ORDER_FORWARD, KW_ORDER_REVERSE, KW_ORDER_SHUFFLED, KW_ORDER_INTERLEAVED };
 void kw_draw(int memory, int order, uint64_t seed);
 
-// Notes who writes each word of global memory in checked launches (default off); turning it on restarts the count of
+// Notes who writes each word of global memory in checked launches (default off). Every call restarts the count of
 // launches at 1. kw_writers returns how many 4-byte words of [first, first + bytes) the last launch wrote. It also
-// fills one cell per word, unless cells is null or nothing is known. Fields of a cell from the upper end: launch (12
-// bits, 0: nobody), block (24), thread (10), earlier stores of the thread to that allocation (14), 2 unused, written
-// by several threads of that launch, last write atomic.
+// fills one cell per word, unless cells is null or nothing is known. Fields of a cell from the upper end:
+//   12 bits  launch; 0: nobody wrote the word
+//   24       block
+//   10       thread
+//   14       number of earlier stores of the thread to that allocation
+//    2       unused
+//    1       several threads of that launch wrote the word
+//    1       the last write was atomic
 void kw_note_writers(int on);
 size_t kw_writers(const void* first, size_t bytes, uint64_t* cells);
 

@@ -1,6 +1,6 @@
-// at::cuda and c10::cuda for a real GPU: the current stream, guards, checks, properties. What needs torch is a call
-// to Python; the rest is the CUDA runtime. torch's stream pool and changing the current stream are missing: code that
-// uses them is built by torch itself.
+// at::cuda and c10::cuda for a real GPU: the current stream, guards, checks, properties. They call Python for what
+// torch knows, and the CUDA runtime for the rest. torch's stream pool and changing the current stream are missing:
+// torch itself builds code that uses them.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,10 +1,10 @@
 // Presents CPU tensors of this process as tensors of cuda:0, for host code compiled against torch's own headers.
 //
-// A tensor passed to an extension gets a second face: the same memory and shape on device cuda:0, so that C++ sees
-// what it would see on a GPU. While an extension runs, every operator is intercepted above all other dispatch keys.
-// Its cuda:0 arguments become their CPU faces again, it runs on the CPU, and its results are shown as cuda:0.
-// Operators allocate the emulator's device memory, so that checked kernels know its bounds. The bridge needs no CUDA
-// part of torch. It does not preserve the autograd graph.
+// A tensor passed to an extension gets a second face: the same memory and shape on device cuda:0. C++ then sees what it
+// would see on a GPU. While an extension runs, every operator is intercepted above all other dispatch keys. Its cuda:0
+// arguments become their CPU faces again, it runs on the CPU, and its results are shown as cuda:0. Operators allocate
+// the emulator's device memory, so that checked kernels know its bounds. The bridge needs no CUDA part of torch. It
+// does not preserve the autograd graph.
 #include <Python.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>

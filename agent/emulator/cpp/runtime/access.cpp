@@ -1,7 +1,7 @@
 // Entry points of memory checks: the functions that the compiler calls before every access of device code.
 //
 // The calls come from -fsanitize=thread and have the names of its interface. No sanitizer library is linked: this
-// file decides what they mean. Outside checked kernels they only perform the atomic operations. A volatile access to
+// file defines their meaning. Outside checked kernels they only perform the atomic operations. A volatile access to
 // shared memory first brings the lanes of a warp together. So code from the time when warps ran in lockstep computes
 // the same as on a GPU.
 #include "watch.h"

@@ -32,9 +32,9 @@ struct Bulk {
     std::vector<char> content;  // source of a copy that does not come from memory
     size_t bytes;
     size_t shared_first;  // offset within the shared memory of the block that keeps it
-    MBarrier* barrier;  // that it completes on, or null
+    MBarrier* barrier;  // completed by this copy, or null
     uint32_t phase;     // of the barrier on completion
-    int thread;         // that issued it
+    int thread;         // the issuer
     uint32_t group;     // bulk group of that thread
     uintptr_t code;
     void (*reduce)(char* to, const char* from, size_t bytes);  // null: a plain copy
@@ -53,7 +53,7 @@ struct Async {
     uint32_t waited_in[kMaxThreads];
     int waiting;  // threads that have waited in vain in this period
     int rounds;
-    long turns;  // that other blocks got meanwhile
+    long turns;  // turns given to other blocks meanwhile
 };
 
 // mbarrier.cpp

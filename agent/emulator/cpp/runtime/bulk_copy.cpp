@@ -1,8 +1,8 @@
 // Bulk copies (cp.async.bulk) between global and shared memory, which complete on an mbarrier or in bulk groups.
 //
-// A copy completes when all threads of the block wait, the latest possible moment. In draws that shuffle threads,
-// half of the copies complete at once and the others in random order. Until a thread has observed the completion,
-// every access to the copy's shared memory is a finding.
+// A copy that an mbarrier waits for completes when all threads of the block wait, the latest possible moment. In draws
+// that shuffle threads, half of the copies complete at once and the others in random order. Until a thread has observed
+// the completion, every access that conflicts with the copy in shared memory is a finding.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -19,7 +19,7 @@ struct Range {
     size_t first, bytes;
 };
 
-// Return the range of the keeper's shared memory that the copy fills or reads.
+// Returns the range of the keeper's shared memory that the copy fills or reads.
 Range shared_range(const Bulk& bulk) {
     return {bulk.shared_first, bulk.bytes};
 }

@@ -32,7 +32,7 @@ struct Cluster {
     long arrived, gone_threads;      // threads at the barrier in the current phase; threads that have returned
     uint32_t phase;
     int line;    // of the first arrival
-    long turns;  // that passed without progress
+    long turns;  // turns without progress
     Clocks known[kMostInCluster], done[kMostInCluster];  // by block: knowledge of the arrivals, and of the last phase
     char* arenas[kMostInCluster];        // address of the shared memory of each block that has ended
     Knowledge knows[kMostInCluster];     // of each block about the others

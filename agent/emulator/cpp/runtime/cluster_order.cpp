@@ -92,7 +92,7 @@ const char* verb(Access access) {
 
 Moment moment_of(const PeerUse::Last& last) { return {last.thread, last.epoch, last.clock}; }
 
-// Return true if the current thread is ordered after that access, made by its own block or by another one.
+// Returns true if the current thread is ordered after that access, made by its own block or by another one.
 bool ordered(const Watch& watch, unsigned rank, const PeerUse::Last& last) {
     const Worker& worker = *watch.worker;
     if (rank != worker.cluster_rank) return knows(worker, rank, moment_of(last));

@@ -97,7 +97,7 @@ bool merge_learned(const Watch& watch, std::vector<uint32_t>& to) {
     return changed;
 }
 
-// Return true if every thread of the block knows all of it.
+// Returns true if every thread of the block knows all of it.
 bool is_known_to_all(const Watch& watch, const Published& published) {
     if (published.near_block == watch.block) return false;
     const std::vector<uint32_t>& known = watch.known_to_all;
@@ -249,7 +249,7 @@ void arrive_for_others(Watch& watch, std::vector<uint32_t>& clocks) {
 
 void learn_for_all(Watch& watch, const std::vector<uint32_t>& clocks) { merge(watch.known_to_all, clocks); }
 
-// Return true if the current thread itself has learned of accesses up to that clock.
+// Returns true if the current thread itself has learned of accesses up to that clock.
 bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint32_t clock) {
     if (covers(watch, watch.known_to_all, block, warp, clock)) return true;
     for (const Acquisition& known : watch.acquisitions) {
@@ -258,7 +258,7 @@ bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint3
     return false;
 }
 
-// Return true if an access by that warp (-1: by all warps) at that clock is ordered before the current thread.
+// Returns true if an access by that warp (-1: by all warps) at that clock is ordered before the current thread.
 bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t clock) {
     const int thread = watch.worker->current;
     if (has_learned(watch, thread, block, warp, clock)) return true;
@@ -274,7 +274,7 @@ bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t cloc
     return false;
 }
 
-// Return true if the current thread may be ordered after readers that are not known one by one.
+// Returns true if the current thread may be ordered after readers that are not known one by one.
 bool has_learned_anything(const Watch& watch) {
     return !watch.known_to_all.empty() || !watch.acquisitions.empty();
 }

@@ -188,7 +188,7 @@ void give_up(Worker& worker, const char* why) {
     abandon(worker, Fault::kGivenUp, "", 0);
 }
 
-// Return true if the OS thread continues with the next block after a fault.
+// Returns true if the OS thread continues with the next block after a fault.
 bool goes_on_after_fault(Worker& host) {
     Worker& failed = *current_worker;
     const Fault kind = failed.fault.kind;

@@ -96,7 +96,7 @@ void check_against_writer(Watch& watch, const SharedCell& cell, const SharedUse&
     }
 }
 
-// Return true if `thread` is ordered after all readers of a cell that several warps read (read_lanes: their mask,
+// Returns true if `thread` is ordered after all readers of a cell that several warps read (read_lanes: their mask,
 // read_clock: the first read). It must know of one thread of each warp, or of each warpgroup that read as one.
 bool readers_ordered(const Watch& watch, const SharedCell& cell, int thread) {
     const int together = cell.by_group ? kGroupWarps : 1;
@@ -264,7 +264,7 @@ void shared_access(Watch& watch, size_t offset, size_t bytes, Access access, boo
 
 namespace {
 
-// Return true if a thread of the warp has run the fence since that clock.
+// Returns true if a thread of the warp has run the fence since that clock.
 bool warp_fenced(const Watch& watch, int warp, uint32_t clock) {
     const int first = warp * kWarpSize;
     for (int t = first; t < std::min(first + kWarpSize, watch.worker->count); t++) {

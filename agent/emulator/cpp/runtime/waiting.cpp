@@ -189,7 +189,7 @@ void start_peers(Worker& host) {
 
 namespace {
 
-// Return true if no OS thread of the launch can change anything any more. Each must have polled in vain again after
+// Returns true if no OS thread of the launch can change anything any more. Each must have polled in vain again after
 // the last one began to wait: it may have slept while what it waits for was written.
 bool nobody_goes_on(Worker& worker) {
     Launch& launch = *worker.launch;
@@ -210,7 +210,7 @@ bool nobody_goes_on(Worker& worker) {
     return ++launch.confirmations >= launch.active_workers;
 }
 
-// Return true if this thread got the same value again from the place that identifies its wait.
+// Returns true if this thread got the same value again from the place that identifies its wait.
 bool same_again(Worker& worker, const void* address, uint64_t observed) {
     Spin& spin = worker.spin;
     const bool mine = spin.thread == worker.current && spin.address != nullptr;

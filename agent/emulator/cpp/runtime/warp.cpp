@@ -143,7 +143,7 @@ void compute_results(Worker& worker, int warp, const Pending& group) {
     }
 }
 
-// Return true if the draw lets the last lanes of a warp go first.
+// Returns true if the draw lets the last lanes of a warp go first.
 bool lane_goes_last(const Worker& worker, int warp) { return (worker.ordered_seed >> warp & 1) != 0; }
 
 void release_group(Worker& worker, int warp, const Pending& group) {

@@ -139,7 +139,7 @@ struct Watch {
     uint64_t block;   // 1 to 65534, from the block's number
     bool acquired;    // a thread of the block has read what other blocks may have published
     bool fenced;      // a thread of the block has run a fence
-    bool polling;     // of the last barrier; as a half of GlobalCell::threads
+    bool polling;     // the access under examination is a volatile or atomic read
     uint32_t barrier_clock, barrier_mark;  // of the last barrier; as a half of GlobalCell::threads
     Fences near, far;  // of block scope and of device scope
     std::vector<uint32_t> known_to_all;
@@ -293,9 +293,8 @@ void add_shared_bounds(size_t offset, size_t bytes, const char* name, int line);
 // undefined.cpp
 void settle_index(Watch& watch, size_t variable_bytes, size_t bytes);
 
-// Return true if everything that the lanes of a warp did up to `clock` happened before the current operation of
-// `thread`, barriers aside. The first line is the fast path: most blocks run no fence and no operation of some lanes
-// only.
+// Returns true if everything that the lanes of a warp did up to `clock` happened before the current operation of
+// `thread`, barriers aside. The first line is a fast path: most blocks run no fence and only operations of all lanes.
 inline bool lanes_ordered(const Watch& watch, int thread, int warp, uint32_t lanes, uint32_t clock) {
     if (!watch.fenced && !watch.partly_met[warp]) return thread / kWarpSize == warp && clock < watch.warp_clock[warp];
     for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
@@ -326,13 +325,13 @@ inline uint64_t byte_mask(uintptr_t address, size_t bytes) {
     return full << shift & 15;
 }
 
-// Return the current thread's warp and clock, formatted as half of GlobalCell::threads.
+// Returns the current thread's warp and clock, formatted as half of GlobalCell::threads.
 inline uint32_t stamp_of(const Watch& watch) {
     const uint32_t clock = watch.clock < kMostClocks ? watch.clock : kMostClocks;
     return clock << kClockAt | static_cast<uint32_t>(watch.worker->current / kWarpSize) << kWarpAt;
 }
 
-// Return true if the noted access is by another warp and follows the block's last barrier.
+// Returns true if the noted access is by another warp and follows the block's last barrier.
 inline bool is_elsewhere(const Watch& watch, uint32_t half, uint32_t now) {
     return half >= watch.barrier_mark && ((half ^ now) & kWarpBits) != 0;
 }

@@ -79,7 +79,7 @@ struct Softmax {
     }
 };
 
-// Adds V adjacent elements. They are combined among themselves first, so that only one operation depends on `a`.
+// Combines `a` with V adjacent elements. These are combined first, so that only one operation waits for `a`.
 template <typename Op, typename T, int V> __device__ inline T of_all(T a, const T (&x)[V]) {
     T all = x[0];
     for (int u = 1; u < V; ++u) all = Op::of(all, x[u]);

@@ -120,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) errors_of_output(
     totals.leave(rows);
 }
 
-// Row: the sum of the squares of `wanted`, the sum of the differences (finite only if all of them are), and the
-// largest difference.
+// Row: the sum of the squares of `wanted`, the sum of the absolute differences (finite only if all are), and the
+// largest one.
 extern "C" __global__ void __launch_bounds__(THREADS) differences(
     const float* found, const float* wanted, long long count, double* rows
 ) {

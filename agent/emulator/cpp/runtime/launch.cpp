@@ -87,7 +87,8 @@ void note_barrier_of_all(const Launch& launch) {
     }
 }
 
-// At real sizes, reports a kernel whose blocks waited for all others at smaller sizes and that now exceed the device.
+// At real sizes, reports a kernel whose blocks waited for all others at smaller sizes, if they would not even fit on a
+// device with twice the room.
 void require_room_for_all(const kw_launch_request& r) {
     const unsigned long most = kRoomOfLargerDevices * resident_limit(r);
     if (!sampling() || volume(r.grid) <= most) return;

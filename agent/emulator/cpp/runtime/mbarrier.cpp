@@ -207,7 +207,7 @@ void kw_mbarrier_expect(void* address, int64_t bytes) {
     settle(owner, *barrier);
 }
 
-// Return 1 if the phase with that parity, or that state token, is over.
+// Returns 1 if the phase with that parity, or that state token, is over.
 int kw_mbarrier_parity_over(void* address, uint32_t parity) {
     if (current_worker == nullptr) return 1;
     Worker& worker = *current_worker;

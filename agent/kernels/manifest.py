@@ -89,11 +89,7 @@ class Manifest(Record):
     dtypes: tuple[str, ...] = ()
     envelope: tuple[str, ...] = ()
     files: dict[str, str] = {}
-<<<<<<< HEAD
     """Digest of the code of each file that decides what the kernel does."""
-=======
-    """sha256 of each file that affects the kernel's results."""
->>>>>>> t-kera
     verifier_version: str | None = None
     """Version of the judge that last verified these files, or None if none has."""
     source: str = "written by hand"

@@ -1,7 +1,7 @@
-"""The command line: a table of commands, and the boundary at which every error becomes one line.
+"""The command line: a table of commands, and a boundary that turns every error into one line.
 
-A command's module is imported when the command is called, so help starts fast however many there are. The
-module still imports what is heavy (torch, openai, jinja2, the loop) inside its functions.
+A command's module is imported only when the command is called, so help starts fast. Within the module, heavy
+packages (torch, openai, jinja2, the loop) are imported inside functions.
 """
 
 import sys
@@ -18,13 +18,16 @@ from agent.cli import console
 from agent.errors import AgentError, EnvironmentFault
 
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
-"""Help and usage errors as plain text: the boundary below words every other error."""
+"""Options for plain-text help and usage errors. `Boundary` words every other error."""
 _OWN_ERRORS: tuple[type[BaseException], ...] = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
-"""What typer ends a command with itself; the last is the root of its usage errors, not exported."""
+"""Exceptions with which typer itself ends a command.
+
+The last one is the base class of its usage errors, which typer does not export.
+"""
 
 
 class Command(NamedTuple):
-    """One command: where its function is, the line that lists it, the example its help ends with."""
+    """One command: the import path of its function, its line in the list, and the example in its help."""
 
     name: str
     target: str
@@ -32,7 +35,7 @@ class Command(NamedTuple):
     example: str
 
     def load(self) -> Any:
-        """The command itself, or the group of them, with its module imported."""
+        """Import the module and return the command, or the group of commands."""
         module, function = self.target.split(":")
         found = getattr(import_module(module), function)
         if isinstance(found, typer.Typer):
@@ -77,7 +80,7 @@ COMMANDS = (
 
 
 class Boundary(TyperGroup):
-    """Turns what a command raises into its exit code and one line on stderr."""
+    """Group that turns an exception of a command into an exit code and one line on stderr."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         console.reset()
@@ -93,13 +96,13 @@ class Boundary(TyperGroup):
         except _OWN_ERRORS:
             raise
         except BrokenPipeError:
-            # The reader of a pipe has gone (`agent show X | head`): typer ends without a word.
+            # The reader has closed the pipe (`agent show X | head`); typer then exits silently.
             raise
         except AgentError as error:
             raise _end(error, str(error), error.exit_code) from error
         except KeyboardInterrupt as error:
             raise _end(error, "interrupted", 130) from error
-        except Exception as error:  # noqa: BLE001 - the last resort of the program: a defect of ours, in one line
+        except Exception as error:  # noqa: BLE001 - last resort: a bug of ours, reported in one line
             message = f"{type(error).__name__}: {error}"
             message += (
                 ""
@@ -134,12 +137,12 @@ def _start(
 
 
 def _not_loaded() -> None:
-    """Stands for a command in the list of all of them; `resolve_command` puts the command in its place."""
+    """Stand in for a command in the list until `resolve_command` loads it."""
     raise AssertionError("a command was called that was not loaded")
 
 
 def build_app() -> typer.Typer:
-    """The application that knows every command by name and summary."""
+    """Build the application, which lists every command by name and summary."""
     application = typer.Typer(
         name="agent",
         cls=Boundary,

@@ -1,4 +1,4 @@
-"""`agent bench SUITE`: many problems, and what has come of them: `report`, `compare`."""
+"""`agent bench SUITE`: runs on many problems, and `report` and `compare` for their results."""
 
 import os
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from agent.cli.telling import telling
 from agent.errors import BudgetExceeded, EnvironmentFault, Interrupted, UsageError
 
 PROCESSORS_EACH = 4
-"""Of one run at a time: it builds, judges and waits by turns."""
+"""Processors per concurrent run, which builds, judges and waits by turns."""
 RUNS_PER_GPU = 4
 RUNS_PER_PROCESSOR = 4
-"""That ask models and are judged elsewhere."""
+"""Concurrent runs per processor if they are judged on a cluster and only ask models here."""
 CLUSTER = "cluster"
-"""In a bench's folder: what the judges of a cluster have answered."""
+"""Subfolder of a bench that stores the answers of a cluster's judges."""
 TOKEN = "AGENT_SERVICE_TOKEN"
 EXAMPLES = {
     "": "agent bench references --provider catalogue --executor emulator",
@@ -159,7 +159,11 @@ def _carried(bench: benches.Bench, jobs: int | None, json: bool) -> int:
 
 
 def _on_cluster(bench: benches.Bench, jobs: int | None, address: str, json: bool) -> int:
-    """As `_carried`, judged elsewhere: models are asked from here, by as many processes as judges there."""
+    """Carry out a bench as `_carried` does, but judge on a cluster.
+
+    Models are asked from this machine, by default with as many processes as the cluster has judges, up to
+    RUNS_PER_PROCESSOR per processor.
+    """
     with serving.needs_extra("--cluster", "ray"):
         from agent.doors.cluster import running
         from agent.doors.cluster.rays import Rays
@@ -187,7 +191,7 @@ def _begins(bench: benches.Bench, jobs: int) -> str:
 
 
 def _summed(bench: benches.Bench, json: bool, code: int) -> int:
-    """Prints the figures; 3 where runs failed for no fault of theirs."""
+    """Print the figures and return `code`, or 3 if it is 0 and runs failed for reasons of the environment."""
     found = report(bench)
     failed = sum(one.ending == "failed" for one in found.outcomes)
     if json:
@@ -211,7 +215,7 @@ def _figures(found: Report) -> None:
 
 
 def _gpus(executor: str) -> Sequence[str]:
-    """What CUDA_VISIBLE_DEVICES names, one by one; none where the emulator judges."""
+    """Return the GPUs named by CUDA_VISIBLE_DEVICES, or all; none if the emulator judges."""
     from agent import executors
 
     if executor == "emulator" or not (found := executors.gpu_names()):
@@ -280,7 +284,7 @@ def _put(text: str, out: Path | None) -> None:
 
 
 class Suites(TyperGroup):
-    """`agent bench SUITE` is `agent bench run SUITE`."""
+    """Group that treats `agent bench SUITE` as `agent bench run SUITE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names

@@ -1,4 +1,4 @@
-"""`agent export RUN|KERNEL`: a verified kernel as a package that needs torch alone."""
+"""`agent export RUN|KERNEL`: write a verified kernel as a package that needs only torch."""
 
 from enum import StrEnum
 from pathlib import Path

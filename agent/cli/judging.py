@@ -1,4 +1,4 @@
-"""What `run`, `eval` and `replay` share: their options, and a verdict in words."""
+"""Options shared by the commands that judge, and the text of a verdict."""
 
 from typing import Annotated
 
@@ -82,7 +82,7 @@ MAX_FINDINGS = 4
 
 
 def verdict(evaluation: Evaluation) -> Text:
-    """Status with its scope, the findings with their places, the numbers, folded to the terminal's width."""
+    """Return status, scope, findings with their places, and figures, wrapped to the terminal's width."""
     lines = [f"{evaluation.status} on {console.line(str(evaluation.scope))}"]
     for finding in evaluation.findings[:MAX_FINDINGS]:
         where = f" ({place(finding.location)})" if finding.location else ""

@@ -1,4 +1,4 @@
-"""`agent kernels build`, and the names that the commands on kernels take."""
+"""`agent kernels build`, and the kernel names that the `agent kernels` commands accept."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,10 @@ All = Annotated[bool, typer.Option("--all", help="All shipped kernels.")]
 
 
 def chosen_names(names: list[str] | None, every: bool, promoted: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Raises UsageError for no name and for one that is none; `promoted` are those that count beside ours."""
+    """Return the kernels to use; `promoted` names are accepted in addition to the shipped ones.
+
+    Raises UsageError for an unknown name, and unless exactly one of names and --all is given.
+    """
     known = (*sources.NAMES, *promoted)
     if every == bool(names):
         raise UsageError("give kernel names or --all; known kernels: " + ", ".join(known))
@@ -85,7 +88,7 @@ def build(
 
 
 def _libraries(wanted: "Sequence[Wanted]", target: str, jobs: int) -> Iterator[Path]:
-    """Those that are wanted, and the extension that replays their calls, where that can be built."""
+    """Build and yield the wanted libraries, and the extension that replays their calls if it can be built."""
     from agent.kernels import parallel
     from agent.kernels.built import BuildFault
     from agent.kernels.replaying import extension

@@ -1,4 +1,4 @@
-"""`agent kernels bench --sweep`: the kernels at the shapes of models, a document of rows for each."""
+"""`agent kernels bench --sweep`: time kernels at the shapes of models, one file of rows per kernel."""
 
 import os
 import time
@@ -44,7 +44,7 @@ Workers = Annotated[
 
 
 class Choice(NamedTuple):
-    """What was asked for."""
+    """Parsed options of a sweep."""
 
     names: Sequence[str]
     to: Path
@@ -60,7 +60,7 @@ def run(
     turn: Callable[[console.Live], AbstractContextManager[None]],
     json: bool,
 ) -> None:
-    """Measures and keeps the rows, holding the GPU."""
+    """Measure and store the rows while holding the GPU."""
     from agent.kernels import parallel
     from agent.kernels.sweep import rows, workers
     from agent.kernels.sweep.sweeping import Sweep
@@ -94,7 +94,7 @@ def run(
 
 
 def _chosen(choice: Choice, gpu: str) -> "list[Entry]":
-    """The rows to measure, the first first."""
+    """Return the rows to measure, in order."""
     from agent.kernels import manifest
     from agent.kernels.sweep import grid, rows
 

@@ -1,4 +1,4 @@
-"""`agent kernels`: what is shipped, whether it still holds, how fast it is, and building it beforehand."""
+"""`agent kernels`: list, verify, time, build and promote kernels."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -45,8 +45,8 @@ def list_kernels(
 
 
 def _row(known: manifest.Manifest) -> tuple[str, str, str]:
-    """Name, executors it was verified on, and how many times as fast as torch it is."""
-    # The first is the reference's shape.
+    """Return the name, the executors that verified the kernel, and its speedup over torch."""
+    # The first measurement is at the reference's shape.
     ratio = known.measured[0].ratio_ci if known.measured else None
     stale = known.stale(_judge_version())
     verdicts = ", ".join(
@@ -220,7 +220,7 @@ def _reach(executor: str, name: str, path: str | None) -> str:
 
 
 def _turn(live: console.Live) -> AbstractContextManager[None]:
-    """On the GPU, as evaluations take it. Raises EnvironmentFault where it does not come."""
+    """Take the exclusive GPU lock that evaluations use. Raises EnvironmentFault if it cannot be had."""
     from agent.harness.backends import gpu_lock
 
     settings = config.load({}, offline=True).settings
@@ -228,7 +228,7 @@ def _turn(live: console.Live) -> AbstractContextManager[None]:
 
 
 def _commit() -> str:
-    """Of the checkout this runs from; `unknown` where it is none."""
+    """Return the commit of the checkout that this runs from, or `unknown`."""
     import subprocess
 
     command = ["git", "-C", str(sources.ROOT), "rev-parse", "HEAD"]

@@ -1,4 +1,4 @@
-"""`agent mcp`: the judge as tools of a coding agent."""
+"""`agent mcp`: serve the judge as tools for coding agents."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`agent run PROBLEM`: from a reference to a verified kernel."""
+"""`agent run PROBLEM`: search for a verified kernel for a reference."""
 
 from typing import Annotated, NamedTuple
 
@@ -15,7 +15,10 @@ from agent.errors import BudgetExceeded, UsageError
 from agent.records import SCHEMA_VERSION, Prompt
 
 EXITS = {"verified": 0, "no_kernel": 1, "failed": 0, "budget": BudgetExceeded.exit_code}
-"""A run that failed with something verified is solved; one without has raised."""
+"""Exit code by outcome.
+
+A run that failed after verifying a kernel counts as solved. One that failed with nothing verified has raised.
+"""
 
 Flags = dict[str, object]
 Address = Annotated[
@@ -114,7 +117,7 @@ def run(
 
 
 class Asked(NamedTuple):
-    """What the options say."""
+    """Parsed options of the command."""
 
     flags: Flags
     checks: Checks
@@ -154,7 +157,7 @@ def _print_prompt(prompt: Prompt, json: bool) -> None:
 
 
 def _report(run: Run, json: bool) -> int:
-    """Prints how the run ended; the exit code that says so."""
+    """Print how the run ended and return the exit code."""
     best, finished = run.best, run.finished
     assert finished is not None
     if json:

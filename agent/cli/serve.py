@@ -1,4 +1,4 @@
-"""`agent serve`: the judge as a service over HTTP."""
+"""`agent serve`: serve the judge over HTTP."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,8 +1,8 @@
-"""Options of a command that are settings and nothing else: named once, told to `config.load` as flags.
+"""Command-line options that only override a setting. Commands pass them to `config.load` as flags.
 
-Contract: the name, the type on the command line and the help of each come from here; what it means, its
-default and its check from `agent.settings`. A command lists the names it takes and receives them as one
-dictionary, `given`, without those that were not given.
+Contract: this module defines each option's name, command-line type and help. `agent.settings` defines its
+meaning, default and validation. A command lists the options it takes and receives those that the user gave as
+one dictionary, `given`.
 """
 
 import inspect
@@ -96,9 +96,10 @@ _OPTIONS: dict[str, Any] = {
 
 
 def taking(*names: str, after: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command these options, behind its own `after`; it receives them as its argument `given`.
+    """Add these options to a command, after its own parameter `after`.
 
-    Used twice, it puts options in two places.
+    The command receives the options that the user gave in its argument `given`. Decorators can be stacked to
+    add options in several places.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

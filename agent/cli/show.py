@@ -1,4 +1,4 @@
-"""`agent show RUN`: what happened and why, as a tree; or one round, prompt or change of it in full."""
+"""`agent show RUN`: show a run as a tree, or one of its rounds, prompts or diffs in full."""
 
 from typing import Annotated
 
@@ -85,7 +85,7 @@ def _document(run: store.Run, log: store.Log, number: int | None) -> None:
 
 
 def _prompt(run: store.Run, entry: store.Round, json: bool) -> None:
-    """The messages of one round's prompt, each under its role."""
+    """Print the messages of one round's prompt, each below its role."""
     if entry.prompt is None:
         raise UsageError(
             f"the prompt of round {entry.number} of run {run.address} cannot be read; "

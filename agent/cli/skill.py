@@ -1,4 +1,4 @@
-"""`agent skill install`: what a coding agent should know of the judge, as a skill."""
+"""`agent skill install`: install the skill that explains the judge to coding agents."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`agent view [RUN]`: the runs in a browser, or one of them as a single HTML file."""
+"""`agent view [RUN]`: show runs in a browser, or write one to a single HTML file."""
 
 import webbrowser
 from pathlib import Path
@@ -65,7 +65,7 @@ def view(
 
 
 def _named(run: str | None, runs_dir: Path) -> store.Run | Bench | None:
-    """The run, or the bench that is named by its path, its id or a prefix of it."""
+    """Return the run or bench named by its path, its id or a unique prefix of its id."""
     if run and (run.startswith(PREFIX) or (Path(run) / MANIFEST).is_file()):
         return open_bench(run, runs_dir)
     return store.open_run(run, runs_dir) if run is not None else None

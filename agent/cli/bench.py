@@ -52,21 +52,23 @@ Suite = Annotated[
     ),
 ]
 Which = Annotated[str, typer.Argument(metavar="BENCH", help="Path, id or a unique prefix of an id.")]
-Samples = Annotated[int, typer.Option(min=1, help="Independent runs of each problem.")]
-Every = Annotated[int, typer.Option(metavar="N", help="Take every N-th problem of each group.")]
+Samples = Annotated[int, typer.Option(min=1, help="Number of independent runs per problem.")]
+Every = Annotated[
+    int, typer.Option(metavar="N", help="Use only every N-th problem of each level or subfolder.")
+]
 Given = Annotated[
     Path | None,
-    typer.Option("--candidates", metavar="DIR", help="Judge the answers in this folder; ask nobody."),
+    typer.Option("--candidates", metavar="DIR", help="Judge the answers in this folder instead of asking."),
 ]
 Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Runs at the same time.", show_default="by processors and GPUs")
+    int | None, typer.Option(min=1, help="Maximum concurrent runs.", show_default="by processors and GPUs")
 ]
-Rounds = Annotated[int | None, typer.Option(help="Maximum number of rounds of a run.", show_default="6")]
+Rounds = Annotated[int | None, typer.Option(help="Maximum number of rounds per run.", show_default="6")]
 Resume = Annotated[
-    str | None, typer.Option("--resume", metavar="BENCH", help="Go on with a bench, with its settings.")
+    str | None, typer.Option("--resume", metavar="BENCH", help="Continue a bench, with its stored settings.")
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="File to write; without it, to stdout.")]
-Form = Annotated[Format, typer.Option("--format", help="markdown, html, json or csv.")]
+Out = Annotated[Path | None, typer.Option("--out", help="File to write instead of stdout.")]
+Form = Annotated[Format, typer.Option("--format", help="Format of the report.")]
 
 
 @settings_options.taking("search", "width", "parallel", "good_enough", after="rounds")
@@ -94,10 +96,10 @@ def run(
     *,
     given: Flags,
 ) -> None:
-    """Make runs on every problem of a suite.
+    """Run every problem of a suite.
 
-    --max-tokens, --max-cost and --max-time bound them all together. Interrupted at any point, --resume goes
-    on: nothing is asked or judged twice.
+    --max-tokens, --max-cost and --max-time limit all runs together. --resume continues an interrupted bench;
+    nothing is asked or judged twice.
     """
     if (suite is None) == (resume is None):
         raise UsageError("give either a SUITE or --resume BENCH")
@@ -234,7 +236,7 @@ def show_report(
     bench: Which, form: Form = Format.MARKDOWN, out: Out = None, runs_dir: console.RunsDir = None,
     json: console.Json = False, verbose: console.Verbose = False, quiet: console.Quiet = False,
 ) -> None:  # fmt: skip
-    """Print or write what has come of a bench."""
+    """Print the results of a bench, or write them to a file."""
     from agent.bench import page
 
     found = report(_opened(bench, runs_dir))
@@ -251,12 +253,12 @@ def show_report(
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="Bench to compare with.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Bench that is compared.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="First bench, the baseline.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Second bench.")],
     out: Out = None, runs_dir: console.RunsDir = None, json: console.Json = False,
     verbose: console.Verbose = False, quiet: console.Quiet = False,
 ) -> None:  # fmt: skip
-    """Say in what B differs from A beyond noise."""
+    """Report the differences of B from A, and which of them exceed noise."""
     from agent.bench import page
     from agent.bench.compare import compare as compared
 
@@ -297,6 +299,7 @@ class Suites(TyperGroup):
 app = typer.Typer(
     cls=Suites, no_args_is_help=True, add_completion=False, rich_markup_mode=None,
     pretty_exceptions_enable=False, epilog=f"Example: {EXAMPLES['']}",
+    help="Run a suite of problems, and report or compare results.",
 )  # fmt: skip
 app.command("run", epilog=f"Example: {EXAMPLES['run']}")(run)
 app.command("report", epilog=f"Example: {EXAMPLES['report']}")(show_report)

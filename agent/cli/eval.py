@@ -26,7 +26,7 @@ CandidateAddress = Annotated[
 Mend = Annotated[
     bool,
     typer.Option(
-        "--mend", help="Fix faults that have exactly one fix and judge the result; --json lists all attempts."
+        "--mend", help="Fix faults that have exactly one fix, then judge again; --json lists all attempts."
     ),
 ]
 

@@ -48,24 +48,25 @@ def build(
     names: Names = None,
     every: All = False,
     arch: Annotated[
-        str | None, typer.Option(help="Compute capability such as 90a; default: that of this machine's GPU.")
+        str | None,
+        typer.Option(help="Compute capability such as 90a; by default that of this machine's GPU."),
     ] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(help="Only for this dtype where a kernel has a library for each; can be repeated."),
+        typer.Option(help="Build only this dtype of kernels with a library per dtype. Repeatable."),
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write them there too, for machines without nvcc."),
+        typer.Option(metavar="DIR", help="Also write the libraries here, for machines without nvcc."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Compilers at a time.", show_default="by processors")
+        int | None, typer.Option(min=1, help="Maximum concurrent compilers.", show_default="by processors")
     ] = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Build kernels, and what replays their calls, ahead of time into the cache."""
+    """Build kernels and the extension for replay into the cache."""
     from agent.kernels import built, parallel
 
     if unknown := set(dtype or ()) - set(sources.DTYPES):

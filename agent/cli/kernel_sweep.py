@@ -23,23 +23,26 @@ MODE = "max-autotune-no-cudagraphs"
 MOST_WORKERS = 16
 NEVER_S = 1e9
 Wanted = Annotated[
-    bool, typer.Option("--sweep", help="At the shapes of models, rows that are measured already left out.")
+    bool, typer.Option("--sweep", help="Time the shapes of models; skip rows that are already measured.")
 ]
-To = Annotated[Path, typer.Option(metavar="DIR", help="With --sweep: where each kernel's rows are.")]
+To = Annotated[Path, typer.Option(metavar="DIR", help="With --sweep: folder of the measured rows.")]
 Seconds = Annotated[
-    float | None, typer.Option(min=1, help="With --sweep: stop after so long; run again to go on.")
+    float | None, typer.Option(min=1, help="With --sweep: stop after this long; run again to continue.")
 ]
 Below = Annotated[
     float | None,
-    typer.Option(help="With --sweep: measure rows again whose ratio was below this, and no others."),
+    typer.Option(help="With --sweep: repeat only rows whose speedup was below this."),
 ]
 MaxAutotune = Annotated[
     bool,
-    typer.Option("--max-autotune", help="With --sweep: measure the worst tenth again, beside that mode too."),
+    typer.Option(
+        "--max-autotune",
+        help="With --sweep: repeat the tenth with the lowest speedups, also against max-autotune.",
+    ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="With --sweep: processes that compile.", show_default="by processors"),
+    typer.Option(min=1, help="With --sweep: number of processes that compile.", show_default="by processors"),
 ]
 
 

@@ -62,7 +62,7 @@ def replay(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge the stored candidates of a run again, under its own requirements, and compare the verdicts.
+    """Judge a run's stored candidates again, under the run's requirements, and compare the verdicts.
 
     Exits 1 if a verdict differs, 5 if none differs but this executor cannot judge all of them.
     """

@@ -36,14 +36,15 @@ Patience = Annotated[
 InOrder = Annotated[
     bool,
     typer.Option(
-        "--in-order", help="With replay:RUN: return the stored answers in order, whatever the prompt."
+        "--in-order", help="With replay:RUN: replay the stored answers in order and ignore the prompts."
     ),
 ]
 NoWait = Annotated[
-    bool, typer.Option("--no-wait", help="With mailbox:DIR: exit (75) once nothing but answers is missing.")
+    bool, typer.Option("--no-wait", help="With mailbox:DIR: exit with 75 once only answers are missing.")
 ]
 FromComposed = Annotated[
-    bool, typer.Option("--from-composed", help="Begin with a composed kernel and ask for better ones.")
+    bool,
+    typer.Option("--from-composed", help="Start from a composed kernel and ask the model to improve it."),
 ]
 Rounds = Annotated[int | None, typer.Option(help="Maximum number of model rounds.", show_default="6")]
 Require = Annotated[
@@ -96,7 +97,7 @@ def run(
     *,
     given: Flags,
 ) -> None:
-    """Ask a model for kernels, judge them, report their faults to it, and keep the best verified one."""
+    """Ask a model for kernels, judge them, report faults back, and keep the best verified kernel."""
     if (problem is None) == (resume is None):
         raise UsageError("give either a PROBLEM or --resume RUN, not both")
     flags = given | {

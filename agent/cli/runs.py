@@ -65,7 +65,7 @@ def runs(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """List runs, newest first, with the best verdict of each; the options filter them.
+    """List runs with their best verdicts, newest first; the options filter the list.
 
     --prune never deletes recorded runs or runs in progress.
     """

@@ -14,7 +14,7 @@ from agent.records import SCHEMA_VERSION, Attempt
 from agent.store import export, history
 from agent.store.log import attempt_numbers
 
-Number = Annotated[int | None, typer.Option("--round", help="Print all of this round.", min=1)]
+Number = Annotated[int | None, typer.Option("--round", help="Print this round in full.", min=1)]
 Asked = Annotated[
     int | None, typer.Option("--prompt", help="Print the prompt of this round as it was sent.", min=1)
 ]
@@ -41,9 +41,10 @@ def show(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Show a run's attempts, verdicts, causes and best kernel.
+    """Show a run's attempts with their verdicts and causes, and its best kernel.
 
-    Damaged lines are reported and the rest is shown. With --round, -v also prints the model's reasoning.
+    Damaged lines of the transcript are reported and left out. With --round, -v also prints the model's
+    reasoning.
     """
     given = [name for name, value in (("--round", number), ("--prompt", prompt), ("--diff", diff)) if value]
     given += ["--follow"] if follow else []

@@ -19,7 +19,7 @@ def view(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="Path, id, unique prefix of an id, or recorded/NAME; path or id of a bench.",
+            help="Run (path, id, unique prefix of an id, or recorded/NAME) or bench (path or id).",
             show_default=False,
         ),
     ] = None,
@@ -42,11 +42,11 @@ def view(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Serve all runs, one, or a bench to a browser on this machine. Ctrl-C stops it.
+    """Show all runs, one run or a bench in a browser on this machine. Ctrl-C stops the server.
 
-    What goes on updates live.
+    Runs in progress update live.
 
-    --export starts no server: the file contains everything and opens from disk.
+    --export starts no server; the file contains everything and opens from disk.
     """
     folder = config.load({"runs_dir": runs_dir}, offline=True).settings.runs_dir
     found = _named(run, folder)

@@ -1,4 +1,4 @@
-"""Docstrings that a stranger can read: what a check can see of the style."""
+"""Checks of the docstrings' style, as far as a program can see it."""
 
 import ast
 import re

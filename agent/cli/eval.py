@@ -34,6 +34,14 @@ Timings = Annotated[
     bool, typer.Option("--timings", help="Also show how long each phase took; --json always has it.")
 ]
 
+Require = Annotated[
+    str | None,
+    typer.Option(
+        help="any-rank: also judge other ranks and shapes. confirmed: on a GPU, accept only after a complete "
+        "second look."
+    ),
+]
+
 NoConfirm = Annotated[
     bool,
     typer.Option(
@@ -56,7 +64,7 @@ def evaluate(
     baselines: judging.Baselines = None,
     backward: judging.Backward = False,
     compile_safe: judging.CompileSafe = False,
-    require: Annotated[str | None, typer.Option(help="any-rank: also judge other ranks and shapes.")] = None,
+    require: Require = None,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
     mended: Mend = False,
@@ -125,4 +133,4 @@ def _refuse_free_form(require: str | None) -> None:
 
     for wish in prompts.requirements(require) if require else ():
         if not wish.checked:
-            raise UsageError(f"--require {wish.text!r}: eval checks only the requirement any-rank")
+            raise UsageError(f"--require {wish.text!r}: eval checks only any-rank and confirmed")

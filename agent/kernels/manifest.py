@@ -87,7 +87,7 @@ class Manifest(Record):
     dtypes: tuple[str, ...] = ()
     envelope: tuple[str, ...] = ()
     files: dict[str, str] = {}
-    """sha256 of each file that decides what the kernel does."""
+    """Digest of the code of each file that decides what the kernel does."""
     verifier_version: str | None = None
     """Of the judge that last verified these files; None where none has."""
     source: str = "written by hand"

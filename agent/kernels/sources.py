@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from agent.kernels.code_text import code
+
 ROOT = Path(__file__).resolve().parent
 OPERATORS = (
     "add_layer_norm", "add_rms_norm", "batch_norm", "conv_fp32x3", "cross_entropy", "cumsum",
@@ -117,7 +119,10 @@ def parts(name: str) -> tuple[str, ...]:
 
 @cache
 def files(name: str) -> dict[str, str]:
-    """sha256 of each file that decides what the kernel does, by its path below this folder."""
+    """Return a digest of the code of each file that decides what the kernel does, by path below this folder.
+
+    Comments and docstrings do not count.
+    """
     paths = {
         ROOT / name / CANDIDATE,
         *(ROOT / name).glob("*.py"),
@@ -125,7 +130,7 @@ def files(name: str) -> dict[str, str]:
     }
     paths |= {ROOT / path for path in _included(ROOT / name / CANDIDATE)}
     return {
-        path.relative_to(ROOT).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(ROOT).as_posix(): hashlib.sha256(code(path).encode()).hexdigest()
         for path in sorted(paths)
     }
 

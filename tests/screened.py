@@ -1,4 +1,4 @@
-"""A candidate that the screen lets pass, with a place for Python and one for CUDA."""
+"""A candidate that passes the screen, with placeholders for Python and CUDA."""
 
 from agent import screen
 from agent.records import Candidate, Finding

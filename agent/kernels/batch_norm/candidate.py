@@ -1,6 +1,6 @@
-"""BatchNorm by its running statistics, with a residual and ReLU, of images [n, channels, height, width].
+"""BatchNorm with running statistics, a residual and ReLU, for images [n, channels, height, width].
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only. `agent.kernels` has the same device code with gradients.
 """
 
 import torch
@@ -54,7 +54,7 @@ extension = load_inline(
 
 
 def batch_norm_relu(x: torch.Tensor, residual: torch.Tensor, norm: nn.BatchNorm2d) -> torch.Tensor:
-    """relu(norm(x) + residual), by the norm's running statistics."""
+    """Return relu(norm(x) + residual) with the norm's running statistics."""
     y: torch.Tensor = extension.batch_norm_relu(
         x, residual, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
     )
@@ -62,7 +62,7 @@ def batch_norm_relu(x: torch.Tensor, residual: torch.Tensor, norm: nn.BatchNorm2
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Model with the constructor arguments and state_dict keys of `Model`."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Cumulative sums along any dimension of a tensor of any rank.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only. `agent.kernels` has the same device code with gradients.
 """
 
 import torch
@@ -47,13 +47,13 @@ extension = load_inline(
 
 
 def cumsum(x: torch.Tensor, dim: int, reverse: bool = False) -> torch.Tensor:
-    """`torch.cumsum(x, dim)`, or from the end."""
+    """Return `torch.cumsum(x, dim)`, from the end with `reverse`."""
     y: torch.Tensor = extension.cumsum(x, dim, reverse)
     return y
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Model with the constructor arguments and state_dict keys of `Model`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return cumsum(x, 1)

@@ -1,6 +1,6 @@
-"""LayerNorm of an embedding with positions added, for numbers [*, places] of a table's entries.
+"""LayerNorm of an embedding plus positions, for ids [*, places] of a table's entries.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only. `agent.kernels` has the same device code with gradients.
 """
 
 import torch
@@ -56,13 +56,13 @@ extension = load_inline(
 def embedding_layer_norm(
     ids: torch.Tensor, table: torch.Tensor, positions: torch.Tensor, norm: nn.LayerNorm
 ) -> torch.Tensor:
-    """norm(table[ids] + positions)."""
+    """Return norm(table[ids] + positions)."""
     y: torch.Tensor = extension.embedding_layer_norm(ids, table, positions, norm.weight, norm.bias, norm.eps)
     return y
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Model with the constructor arguments and state_dict keys of `Model`."""
 
     def __init__(self, entries: int, places: int, features: int) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""Linear, GroupNorm, the smallest value of each row and a bias: on the tensor cores, in the file for sm_90.
+"""Linear, GroupNorm, minimum over the features and a broadcast bias.
 
-There norm and minimum stand in the product's epilogue; every other GPU computes in float32 arithmetic and
-takes them in a pass of their own. Both operands are split in every call.
+The file for sm_90 runs on the tensor cores, splits both operands in every call, and computes norm and minimum
+in the epilogue of the product. Every other GPU uses float32 arithmetic and a second pass for them.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only. `agent.kernels` has the same device code with gradients.
 """
 
 import torch
@@ -75,7 +75,7 @@ extension = load_inline(
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Model with the constructor arguments and state_dict keys of `Model`."""
 
     def __init__(
         self, in_features: int, out_features: int, num_groups: int, bias_shape: tuple[int, ...]

@@ -21,7 +21,7 @@ class Products(NamedTuple):
     linear: Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
     """Function (a, b, bias) -> a @ b.T + bias."""
     sparse: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] | None = None
-    """Function (a, b, known) -> a @ b, a mostly zeros; the one value known is not finite if any of b is not."""
+    """Function (a, b, known) -> a @ b, a mostly zeros; known is one value, not finite if any of b is not."""
 
 
 def forward(

@@ -1,8 +1,8 @@
 // A convolution with float accuracy from three fp16 products, on sm_90a, in tiles of 128 pixels by FEATURES features.
 //
 // Two warpgroups gather the pixels' windows from x, split them (matmul_fp32x3/csrc/split_sm90.cuh) and store them to shared
-// memory in the layout of the tensor cores, so the unfolded input never reaches global memory. Two other warpgroups multiply,
-// 64 pixels each. The weight is split beforehand, like matmul_fp32x3's b, and loaded by bulk copies. For the sums and their
+// memory in the layout of the tensor cores. The unfolded input never reaches global memory. Two other warpgroups multiply, 64
+// pixels each. The weight is split beforehand, like matmul_fp32x3's b, and loaded by bulk copies. For the sums and their
 // accuracy see matmul_fp32x3/csrc/product_sm90.cuh. For a small depth lo * lo is included, and results that are not finite
 // are recomputed.
 #pragma once
@@ -301,8 +301,8 @@ __device__ __forceinline__ void store_tile(const Conv& p, const float (&sum)[FEA
     }
 }
 
-// Where the blocks that share a streamed tile merge the largest factors of a thread's two rows, or null. Written before the sums
-// are joined and read after.
+// Memory in which the blocks that share a streamed tile merge the largest factors of a thread's two rows, or null. Written before
+// the sums are joined and read after.
 __device__ __forceinline__ int* factors_of(const Conv& p, const matmul::Unit& unit, int row) {
     const bool is_shared = unit.tile < p.cut.streamed && unit.end - unit.begin < p.cut.stages;
     return is_shared ? p.factors + unit.tile * kTile + row : nullptr;

@@ -17,7 +17,7 @@ constexpr int kHeldWidth = 8;     // packs across, for loads of 128 bytes
 constexpr int64_t kLineBytes = 128;  // an L2 line
 static_assert(kRowPacks * kVectorBytes == kLineBytes, "a thread asks for as much as it takes");
 
-// How a length is distributed. kStrips does not hold it in registers (strips.cuh).
+// Distribution of a length. kStrips does not hold it in registers (strips.cuh).
 enum Across { kAlone, kCluster, kGrid, kStrips };
 
 // Publishes a block's sum to the blocks after it. Sum and flag share one word, so that they become visible together. Parts are

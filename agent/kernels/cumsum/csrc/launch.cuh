@@ -49,7 +49,7 @@ inline bool takes_vectors(const Forward& args, int64_t vector) {
     return aligned(args.x) && aligned(args.y) && (args.inner == 1 ? args.length : args.inner) % vector == 0;
 }
 
-// How registers hold a length. `parts` is 0 if they do not.
+// Distribution of a length over registers. `parts` is 0 if it does not fit.
 struct Held {
     int64_t parts, part;
     int width;  // packs of columns per block

@@ -215,8 +215,8 @@ __device__ __forceinline__ void note_sizes(const Product& p, const float (&value
 // True if an SGEMM would use split-K, because tiles are few.
 __device__ __forceinline__ bool is_shared_out(const Product& p) { return p.tiles() <= 2 * static_cast<int>(gridDim.x); }
 
-// True if a tile's sums have so few nonzero products on average that the check after the product has to follow some of them (see
-// short_below and matmul::kSparse). All lanes of a warp call it.
+// True if a tile's sums have so few nonzero products on average that the check after the product has to follow some of them. See
+// short_below and matmul::kSparse. All lanes of a warp call it.
 __device__ __forceinline__ bool may_have_few(const Product& p, const Tile& tile) {
     constexpr float kMany = 24.0f, kManyShared = 80.0f, kDense = 1.0f / 48;  // nonzero products, and their share of all
     int of_x = 0, of_weight = 0;

@@ -8,8 +8,8 @@
 // have one sign. Therefore ties are rounded at random, and all values of the weight are rounded stochastically. The random
 // numbers depend on the position alone, so every call gives the same result.
 //
-// An infinity or NaN goes into lo, next to a hi of 1 with its sign. The products of hi and lo then match float's: this lo
-// meets only the other operand's hi, which is 0 where that operand is 0 (or below 2^-39 of its row's largest value) and
+// An infinity or NaN goes into lo, next to a hi of 1 with its sign. The products of hi and lo then match float's, since this
+// lo meets only the other operand's hi. That hi is 0 where the operand is 0 (or below 2^-39 of its row's largest value) and
 // has its sign elsewhere.
 //
 // The packed layout is that of the products: [tile of 128 rows][64 of K][hi, lo] of 16 KB each, swizzled, 0 past the rows

@@ -1,5 +1,5 @@
-// The launchers. Norm and minimum run in the product's epilogue if a group fits a tile, else in a second kernel over the
-// activation, which then lies in the workspace.
+// The launchers. Norm and minimum run in the product's epilogue if a group fits a tile. Otherwise the activation is stored in
+// the workspace and a second kernel reads it.
 #pragma once
 
 #include "least.cuh"

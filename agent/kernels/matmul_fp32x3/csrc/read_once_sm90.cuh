@@ -6,8 +6,8 @@
 // each chunk to its own in float arithmetic, while the other warpgroup uses the tensor cores. Two more warpgroups copy the columns,
 // split them and store them in the layout of the products.
 //
-// Values are split into two fp16 (strip_halves_sm90.cuh). If the loss may matter in a block's sums, or by choice of the caller, they are
-// split into three bf16 (strip_thirds_sm90.cuh), which hold all bits of a float at the cost of 1.5 times as many products.
+// Values are split into two fp16 (strip_halves_sm90.cuh), or into three bf16 (strip_thirds_sm90.cuh) if the loss may matter in a block's
+// sums or the caller asks for it. Three bf16 hold all bits of a float, at the cost of 1.5 times as many products.
 //
 // The left operand's rows are y's columns (`turned`), or y's rows if y has few columns.
 #pragma once

@@ -116,7 +116,7 @@ __device__ __forceinline__ bool joined(const Schedule& s, float (&sum)[N], const
 
 constexpr double kStart = 3.0;  // fixed cost of a tile, in stages
 
-// How tiles are distributed, and the modelled time in stages of a tile (1 us on an H200).
+// Distribution of tiles, and its modelled time in stages of a tile (1 us on an H200).
 struct Cut {
     int64_t parts, streamed;
     int64_t blocks;  // number of blocks that share the streamed stages

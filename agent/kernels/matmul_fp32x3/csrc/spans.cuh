@@ -43,7 +43,7 @@ struct Span {
 struct Spans {
     Span a[kSpansOfA], b[kSpansOfB];
     __align__(16) unsigned values[kSpansOfA][kSide];                 // one bit per depth of a row: the value is nonzero
-    __align__(16) unsigned of_warps[kSpansOfA][kPlainThreads / 32];  // or of the rows of each warp
+    __align__(16) unsigned of_warps[kSpansOfA][kPlainThreads / 32];  // OR over the rows of each warp
     uint16_t groups[kMostGroups];                                     // groups to multiply
     int known;                                                        // number of these groups for a's rows, or Known
 };

@@ -1,6 +1,6 @@
 """BatchNorm with running statistics, a residual and ReLU, for images [n, channels, height, width].
 
-Inference only. `agent.kernels` has the same device code with gradients.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -62,7 +62,7 @@ def batch_norm_relu(x: torch.Tensor, residual: torch.Tensor, norm: nn.BatchNorm2
 
 
 class ModelNew(nn.Module):
-    """Model with the constructor arguments and state_dict keys of `Model`."""
+    """Takes the constructor arguments of `Model` and has its state_dict keys."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

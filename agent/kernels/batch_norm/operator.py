@@ -32,7 +32,8 @@ def batch_norm(
     """Return act(F.batch_norm(x, running_mean, running_var, weight, bias, eps=eps) + residual) in one pass.
 
     act is none, silu, gelu, relu, tanh or hardswish. residual has x's shape and dtype. Falls back to torch
-    and records why. Raises ValueError for another act, and whatever torch raises.
+    and records why if the kernel does not support the call. Raises ValueError for another act, and whatever
+    torch raises.
     """
     if act not in activation.NUMBERS:
         raise ValueError(f"act={act!r}: there are {', '.join(activation.NUMBERS)}")

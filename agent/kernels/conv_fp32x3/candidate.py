@@ -3,7 +3,7 @@
 Any stride, padding, dilation and groups. The file for sm_90 computes on the tensor cores, every other GPU in
 float32 arithmetic.
 
-Inference only. `agent.kernels` has the same device code with gradients.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 from itertools import product
@@ -148,7 +148,7 @@ def conv_transpose_fp32x3(
 
 
 class ModelNew(nn.Module):
-    """Model with the constructor arguments and state_dict keys of `Model`."""
+    """Takes the constructor arguments of `Model` and has its state_dict keys."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()

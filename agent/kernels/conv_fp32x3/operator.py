@@ -40,8 +40,8 @@ def conv_fp32x3(
     """Return conv1d, conv2d or conv3d of x [n, channels, ...] with TF32 off, by the rank of the weight.
 
     precision is fp32x3 (the tensor cores of sm_90 where they were measured to be faster, otherwise torch's
-    with TF32 off) or ieee (the kernel's float32 arithmetic). Falls back to torch and records why. Raises
-    ValueError for another precision, and whatever torch raises.
+    with TF32 off) or ieee (the kernel's float32 arithmetic). Falls back to torch and records why if the
+    kernel does not support the call. Raises ValueError for another precision, and whatever torch raises.
     """
     number_of(precision)
     each = [_each(value, weight.dim() - 2) for value in (stride, padding, dilation, 0)]

@@ -2,7 +2,7 @@
 
 The file for sm_90a computes the convolution on the tensor cores, every other GPU runs the portable path.
 
-Inference only. `agent.kernels` has the same device code with gradients.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -83,7 +83,7 @@ extension = load_inline(
 
 
 class ModelNew(nn.Module):
-    """Model with the constructor arguments and state_dict keys of `Model`."""
+    """Takes the constructor arguments of `Model` and has its state_dict keys."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: int, num_groups: int, eps: float

@@ -35,7 +35,8 @@ def conv_group_norm_tanh_hardswish_residual_logsumexp(
     """Return logsumexp(c + hardswish(tanh(group_norm(c, ...))), dim=1, keepdim=True) of c = conv2d(x, ...).
 
     x is [n, in, h, w], weight [out, in, 3, 3]; bias, gamma and beta are [out] or None. The result is
-    [n, 1, h - 2, w - 2]. Falls back to torch and records why. Raises whatever torch raises.
+    [n, 1, h - 2, w - 2]. Falls back to torch and records why if the kernel does not support the call. Raises
+    whatever torch raises.
     """
     parameters = (weight, bias, gamma, beta)
     # Invalid and empty calls go to torch, which gives the error or the empty result.

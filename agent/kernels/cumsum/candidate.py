@@ -1,6 +1,6 @@
 """Cumulative sums along any dimension of a tensor of any rank.
 
-Inference only. `agent.kernels` has the same device code with gradients.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -53,7 +53,7 @@ def cumsum(x: torch.Tensor, dim: int, reverse: bool = False) -> torch.Tensor:
 
 
 class ModelNew(nn.Module):
-    """Model with the constructor arguments and state_dict keys of `Model`."""
+    """Takes the constructor arguments of `Model` and has its state_dict keys."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return cumsum(x, 1)

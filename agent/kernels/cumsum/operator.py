@@ -24,7 +24,7 @@ def cumsum(
 ) -> torch.Tensor:
     """Return torch.cumsum; with `reverse` each sum runs from the end.
 
-    Falls back to torch and records why. Raises whatever torch raises.
+    Falls back to torch and records why if the kernel does not support the call. Raises whatever torch raises.
     """
     is_right = -x.dim() <= dim < x.dim() and (dtype is None or dtype in routing.DTYPES)
     if not is_right or x.numel() == 0 or not routing.takes(KERNEL, x):

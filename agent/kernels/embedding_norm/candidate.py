@@ -1,6 +1,6 @@
 """LayerNorm of an embedding plus positions, for ids [*, places] of a table's entries.
 
-Inference only. `agent.kernels` has the same device code with gradients.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -62,7 +62,7 @@ def embedding_layer_norm(
 
 
 class ModelNew(nn.Module):
-    """Model with the constructor arguments and state_dict keys of `Model`."""
+    """Takes the constructor arguments of `Model` and has its state_dict keys."""
 
     def __init__(self, entries: int, places: int, features: int) -> None:
         super().__init__()

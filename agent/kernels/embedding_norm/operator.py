@@ -46,7 +46,8 @@ def embedding_layer_norm(
     """Return (LayerNorm(e), e) for e = F.embedding(ids, table, padding_idx) + positions, over the features.
 
     ids are [*, places], positions [places, features]. The norm sees e rounded to its dtype. Falls back to
-    torch and records why. Raises whatever torch raises for sizes that do not fit.
+    torch and records why if the kernel does not support the call. Raises whatever torch raises for sizes that
+    do not fit.
     """
     parameters = Parameters(weight, bias)
     return _embedded(ids, (table, positions), parameters, eps, padding_idx, centred=True)

@@ -1,6 +1,6 @@
 """SwiGLU and GeGLU of the halves of the last dimension, for any shape.
 
-Inference only. `agent.kernels` has the same device code with gradients.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -52,7 +52,7 @@ def gate_product_halves(x: torch.Tensor, act: str, gate_first: bool) -> torch.Te
 
 
 class ModelNew(nn.Module):
-    """Model with the constructor arguments and state_dict keys of `Model`."""
+    """Takes the constructor arguments of `Model` and has its state_dict keys."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return gate_product_halves(x, "silu", True)

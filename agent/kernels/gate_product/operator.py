@@ -27,7 +27,8 @@ BACKWARD = "14q"
 def gate_product(gate: torch.Tensor, value: torch.Tensor, act: str = "silu") -> torch.Tensor:
     """Return act(gate) * value in one pass; act is silu, gelu or gelu_tanh.
 
-    Falls back to torch and records why. Raises ValueError for another act.
+    Falls back to torch and records why if the kernel does not support the call. Raises ValueError for another
+    act.
     """
     _checked(act)
     if gate.numel() == 0 or is_torchs(KERNEL, gate, value) or not _takes(gate, value):
@@ -39,8 +40,8 @@ def gate_product(gate: torch.Tensor, value: torch.Tensor, act: str = "silu") -> 
 def gate_product_halves(x: torch.Tensor, act: str = "silu", gate_first: bool = True) -> torch.Tensor:
     """Return `gate_product` of the halves of the last dimension; `gate_first` says which half is the gate.
 
-    Falls back to torch and records why. Raises ValueError for another act and for a last dimension of odd
-    size.
+    Falls back to torch and records why if the kernel does not support the call. Raises ValueError for another
+    act and for a last dimension of odd size.
     """
     _checked(act)
     if x.dim() == 0 or x.shape[-1] % 2:

@@ -34,8 +34,9 @@ def linear_fp32x3(
 
     precision is fp32x3 (the tensor cores of sm_90 where they are faster) or ieee (float32 arithmetic: torch's
     SGEMM, or the kernel where torch may use TF32). The weight is split in every call unless it comes from
-    `prepare_weight`. Falls back to torch and records why. Raises ValueError for another precision and for a
-    prepared weight that has changed, and whatever torch raises. Method: Ootomo and Yokota, arXiv 2203.03341.
+    `prepare_weight`. Falls back to torch and records why if the kernel does not support the call. Raises
+    ValueError for another precision and for a prepared weight that has changed, and whatever torch raises.
+    Method: Ootomo and Yokota, arXiv 2203.03341.
     """
     product.number_of(precision)
     packed = None

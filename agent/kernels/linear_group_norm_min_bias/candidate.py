@@ -3,7 +3,7 @@
 The file for sm_90 runs on the tensor cores, splits both operands in every call, and computes norm and minimum
 in the epilogue of the product. Every other GPU uses float32 arithmetic and a second pass for them.
 
-Inference only. `agent.kernels` has the same device code with gradients.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -75,7 +75,7 @@ extension = load_inline(
 
 
 class ModelNew(nn.Module):
-    """Model with the constructor arguments and state_dict keys of `Model`."""
+    """Takes the constructor arguments of `Model` and has its state_dict keys."""
 
     def __init__(
         self, in_features: int, out_features: int, num_groups: int, bias_shape: tuple[int, ...]

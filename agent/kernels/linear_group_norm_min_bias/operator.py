@@ -39,8 +39,8 @@ def linear_group_norm_min_bias(
 
     x is [m, k], weight [n, k] or a `PreparedWeight`, linear_bias, gamma and beta [n], bias [1, count, 1, 1].
     The result is [1, count, m, 1]. precision is fp32x3 or ieee; see `linear_fp32x3`. Falls back to torch and
-    records why. Raises ValueError for another precision and for a prepared weight that has changed, and
-    whatever torch raises.
+    records why if the kernel does not support the call. Raises ValueError for another precision and for a
+    prepared weight that has changed, and whatever torch raises.
     """
     product.number_of(precision)
     packed = None

@@ -3,7 +3,7 @@
 The file for sm_90 computes on the tensor cores, every other GPU in float32 arithmetic. Transposed and strided
 operands are read in place.
 
-Inference only. `agent.kernels` has the same device code with gradients.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -93,7 +93,7 @@ def matmul_fp32x3(
 
 
 class ModelNew(nn.Module):
-    """Model with the constructor arguments and state_dict keys of `Model`."""
+    """Takes the constructor arguments of `Model` and has its state_dict keys."""
 
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return matmul_fp32x3(a, b)

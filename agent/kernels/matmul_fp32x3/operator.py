@@ -55,8 +55,8 @@ def matmul_fp32x3(
       fp32x4 where the operands are not aligned to 16 bytes.
     - ieee: float32 arithmetic.
 
-    Falls back to torch and records why. Raises ValueError for another precision or part, and whatever torch
-    raises.
+    Falls back to torch and records why if the kernel does not support the call. Raises ValueError for another
+    precision or part, and whatever torch raises.
     """
     number_of(precision)
     product.check_part("a_is", a_is)

@@ -2,7 +2,7 @@
 
 Transposed and strided operands are read in place.
 
-Inference only. `agent.kernels` has the same device code with gradients.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -81,7 +81,7 @@ def matmul_half(
 
 
 class ModelNew(nn.Module):
-    """Model with the constructor arguments and state_dict keys of `Model`."""
+    """Takes the constructor arguments of `Model` and has its state_dict keys."""
 
     def forward(
         self, a: torch.Tensor, b: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor

@@ -48,8 +48,8 @@ def matmul_half(
     """Return alpha * a @ b + beta * c like torch.matmul and torch.addmm; c broadcasts to the product.
 
     Torch's product is faster and computes on a GPU too unless AGENT_KERNELS_ALWAYS is set. Large products of
-    odd sizes are zero-padded to a multiple of 8 for it. Falls back to torch and records why. Raises whatever
-    torch raises.
+    odd sizes are zero-padded to a multiple of 8 for it. Falls back to torch and records why if the kernel
+    does not support the call. Raises whatever torch raises.
     """
     c = None if beta == 0 else c
     if _is_torchs(a, b, c):

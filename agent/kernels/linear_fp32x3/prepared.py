@@ -1,8 +1,8 @@
 """Weights that are split once for many calls, and the rule for when to split again.
 
 A split weight is valid for one version of its tensor. Torch counts in-place changes, an optimizer's included.
-It does not count changes through `weight.data` or by code that writes to the memory directly. After those,
-prepare the weight again.
+It does not count changes of inference tensors, through `weight.data`, or by code that writes to the memory
+directly. After those, prepare the weight again.
 """
 
 from collections.abc import MutableMapping

@@ -150,7 +150,8 @@ def _at_large_sizes(job: Job, result: Evaluation, scope: Scope, announce: Announ
         return result
     less = {"protocol": protocol, "requests": (), "envelope_limit_s": 0.0}
     verdict = tried(job.model_copy(update=less), at, ()).evaluation
-    if verdict.status in (Status.TIMEOUT, Status.UNSUPPORTED):
+    is_open = protocol == "large" and large is not None and _not_conclusive(job, verdict, large)
+    if is_open or verdict.status in (Status.TIMEOUT, Status.UNSUPPORTED):
         note = f"values at {where}: {verdict.findings[0].message[:200]}"
         return result.model_copy(update={"scope": skipping(result.scope, note)})
     if verdict.status is not Status.VERIFIED:

@@ -17,7 +17,7 @@ from agent.torch_shim.finding_kinds import FindingKind
 PACKAGE = Path(agent.__file__).parent
 OTHER_KINDS = (
     "emulator/ptx",
-    "emulator/contracts",
+    "contracts",
     "emulator/replay",
     "config.py",
     "kernels",

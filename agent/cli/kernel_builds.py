@@ -85,7 +85,7 @@ def build(
     if json:
         console.emit_json({"schema_version": SCHEMA_VERSION, "builds": rows})
     elif to:
-        console.show(f"where they are to be used: AGENT_KERNELS_BUILT={to.resolve()}")
+        console.show(f"to use them, set AGENT_KERNELS_BUILT={to.resolve()}")
 
 
 def _libraries(wanted: "Sequence[Wanted]", target: str, jobs: int) -> Iterator[Path]:

@@ -12,8 +12,8 @@ from agent import config, errors, gpu_build, problems
 from agent.emulator.compile import toolchain
 from agent.executors import second_look, warm
 from agent.executors.phases import PhaseClock
-from agent.executors.select import gpu_memory_bytes
 from agent.harness.admission import check
+from agent.harness.backends import gpu_memory
 from agent.harness.confirmation import fault_localization
 from agent.harness.disk_cache import cached
 from agent.harness.task.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Job
@@ -129,7 +129,7 @@ class LocalExecutor:
 
         The lower bound counts inputs, outputs and parameters, plus float64 copies of the floating-point ones.
         """
-        total = gpu_memory_bytes() if self.name == "cuda" else None
+        total = gpu_memory.total_bytes() if self.name == "cuda" else None
         needed = _held_bytes(problem.trace)
         if total is not None and needed > total:
             raise errors.EnvironmentFault(

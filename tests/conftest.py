@@ -1,6 +1,8 @@
 """Options and settings of the whole test suite."""
 
 import os
+import sys
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -61,3 +63,12 @@ def settled_runtime() -> None:
     from device_library import settle
 
     settle()
+
+
+@pytest.fixture(autouse=True)
+def no_arrays_of_earlier_tests() -> Iterator[None]:
+    """Free the device arrays of each test: thousands of tests share a process."""
+    yield
+    library = sys.modules.get("device_library")
+    if library is not None:
+        library.forget_arrays()

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+import weakref
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ DEVICE = Path(__file__).parent / "emulator" / "device"
 OPTIONS = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", f"-I{CPP / 'include'}"]
 
 Array = NDArray[Any]
+_IN_USE: list[Any] = []
+"""Memory of the running test. Its kernels may use it after its arrays are gone."""
 
 
 def cuda_include() -> str:
@@ -53,6 +56,11 @@ def build_device(source: Path, runtime: Path, options: tuple[str, ...] = ()) -> 
     linked = ["g++", "-shared", str(compiled), str(runtime), "-Wl,-z,defs", LINK_CHECKS, "-o", str(library)]
     subprocess.run(linked, check=True, timeout=240)
     return library
+
+
+def forget_arrays() -> None:
+    """Let go of the running test's arrays, so that those that nothing else uses are freed."""
+    _IN_USE.clear()
 
 
 def settle() -> None:
@@ -94,12 +102,18 @@ class Device:
         return device
 
     def empty(self, shape: int | tuple[int, ...], dtype: str = "float32") -> Array:
-        """Return an array in unwritten device memory, which is never freed."""
+        """Return an array in unwritten device memory.
+
+        The memory is freed after the test once no array uses it.
+        """
         count = int(np.prod(shape))
         size = count * np.dtype(dtype).itemsize
         address = self.runtime.kw_alloc(size)
         assert address
-        memory = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+        buffer = (ctypes.c_char * size).from_address(address)
+        weakref.finalize(buffer, self.runtime.kw_free, address).atexit = False
+        _IN_USE.append(buffer)
+        memory = memoryview(buffer).cast("B")
         return np.frombuffer(memory, dtype=dtype).reshape(shape)
 
     def call(self, function: str, *arguments: Any) -> int:

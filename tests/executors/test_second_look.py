@@ -14,7 +14,7 @@ from agent.api.listening import Listener
 from agent.build.build_request import BuildRequest
 from agent.build.outcome import Built
 from agent.errors import EnvironmentFault, UsageError
-from agent.executors import JudgeOptions, LocalExecutor, local
+from agent.executors import JudgeOptions, LocalExecutor, local, warm
 from agent.executors.local import Cancelled
 from agent.harness.backends.cuda import CudaBackend
 from agent.harness.confirmation import confirmation
@@ -49,6 +49,9 @@ class Looks(LocalExecutor):
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: Evaluation,
         stock: Evaluation | None = None, cheap: Evaluation = PASSED,
     ) -> None:  # fmt: skip
+        monkeypatch.setattr(
+            warm, "begin", lambda *_: None
+        )  # no process server for a judge that is asked here
         super().__init__("cuda", cache_dir=tmp_path, options=JudgeOptions(candidate_timeout_s=1.0))
         self.asked: list[Job] = []
         verdicts = {None: first, "cheap": cheap, "stock": stock}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agent.build.logical_text import Logical, logical
 from agent.screen import host_names as names
-from agent.screen import host_tree, host_uses
+from agent.screen import host_tree, host_walk
 from agent.screen.host_tree import Declared, Path
 from agent.screen.host_uses import Sort, Use
 from agent.screen.macros import Directive, Expanded, TooLargeError, expand
@@ -15,7 +15,7 @@ Permits = Callable[[str], bool]
 """Return True if `--library-ops` allows the torch operator of this name."""
 
 _INSTEAD = {
-    "hidden-library-call": "compute it in a kernel, or call what the guide lists",
+    "hidden-library-call": "compute in a kernel, which host code launches by name",
     "process-control": "a candidate starts and ends no process or thread",
     "file-access": "the whole candidate is one file, and it opens no other",
     "environment-write": "the environment stays as it is",
@@ -27,20 +27,6 @@ _INSTEAD = {
 }
 _KERNEL = "compute it in a kernel"
 _UNLISTED = "is not on its list"
-_ATTRIBUTES = frozenset(
-    """
-    __attribute__ attribute aligned unused always_inline __always_inline__ noinline packed may_alias hot cold pure const
-    maybe_unused nodiscard deprecated fallthrough likely unlikely no_unique_address noreturn visibility default hidden
-    warn_unused_result optimize target gnu flatten vector_size unroll loop ivdep restrict
-    """.split()
-)
-_LOADERS = frozenset(("constructor", "destructor", "init_priority", "section", "retain", "used"))
-_DECORATORS = frozenset(
-    """
-    __device__ __global__ __host__ private protected public class struct namespace using return if else for while
-    static extern const auto template typename operator this asm __asm__ void int float double char bool new delete
-    """.split()
-)
 _PRAGMAS = re.compile(
     r"\s*(?:unroll|nounroll|once|GCC\s+(?:unroll|diagnostic|ivdep|optimize|system_header|push_options|pop_options)|nv_\w+|clang\s+(?:loop|diagnostic)|diag_\w+|"
     r"omp\s+(?:simd|unroll)|pack|STDC|warning|region|endregion|hd_warning_disable|nv_diag\w*|message)\b.*|\s*",
@@ -49,22 +35,15 @@ _PRAGMAS = re.compile(
 _SYSTEM_LIBRARIES = re.compile(
     r"aten|prims?|quantized|torch|torchvision|profiler|inductor|_\w*|c10d\w*|mkldnn\w*"
 )
-_DISPATCHED = frozenset(
-    ("scalar_t", "index_t", "scalar_t1", "scalar_t2", "scalar_t3", "underlying_t", "SCALAR_TYPE")
-)
-_REFUSED_MEMBERS = {
-    "attr": "patches-module", "import": "dynamic-code", "exec": "dynamic-code", "eval": "dynamic-code",
-    "unsafeGetStorageImpl": "introspection", "untyped_storage": "introspection",
-    "unsafeGetTensorImpl": "introspection", "getIntrusivePtr": "introspection", "key_set": "introspection",
-    "def_submodule": "patches-module", "attrs_of": "patches-module", "fallback": "patches-module",
-    "capture_begin": "hidden-library-call", "__dict__": "patches-module",
-}  # fmt: skip
 
 
 _DECORATION = re.compile(
     r"\b(?:__cluster_dims__|__launch_bounds__|__maxnreg__|__block_size__|__align__|C10_LAUNCH_BOUNDS_[12])"
     r"\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 )
+
+
+_GLOBAL = names.LANGUAGE | names.C_LIBRARY | names.CUDA | names.TORCH_MACROS | names.DISPATCHED
 
 
 class Violation(NamedTuple):
@@ -92,7 +71,7 @@ class Unit:
 def violations(
     texts: Sequence[str], permits: Permits, definitions: Sequence[str] = ()
 ) -> list[list[Violation]]:
-    """Return the broken rules of each text. The texts are built together and may use each other's functions."""
+    """Return the broken rules of each text. The texts of one build may use each other's functions."""
     try:
         units = [Unit(text, definitions) for text in texts]
         declared = host_tree.declarations(root for unit in units for root in unit.roots)
@@ -114,7 +93,7 @@ def _of_unit(unit: Unit, declared: Declared, permits: Permits) -> Iterator[Viola
     yield from _of_directives(unit)
     seen = set[Violation]()
     for root in unit.roots:
-        found = host_uses.uses(root, declared)
+        found = host_walk.uses(root, declared)
         judge = _Judge(declared, permits, _functions_of_driver(found))
         for use in found:
             for kind, message in judge.of(use):
@@ -145,7 +124,7 @@ def _of_directive(directive: Directive) -> Iterator[tuple[str, str]]:
     elif directive.name == "define":
         name = re.match(r"\s*(\w*)", directive.rest)
         word = name[1] if name else ""
-        if word in _DECORATORS:
+        if word in names.WORDS_OF_THE_LANGUAGE:
             yield (
                 "patches-module",
                 f"A macro is named `{word}`, a word of the language: give it another name.",
@@ -168,8 +147,9 @@ class _Judge:
             yield from self.member(use.path[-1], use)
         elif use.sort is Sort.OWN_CALL:
             yield from self.own_call(use)
-        elif use.sort is Sort.OPERATOR and not (self.permits("add") and use.detail != "operator"):
-            words = f"`{use.detail}` computes with tensors in C++, as torch's operators do: {_KERNEL}."
+        elif use.sort is Sort.OPERATOR and not self.permits("add"):
+            what = f"`{use.detail}`" if use.detail else "A function for values of any type"
+            words = f"{what} computes with tensors in C++, as torch's operators do: {_KERNEL}."
             yield "hidden-library-call", words
         elif use.sort is Sort.ASSEMBLY:
             yield _said("patches-module", "`asm`", "host code is C++; assembly belongs into kernels")
@@ -178,7 +158,7 @@ class _Judge:
         elif use.sort is Sort.FUNCTION_CAST and not self.has_driver_functions:
             yield _said(
                 "hidden-library-call",
-                "A number or a pointer turned into a function",
+                "A value turned into a function",
                 "call functions by name",
             )
         elif use.sort is Sort.LOADING:
@@ -189,7 +169,7 @@ class _Judge:
             yield from self.module(use)
 
     def on_device(self, use: Use) -> Iterator[tuple[str, str]]:
-        """Refuse what a device function cannot call, since a compiler for C++ alone takes it for a host function."""
+        """Refuse what no device function can call: a compiler for C++ alone takes it for a host function."""
         path = tuple(part for part in self.declared.resolved(use.path) if part)
         if use.sort is not Sort.NAME or not path or not use.called:
             return
@@ -251,11 +231,8 @@ class _Judge:
             yield _outside(name, use)
 
     def is_global(self, name: str) -> bool:
-        return (
-            name in names.LANGUAGE or name in names.C_LIBRARY or name in names.CUDA or name in names.TORCH_MACROS
-            or name in _DISPATCHED or bool(names.CUDA_WORDS.fullmatch(name)) or bool(names.DISPATCHES.fullmatch(name))
-            or (bool(names.RUNTIME.fullmatch(name)) and name not in names.REFUSED)
-        )  # fmt: skip
+        patterns = (names.CUDA_WORDS, names.DISPATCHES, names.RUNTIME)
+        return name in _GLOBAL or (name not in names.REFUSED and any(p.fullmatch(name) for p in patterns))
 
     def refused(self, name: str, shown: str) -> Iterator[tuple[str, str]]:
         if name in names.REFUSED:
@@ -282,7 +259,7 @@ class _Judge:
             if bad is not None:
                 kind = names.REFUSED.get(bad)
                 yield _said(kind, f"`{shown}`") if kind else _outside(shown, use)
-        elif root in names.FREE_SCOPES:
+        elif root in names.HEADER_LIBRARIES:
             return
         elif root in ("py", "pybind11"):
             bad = next(
@@ -342,11 +319,12 @@ class _Judge:
 
     def member(self, name: str, use: Use) -> Iterator[tuple[str, str]]:
         own = name in self.declared.members
-        if own and (use.detail != "Tensor" or not use.called):
-            if not use.called or name not in names.OPERATORS or use.detail not in ("",):
-                return
-        if name in _REFUSED_MEMBERS and not own:
-            yield _said(_REFUSED_MEMBERS[name], f"`.{name}`")
+        # A method named as an operator of torch is the candidate's own only for a receiver of a known class.
+        is_surely_own = not use.called or name not in names.OPERATORS or bool(use.detail)
+        if own and is_surely_own and not (use.called and use.detail == "Tensor"):
+            return
+        if name in names.REFUSED_METHODS and not own:
+            yield _said(names.REFUSED_METHODS[name], f"`.{name}`")
         elif name in names.METHODS or name.startswith("operator"):
             return
         elif name.strip("_") in names.OPERATORS or self.permits(name):
@@ -362,9 +340,13 @@ class _Judge:
             yield _said(
                 names.REFUSED[name], f"`{name}`, a function of C's library,", "rename your own function"
             )
-        elif name in names.OPERATORS and use.called and use.detail == "Tensor":
-            if not any(f.takes_tensor or f.is_template for f in fits):
-                yield from self.operator(name, name)
+        elif (
+            name in names.OPERATORS
+            and use.called
+            and use.detail == "Tensor"
+            and not any(f.takes_tensor or f.is_template for f in fits)
+        ):
+            yield from self.operator(name, name)
 
     def definition(self, use: Use) -> Iterator[tuple[str, str]]:
         name, at_top = use.path[-1], len(use.path) == 1
@@ -388,7 +370,7 @@ class _Judge:
 
 
 def _plain(text: str) -> str:
-    """Blank what the grammar takes for calls: attributes of CUDA in front of a function, and casts to `unsigned`."""
+    """Blank what the grammar takes for calls: CUDA's attributes of a function, and casts to `unsigned`."""
     text = re.sub(r"\bunsigned(?=\s*\()", "uint32_t", text)
     return _DECORATION.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
@@ -399,9 +381,7 @@ def _is_risky(name: str) -> bool:
 
 
 def _is_std(name: str) -> bool:
-    return (
-        name in names.STD or bool(names.STD_TRAITS.fullmatch(name)) and name not in names.STD_TRAITS_REFUSED
-    )
+    return name in names.STD or bool(names.STD_TRAITS.fullmatch(name))
 
 
 def _said(kind: str, what: str, instead: str = "") -> tuple[str, str]:
@@ -416,7 +396,7 @@ def _outside(name: str, use: Use) -> tuple[str, str]:
 
 def _attribute(words: str) -> Iterator[tuple[str, str]]:
     named = {word.strip("_") for word in re.findall(r"[A-Za-z_]\w*", re.sub(r'"[^"]*"', "", words))}
-    if named & _LOADERS:
-        yield _said("load-time-code", f"`{min(named & _LOADERS)}`, an attribute,")
-    elif strange := named - {word.strip("_") for word in _ATTRIBUTES}:
+    if named & names.LOADING_ATTRIBUTES:
+        yield _said("load-time-code", f"`{min(named & names.LOADING_ATTRIBUTES)}`, an attribute,")
+    elif strange := named - {word.strip("_") for word in names.ATTRIBUTES}:
         yield _said("patches-module", f"`{min(strange)}`, an attribute,")

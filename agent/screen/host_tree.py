@@ -1,7 +1,7 @@
 """Read C++ and CUDA text with tree-sitter and list what its host code declares and uses.
 
-A use is a name that the text does not declare where it is used, whether it is called, passed on, taken the address
-of or named as a type. Names are resolved through namespaces, aliases and `using`; scopes are those of C++.
+A use is a name that the text does not declare where it is used: called, passed on, taken the address of or
+named as a type. Names are resolved through namespaces, aliases and `using`; scopes are those of C++.
 """
 
 from collections.abc import Iterable, Iterator
@@ -61,6 +61,8 @@ class Declared:
     classes: set[str] = field(default_factory=set)
     working_classes: set[str] = field(default_factory=set)
     """Classes with a constructor or destructor that does something."""
+    parts: dict[str, str] = field(default_factory=dict)
+    """Text of each class without its functions' bodies, which names its bases and members."""
     aliases: dict[str, Path] = field(default_factory=dict)
     opened: set[Path] = field(default_factory=set)
     function_types: set[str] = field(default_factory=set)
@@ -150,8 +152,8 @@ def declared_name(node: tree_sitter.Node | None) -> tree_sitter.Node | None:
             return node
         inner = node.child_by_field_name("declarator") or node.child_by_field_name("name")
         if inner is None:
-            inner = next((child for child in node.named_children if "declarator" in child.type or child.type in _NAMES
-                          or child.type in ("qualified_identifier", "operator_name", "destructor_name")), None)  # fmt: skip
+            kinds = (*_NAMES, "qualified_identifier", "operator_name", "destructor_name")
+            inner = next((c for c in node.named_children if "declarator" in c.type or c.type in kinds), None)
         node = inner
     return node
 
@@ -179,6 +181,11 @@ def declarations(roots: Iterable[tree_sitter.Node]) -> Declared:
     found = Declared()
     for root in roots:
         _Collector(found).block(root, (), False)
+    for _ in range(8):
+        # A class works while loading if one of its bases or members does.
+        for name, words in found.parts.items():
+            if not found.working_classes.isdisjoint(words.split()):
+                found.working_classes.add(name)
     return found
 
 
@@ -227,6 +234,12 @@ class _Collector:
         if name:
             self.found.add((*path, *name[:-1]), name[-1])
             self.found.classes.add(name[-1])
+            fields = [child for child in body.named_children if child.type == "field_declaration"]
+            held = [c for c in fields if function_declarator(c.child_by_field_name("declarator")) is None]
+            bases = [child for child in node.named_children if child.type == "base_class_clause"]
+            parts = [child for child in (*held, *bases) if "*" not in text_of(child)]
+            words = [text_of(leaf) for child in parts for leaf in leaves(child)]
+            self.found.parts[name[-1]] = " ".join(words)
         inner = (*path, *name)
         for child in body.named_children:
             if child.type == "enumerator":

@@ -1,18 +1,15 @@
-"""Walk the host functions of a candidate and list every name that they use, with what is known of it."""
+"""Record the names that host code uses: how each is used, where, and what is known of it."""
 
-from collections.abc import Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
 import tree_sitter
 
 from agent.screen import host_tree as tree
+from agent.screen.host_names import OPERATORS, REFUSED
 from agent.screen.host_tree import Declared, Path, text_of
-from agent.screen.host_values import Values
+from agent.screen.host_values import GENERIC, Values
 
-_SKIPPED = frozenset(("comment", "string_literal", "raw_string_literal", "char_literal", "number_literal",
-                      "primitive_type", "statement_identifier", "auto", "field_designator"))  # fmt: skip
-_BODIES = frozenset(("function_definition", "lambda_expression"))
 _CASTS = frozenset(("reinterpret_cast", "static_cast", "bit_cast"))
 
 
@@ -61,58 +58,56 @@ class Scope(NamedTuple):
     in_class: bool = False
     loading: bool = False
     """True outside functions, where initialisers run while the library is loaded."""
+    function: str = ""
+    """Function or variable of a lambda around the node; empty for a lambda without a name."""
 
 
-def uses(root: tree_sitter.Node, declared: Declared) -> list[Use]:
-    """Return every use in the text of this tree, in the order of the walk."""
-    walk = _Walk(declared)
-    walk.children(root, Scope(loading=True))
-    return walk.found
+class Recorder:
+    """Record of the uses in one tree; a walk decides what is visited, and in which scope."""
 
-
-class _Walk:
     def __init__(self, declared: Declared) -> None:
         self.declared = declared
         self.found: list[Use] = []
         self.values = Values(declared)
+        self.generic: set[str] = set()
+        """Functions that compute with parameters of any type."""
+        self.passed_on: set[tuple[str, str]] = set()
+        """Pairs of a function and another that it calls with such a parameter."""
+        self.given_tensors: list[Use] = []
+        """Calls with a tensor among the arguments, by the name of what is called."""
 
     def add(self, sort: Sort, path: Path, node: tree_sitter.Node, scope: Scope, detail: str = "") -> None:
-        call = _call_of(node)
-        given = _arguments(call)
+        call = call_of(node)
+        given = arguments(call)
         if sort in (Sort.NAME, Sort.OWN_CALL) and given:
             kinds = [self.values.kind(argument, scope.names) for argument in given]
             looked_up = path[-1].startswith("cudaGetDriverEntryPoint")
             detail = text_of(given[0]) if looked_up else "Tensor" if "Tensor" in kinds else ""
+            if GENERIC in kinds and sort is Sort.NAME and path[-1] in OPERATORS and not scope.device:
+                self.generic.add(scope.function)
         row = node.start_point[0]
         self.found.append(Use(sort, path, row, call is not None, len(given), scope.device, detail))
+
+    def generic_calls(self) -> list[Use]:
+        """Return the calls that hand tensors to a function which computes with whatever it is given."""
+        generic = set(self.generic)
+        for _ in range(8):
+            generic |= {caller for caller, called in self.passed_on if called in generic}
+        return [use for use in self.given_tensors if use.detail in generic]
+
+    def visit(self, node: tree_sitter.Node, scope: Scope) -> None:
+        raise NotImplementedError
 
     def children(self, node: tree_sitter.Node, scope: Scope) -> None:
         for child in node.children:
             self.visit(child, scope)
 
-    def visit(self, node: tree_sitter.Node, scope: Scope) -> None:
-        if node.type in _SKIPPED:
-            return
-        method = getattr(self, f"_{node.type}", None)
-        if method is not None:
-            method(node, scope)
-        elif node.type in ("identifier", "type_identifier", "namespace_identifier"):
-            self.name(node, scope)
-        elif node.type in ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier"):
-            self.type_body(node, scope)
-        elif node.type in ("attribute_specifier", "attribute_declaration", "ms_declspec_modifier"):
-            if not scope.device:
-                self.add(Sort.ATTRIBUTE, (), node, scope, text_of(node))
-        else:
-            self.children(node, scope)
-
-    # Names
-
     def name(self, node: tree_sitter.Node, scope: Scope) -> None:
         word = text_of(node)
         if any(word in names for names in reversed(scope.names)):
             return
-        if self.declared.sees(word, scope.place) or (scope.in_class and word in self.declared.members):
+        inherited = scope.in_class and word in self.declared.members and word not in REFUSED
+        if inherited or self.declared.sees(word, scope.place):
             if word in self.declared.functions:
                 self.add(Sort.OWN_CALL, (word,), node, scope)
             return
@@ -159,379 +154,8 @@ class _Walk:
     def _field_identifier(self, node: tree_sitter.Node, scope: Scope) -> None:
         return
 
-    # Declarations
 
-    def _using_declaration(self, node: tree_sitter.Node, scope: Scope) -> None:
-        if any(child.type == "namespace" for child in node.children):
-            return
-        target = next((tree.path_of(child) for child in node.named_children), ())
-        if target:
-            self.add(Sort.NAME, target, node, scope)
-
-    def _namespace_alias_definition(self, node: tree_sitter.Node, scope: Scope) -> None:
-        return
-
-    def _alias_declaration(self, node: tree_sitter.Node, scope: Scope) -> None:
-        name, target = node.child_by_field_name("name"), node.child_by_field_name("type")
-        if scope.names:
-            scope.names[-1][text_of(name)] = text_of(target)
-            inner = target.child_by_field_name("type") if target is not None else None
-            if len(tree.path_of(inner)) > 1:
-                self.declared.aliases.setdefault(text_of(name), tree.path_of(inner))
-        if target is not None:
-            self.visit(target, scope)
-
-    def _type_definition(self, node: tree_sitter.Node, scope: Scope) -> None:
-        kind = node.child_by_field_name("type")
-        for child in node.children_by_field_name("declarator"):
-            if scope.names:
-                scope.names[-1][text_of(tree.declared_name(child))] = text_of(kind)
-        if kind is not None:
-            self.visit(kind, scope)
-
-    def _namespace_definition(self, node: tree_sitter.Node, scope: Scope) -> None:
-        body = node.child_by_field_name("body")
-        path = tree.path_of(node.child_by_field_name("name"))
-        if body is not None:
-            self.children(body, scope._replace(place=(*scope.place, *path)))
-
-    def type_body(self, node: tree_sitter.Node, scope: Scope) -> None:
-        name, body = tree.path_of(node.child_by_field_name("name")), node.child_by_field_name("body")
-        if body is None:
-            if name and not self.declared.sees(name[-1], scope.place):
-                self.children(node, scope)
-            return
-        inner = scope._replace(place=(*scope.place, *name), in_class=True)
-        if scope.names and name:
-            scope.names[-1][name[-1]] = name[-1]
-            self.declared.classes.add(name[-1])
-        if scope.names:
-            local = Declared()
-            tree._Collector(local).type_definition(node, ())
-            self.declared.members |= local.members
-            self.declared.fields |= local.fields
-            members = {word: "" for names in local.names.values() for word in names}
-            inner = inner._replace(names=(*scope.names, members))
-        for child in node.children:
-            if child.type in ("base_class_clause", "attribute_specifier"):
-                self.visit(child, scope)
-        for child in body.named_children:
-            if child.type == "enumerator":
-                value = child.child_by_field_name("value")
-                if scope.names:
-                    scope.names[-1][text_of(child.child_by_field_name("name"))] = "int"
-                if value is not None:
-                    self.visit(value, inner)
-            else:
-                self.visit(child, inner._replace(loading=False))
-
-    def _enumerator_list(self, node: tree_sitter.Node, scope: Scope) -> None:
-        return
-
-    def _template_declaration(self, node: tree_sitter.Node, scope: Scope) -> None:
-        names: dict[str, str] = {}
-        inner = scope._replace(names=(*scope.names, names))
-        parameters = node.child_by_field_name("parameters")
-        for child in parameters.named_children if parameters is not None else ():
-            self.template_parameter(child, names, inner)
-        for child in node.children:
-            if child != parameters:
-                self.visit(child, inner)
-
-    def template_parameter(self, node: tree_sitter.Node, names: dict[str, str], scope: Scope) -> None:
-        if node.type == "template_template_parameter_declaration":
-            for child in node.named_children:
-                self.template_parameter(child, names, scope)
-            return
-        kind = node.child_by_field_name("type")
-        name = node.child_by_field_name("declarator") or node.child_by_field_name("name")
-        default = node.child_by_field_name("default_value") or node.child_by_field_name("default_type")
-        if "type_parameter" in node.type and node.type != "parameter_declaration":
-            name = name or next(
-                (child for child in node.named_children if child.type == "type_identifier"), None
-            )
-            names[text_of(tree.declared_name(name))] = "typename"
-        elif name is not None:
-            names[text_of(tree.declared_name(name))] = "value"
-        elif kind is not None and node.type == "variadic_parameter_declaration":
-            names[text_of(tree.declared_name(node))] = "value"
-        for part in (kind if "type_parameter" not in node.type else None, default):
-            if part is not None:
-                self.visit(part, scope)
-
-    def _function_definition(self, node: tree_sitter.Node, scope: Scope) -> None:
-        declarator = tree.function_declarator(node.child_by_field_name("declarator"))
-        name = tree.path_of(tree.declared_name(declarator))
-        body, kind = node.child_by_field_name("body"), node.child_by_field_name("type")
-        device = tree.is_device(node)
-        names: dict[str, str] = {}
-        inner = Scope((*scope.names, names), scope.place, device, scope.in_class or len(name) > 1, False)
-        if name and kind is None and not scope.in_class and len(name) == 1 and "operator" not in name[0]:
-            self.module(node, name[0], declarator, scope)
-            return
-        inner = inner._replace(place=(*scope.place, *name[:-1]))
-        if name and not scope.in_class and not device:
-            self.add(Sort.DEFINITION, (*scope.place, *name), node, inner, "C" if _is_c(node) else "")
-        self.parameters(declarator, names, inner)
-        for child in node.children:
-            if child not in (body, node.child_by_field_name("declarator")):
-                self.visit(child, inner)
-        if declarator is not None:
-            for child in declarator.named_children:
-                if child.type in (
-                    "trailing_return_type",
-                    "noexcept",
-                    "attribute_specifier",
-                    "requires_clause",
-                ):
-                    self.visit(child, inner)
-        if body is not None:
-            self.children(body, inner)
-
-    _inline_method_definition = _function_definition
-
-    def module(
-        self, node: tree_sitter.Node, name: str, declarator: tree_sitter.Node | None, scope: Scope
-    ) -> None:
-        """Walk a definition by a macro: its parameters are names that the body uses."""
-        parameters = tree.parameters_of(declarator)
-        names = {text_of(parameter).split()[-1]: "module" for parameter in parameters if text_of(parameter)}
-        detail = text_of(parameters[0]) if parameters else ""
-        self.add(Sort.MODULE, (name,), node, scope, detail)
-        body = node.child_by_field_name("body")
-        if body is not None:
-            self.children(body, scope._replace(names=(*scope.names, names), loading=True))
-
-    def parameters(self, declarator: tree_sitter.Node | None, names: dict[str, str], scope: Scope) -> None:
-        for parameter in tree.parameters_of(declarator):
-            kind = parameter.child_by_field_name("type")
-            word = tree.declared_name(parameter.child_by_field_name("declarator"))
-            if word is None and parameter.type == "variadic_parameter_declaration":
-                word = next((leaf for leaf in tree.leaves(parameter) if leaf.type == "identifier"), None)
-            names[text_of(word)] = text_of(kind)
-            default = parameter.child_by_field_name("default_value")
-            for part in (kind, default):
-                if part is not None:
-                    self.visit(part, scope)
-
-    def _field_initializer(self, node: tree_sitter.Node, scope: Scope) -> None:
-        for number, child in enumerate(node.named_children):
-            if number == 0 and child.type != "field_identifier":
-                self.visit(child, scope)
-            elif number:
-                self.visit(child, scope)
-
-    def _declaration(self, node: tree_sitter.Node, scope: Scope) -> None:
-        kind, declarators = node.child_by_field_name("type"), node.children_by_field_name("declarator")
-        device = scope.device or any(text_of(c) in ("__device__", "__constant__") for c in node.children)
-        scope = scope._replace(device=device)
-        at_load = scope.loading and not any(text_of(c) in ("constexpr", "constinit") for c in node.children)
-        for child in node.children:
-            if child in declarators:
-                self.declarator(child, kind, scope, at_load)
-            else:
-                self.visit(child, scope)
-        if at_load and kind is not None and not scope.device:
-            owners = {text_of(leaf) for leaf in tree.leaves(kind)} & self.declared.working_classes
-            prototype = all(tree.function_declarator(child) is not None for child in declarators)
-            if owners and not prototype:
-                self.add(Sort.LOADING, (min(owners),), node, scope, "constructor")
-
-    def declarator(
-        self, node: tree_sitter.Node, kind: tree_sitter.Node | None, scope: Scope, at_load: bool
-    ) -> None:
-        local, value = scope.names[-1] if scope.names else None, node.child_by_field_name("value")
-        function = tree.function_declarator(node)
-        name = tree.declared_name(node)
-        inner = scope._replace(loading=at_load)
-        if function is not None and value is None:
-            names: dict[str, str] = {}
-            if local is not None and not scope.in_class:
-                # `dim3 grid(n);` looks like a function: what look like its parameters are values.
-                for parameter in tree.parameters_of(function):
-                    self.children(parameter, inner)
-                local[text_of(name)] = text_of(kind)
-            else:
-                self.parameters(function, names, scope._replace(names=(*scope.names, names)))
-                self.trailing(function, scope)
-            return
-        if value is not None:
-            self.visit(value, inner)
-        for child in node.named_children:
-            if child != value and child.type in (
-                "array_declarator",
-                "attribute_specifier",
-                "bitfield_clause",
-            ):
-                self.array(child, scope)
-        if node.type == "array_declarator":
-            self.array(node, scope)
-        if local is None or name is None:
-            return
-        if name.type == "structured_binding_declarator":
-            origin = self.values.kind(value, scope.names) if value is not None else ""
-            for child in name.named_children:
-                local[text_of(child)] = "Tensor" if "ensor" in origin else ""
-            return
-        words = text_of(kind)
-        if "auto" in words and value is not None:
-            words = self.values.kind(value, scope.names)
-        local[text_of(name)] = words
-
-    def trailing(self, function: tree_sitter.Node, scope: Scope) -> None:
-        for child in function.named_children:
-            if child.type in ("gnu_asm_expression", "attribute_specifier"):
-                self.visit(child, scope)
-
-    def array(self, node: tree_sitter.Node, scope: Scope) -> None:
-        size = node.child_by_field_name("size")
-        if size is not None:
-            self.visit(size, scope)
-        inner = node.child_by_field_name("declarator")
-        if inner is not None and inner.type == "array_declarator":
-            self.array(inner, scope)
-
-    def _field_declaration(self, node: tree_sitter.Node, scope: Scope) -> None:
-        declarators = node.children_by_field_name("declarator")
-        for child in node.children:
-            if child in declarators:
-                function = tree.function_declarator(child)
-                names: dict[str, str] = {}
-                self.parameters(function, names, scope._replace(names=(*scope.names, names)))
-                if child.type in ("init_declarator", "array_declarator"):
-                    self.declarator(child, None, scope, False)
-            else:
-                self.visit(child, scope)
-
-    # Scopes within functions
-
-    def _compound_statement(self, node: tree_sitter.Node, scope: Scope) -> None:
-        self.children(node, scope._replace(names=(*scope.names, {})))
-
-    _if_statement = _for_statement = _while_statement = _switch_statement = _compound_statement
-
-    def _for_range_loop(self, node: tree_sitter.Node, scope: Scope) -> None:
-        names: dict[str, str] = {}
-        inner = scope._replace(names=(*scope.names, names))
-        right, kind = node.child_by_field_name("right"), node.child_by_field_name("type")
-        name = tree.declared_name(node.child_by_field_name("declarator"))
-        origin = self.values.kind(right, scope.names) if right is not None else ""
-        words = text_of(kind)
-        element = ("Tensor" if "ensor" in origin else "") if "auto" in words else words
-        if name is not None and name.type == "structured_binding_declarator":
-            names.update((text_of(child), element) for child in name.named_children)
-        else:
-            names[text_of(name)] = element
-        for part in (node.child_by_field_name("initializer"), kind, right, node.child_by_field_name("body")):
-            if part is not None:
-                self.visit(part, inner)
-
-    def _catch_clause(self, node: tree_sitter.Node, scope: Scope) -> None:
-        names: dict[str, str] = {}
-        inner = scope._replace(names=(*scope.names, names))
-        self.parameters(node, names, inner)
-        body = node.child_by_field_name("body")
-        if body is not None:
-            self.visit(body, inner)
-
-    def _lambda_expression(self, node: tree_sitter.Node, scope: Scope) -> None:
-        names: dict[str, str] = {}
-        device = scope.device or tree.is_device(node)
-        inner = Scope((*scope.names, names), scope.place, device, scope.in_class, False)
-        called_now = _call_of(node) is not None
-        if called_now and scope.loading and not scope.device:
-            self.add(Sort.LOADING, ("a lambda",), node, scope)
-        body = node.child_by_field_name("body")
-        for child in node.children:
-            if child.type == "lambda_capture_specifier":
-                self.captures(child, names, scope)
-            elif child.type == "template_parameter_list":
-                for parameter in child.named_children:
-                    self.template_parameter(parameter, names, inner)
-        declarator = node.child_by_field_name("declarator")
-        self.parameters(declarator, names, inner)
-        if declarator is not None:
-            for child in declarator.named_children:
-                if child.type == "trailing_return_type":
-                    self.visit(child, inner)
-        if body is not None:
-            self.children(body, inner)
-
-    def captures(self, node: tree_sitter.Node, names: dict[str, str], scope: Scope) -> None:
-        for child in node.named_children:
-            if child.type == "lambda_capture_initializer":
-                value = child.child_by_field_name("right")
-                names[text_of(child.child_by_field_name("left"))] = (
-                    self.values.kind(value, scope.names) if value is not None else ""
-                )
-                if value is not None:
-                    self.visit(value, scope)
-            elif child.type == "identifier":
-                self.name(child, scope)
-
-    # Expressions
-
-    def _call_expression(self, node: tree_sitter.Node, scope: Scope) -> None:
-        function = node.child_by_field_name("function")
-        if scope.loading and function is not None and not scope.device:
-            self.at_load(function, scope)
-        if function is not None and _casts_to_function(function, self.declared):
-            self.add(Sort.FUNCTION_CAST, (), node, scope)
-        generic = self.values.generic_call(node, scope.names)
-        if generic and not scope.device:
-            self.add(Sort.OPERATOR, (), node, scope, generic)
-        self.children(node, scope)
-
-    def at_load(self, function: tree_sitter.Node, scope: Scope) -> None:
-        """Note a call outside functions that may do work: of own functions, of CUDA's runtime, of a kernel."""
-        path = tree.path_of(function)
-        own = self.declared.functions.get(path[-1], ()) if path else ()
-        if own and not all(f.is_constexpr for f in own):
-            self.add(Sort.LOADING, path, function, scope)
-        elif path and path[-1].startswith("cuda") and path[-1][4:5].isupper():
-            self.add(Sort.LOADING, path, function, scope)
-        elif function.parent is not None and any(
-            child.type == "kernel_call_syntax" for child in function.parent.children
-        ):
-            self.add(Sort.LOADING, path, function, scope)
-
-    def _cast_expression(self, node: tree_sitter.Node, scope: Scope) -> None:
-        if _names_function_type(node.child_by_field_name("type"), self.declared):
-            self.add(Sort.FUNCTION_CAST, (), node, scope)
-        self.children(node, scope)
-
-    def _binary_expression(self, node: tree_sitter.Node, scope: Scope) -> None:
-        if not scope.device:
-            sides = [node.child_by_field_name("left"), node.child_by_field_name("right")]
-            self.operator(node, [side for side in sides if side is not None], scope)
-        self.children(node, scope)
-
-    def _unary_expression(self, node: tree_sitter.Node, scope: Scope) -> None:
-        inner = node.child_by_field_name("argument")
-        sign = text_of(node.child_by_field_name("operator"))
-        if not scope.device and inner is not None and sign in ("-", "~"):
-            self.operator(node, [inner], scope)
-        self.children(node, scope)
-
-    def _assignment_expression(self, node: tree_sitter.Node, scope: Scope) -> None:
-        left = node.child_by_field_name("left")
-        if not scope.device and left is not None and text_of(node.child_by_field_name("operator")) != "=":
-            self.operator(node, [left], scope)
-        self.children(node, scope)
-
-    def operator(self, node: tree_sitter.Node, operands: Sequence[tree_sitter.Node], scope: Scope) -> None:
-        sign = text_of(node.child_by_field_name("operator"))
-        if sign in ("&&", "||", ","):
-            return
-        if any(self.values.kind(operand, scope.names) == "Tensor" for operand in operands):
-            self.add(Sort.OPERATOR, (), node, scope, sign)
-
-    def _gnu_asm_expression(self, node: tree_sitter.Node, scope: Scope) -> None:
-        self.add(Sort.ASSEMBLY, (), node, scope)
-        self.children(node, scope)
-
-
-def _call_of(node: tree_sitter.Node) -> tree_sitter.Node | None:
+def call_of(node: tree_sitter.Node) -> tree_sitter.Node | None:
     """Return the call whose function this name is, or None if the name is not called."""
     parent = node.parent
     while parent is not None and (
@@ -545,18 +169,18 @@ def _call_of(node: tree_sitter.Node) -> tree_sitter.Node | None:
     return None
 
 
-def _arguments(call: tree_sitter.Node | None) -> list[tree_sitter.Node]:
+def arguments(call: tree_sitter.Node | None) -> list[tree_sitter.Node]:
     given = call.child_by_field_name("arguments") if call is not None else None
     return [child for child in given.named_children if child.type != "comment"] if given is not None else []
 
 
-def _casts_to_function(function: tree_sitter.Node, declared: Declared) -> bool:
+def casts_to_function(function: tree_sitter.Node, declared: Declared) -> bool:
     if function.type != "template_function" or text_of(function.child_by_field_name("name")) not in _CASTS:
         return False
-    return _names_function_type(function.child_by_field_name("arguments"), declared)
+    return names_function_type(function.child_by_field_name("arguments"), declared)
 
 
-def _names_function_type(node: tree_sitter.Node | None, declared: Declared) -> bool:
+def names_function_type(node: tree_sitter.Node | None, declared: Declared) -> bool:
     if node is None:
         return False
     words = {text_of(leaf) for leaf in tree.leaves(node)}
@@ -564,7 +188,21 @@ def _names_function_type(node: tree_sitter.Node | None, declared: Declared) -> b
     return "(*" in plain or "decltype(&" in plain or not words.isdisjoint(declared.function_types)
 
 
-def _is_c(node: tree_sitter.Node) -> bool:
+def has_value(parameter: tree_sitter.Node) -> bool:
+    """Return True if what looks like a parameter names or holds a value."""
+    return any(leaf.type in ("identifier", "type_identifier", "number_literal", "true", "false", "nullptr")
+               for leaf in tree.leaves(parameter))  # fmt: skip
+
+
+def variable_of(node: tree_sitter.Node) -> str:
+    """Return the name of the variable that a lambda initialises."""
+    parent = node.parent
+    if parent is not None and parent.type == "init_declarator":
+        return text_of(tree.declared_name(parent.child_by_field_name("declarator")))
+    return ""
+
+
+def is_c(node: tree_sitter.Node) -> bool:
     while node is not None:
         if node.type == "linkage_specification":
             return True

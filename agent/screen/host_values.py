@@ -14,6 +14,18 @@ _SEVERAL = re.compile(
     r"\b(?:vector|array|tuple|pair|optional|map|ArrayRef|SmallVector|List|initializer_list)\b"
 )
 _LISTS = re.compile(r"\b(?:TensorList|tensor_list|variable_list)\b")
+GENERIC = "<any>"
+"""Kind of a parameter whose type the call decides."""
+_PACKS = frozenset(("make_tuple", "make_pair", "tie", "forward_as_tuple", "tuple", "pair", "vector", "array"))
+_COMPOUND = frozenset(
+    [
+        "binary_expression",
+        "conditional_expression",
+        "assignment_expression",
+        "unary_expression",
+        "comma_expression",
+    ]
+)
 _ELEMENTS = frozenset(
     ("at", "back", "front", "value", "second", "first", "get", "value_or", "begin", "operator[]")
 )
@@ -54,16 +66,17 @@ class Values:
             return self._named(self.declared.fields.get(text_of(node.child_by_field_name("field")), ""))
         if node.type == "call_expression":
             return self._of_call(node, names)
-        if node.type in (
-            "binary_expression",
-            "conditional_expression",
-            "assignment_expression",
-            "unary_expression",
-        ):
+        if node.type in _COMPOUND:
             kinds = {self.kind(child, names) for child in node.named_children}
-            return "Tensor" if "Tensor" in kinds else ""
+            return "Tensor" if "Tensor" in kinds else GENERIC if GENERIC in kinds else ""
+        if node.type in ("initializer_list", "argument_list"):
+            kinds = {self.kind(child, names) for child in node.named_children}
+            return "" if kinds.isdisjoint(("Tensor", "Tensors")) else "Tensors"
         if node.type == "compound_literal_expression":
-            return self._named(text_of(node.child_by_field_name("type")))
+            value = node.child_by_field_name("value")
+            held = self.kind(value, names) if value is not None else ""
+            kind = self._named(text_of(node.child_by_field_name("type")))
+            return held if held and _SEVERAL.search(kind) else kind
         return ""
 
     def _named(self, words: str) -> str:
@@ -87,6 +100,8 @@ class Values:
         if name in _UNWRAPPED and given is not None and given.named_children:
             inner = self.kind(given.named_children[0], names)
             return "Tensor" if inner in ("Tensor", "Tensors") else inner
+        if name in _PACKS and given is not None and self.kind(given, names):
+            return "Tensors"
         if len(path) == 2 and path[0] in ("torch", "at") and (name == "Tensor" or _is_function(name)):
             return "Tensor"
         if any(made.returns_tensor for made in self.declared.functions.get(name, ())):

@@ -1,8 +1,8 @@
 """Expand the candidate's own macros, so that the parser sees the calls that a compiler sees.
 
-Directives are blanked and no header is read. Conditionals are not evaluated, because a header may define what they
-test: all branches stay in the text, and a macro with several definitions is expanded with each of them. A macro that
-hides a risky name under a condition is also tried as undefined.
+Directives are blanked and no header is read. Conditionals are not evaluated, because a header may define
+what they test: all branches stay in the text, and a macro with several definitions is expanded with each. A
+macro that hides a risky name under a condition is also tried as undefined.
 """
 
 import re

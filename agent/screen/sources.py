@@ -1,8 +1,9 @@
 """Rules for the C++ and CUDA text that a candidate passes to `load_inline`.
 
 The text is found by folding literals, names of literals, sums, lists and `dedent`. A whole text is parsed
-(`host_rules`). If a source is built at run time, its literal parts are only searched for names that no candidate
-needs, and nothing is concluded from what is absent; what is built is parsed before the compiler starts.
+(`host_rules`). If a source is built at run time, its literal parts are only searched for names that no
+candidate needs, and nothing is concluded from what is absent. What is built is parsed before the compiler
+starts.
 """
 
 import ast

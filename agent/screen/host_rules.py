@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from agent.build.logical_text import Logical, logical
@@ -68,17 +69,32 @@ class Unit:
         return max(self.read.line(self.starts[min(row, len(self.starts) - 1)]) - self.before, 0)
 
 
+class Reading(NamedTuple):
+    """What the texts of one build declare, and the uses in each, one list for each combination of macros."""
+
+    declared: Declared
+    units: tuple[tuple[Unit, tuple[list[Use], ...]], ...]
+
+
+@lru_cache(maxsize=2)
+def _read(texts: tuple[str, ...], definitions: tuple[str, ...]) -> Reading:
+    """Parse the texts. The screen and the check before the build ask for the same ones."""
+    units = [Unit(text, definitions) for text in texts]
+    declared = host_tree.declarations(root for unit in units for root in unit.roots)
+    found = ((unit, tuple(host_walk.uses(root, declared) for root in unit.roots)) for unit in units)
+    return Reading(declared, tuple(found))
+
+
 def violations(
     texts: Sequence[str], permits: Permits, definitions: Sequence[str] = ()
 ) -> list[list[Violation]]:
     """Return the broken rules of each text. The texts of one build may use each other's functions."""
     try:
-        units = [Unit(text, definitions) for text in texts]
-        declared = host_tree.declarations(root for unit in units for root in unit.roots)
-        return [_one_a_line(_of_unit(unit, declared, permits)) for unit in units]
+        declared, units = _read(tuple(texts), tuple(definitions))
     except (TooLargeError, RecursionError):
         words = "Macros or expressions expand to more than can be read; write them out."
         return [[Violation("dynamic-code", words, 0)], *([] for _ in texts[1:])]
+    return [_one_a_line(_of_unit(unit, uses, declared, permits)) for unit, uses in units]
 
 
 def _one_a_line(found: Iterable[Violation]) -> list[Violation]:
@@ -89,18 +105,14 @@ def _one_a_line(found: Iterable[Violation]) -> list[Violation]:
     return list(by_row.values())
 
 
-def _of_unit(unit: Unit, declared: Declared, permits: Permits) -> Iterator[Violation]:
+def _of_unit(
+    unit: Unit, variants: Iterable[list[Use]], declared: Declared, permits: Permits
+) -> Iterator[Violation]:
     yield from _of_directives(unit)
-    seen = set[Violation]()
-    for root in unit.roots:
-        found = host_walk.uses(root, declared)
+    for found in variants:
         judge = _Judge(declared, permits, _functions_of_driver(found))
         for use in found:
-            for kind, message in judge.of(use):
-                violation = Violation(kind, message, unit.line(use.row))
-                if violation not in seen:
-                    seen.add(violation)
-                    yield violation
+            yield from (Violation(kind, words, unit.line(use.row)) for kind, words in judge.of(use))
 
 
 def _functions_of_driver(found: Iterable[Use]) -> bool:

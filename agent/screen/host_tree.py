@@ -19,6 +19,7 @@ MODULE_MACROS = frozenset(
 """Macros whose body runs when the library is loaded and whose last argument names the module."""
 _CLASSES = frozenset(("struct_specifier", "class_specifier", "union_specifier"))
 _DEVICE = frozenset(("__device__", "__global__"))
+_PARAMETERS = frozenset(("parameter_list", "template_parameter_list", "lambda_capture_specifier"))
 _NAMES = frozenset(("identifier", "type_identifier", "namespace_identifier", "field_identifier"))
 _TEMPLATES = frozenset(("template_function", "template_type", "template_method"))
 
@@ -102,16 +103,18 @@ def is_device(node: tree_sitter.Node) -> bool:
     """Return True for a function or a lambda that runs on the GPU alone."""
     body = node.child_by_field_name("body")
     end = body.start_byte if body is not None else node.end_byte
-    words = {text_of(leaf) for leaf in leaves(node, end)}
+    words = {text_of(leaf) for leaf in leaves(node, end, _PARAMETERS)}
     return not _DEVICE.isdisjoint(words) and "__host__" not in words
 
 
-def leaves(node: tree_sitter.Node, end: int | None = None) -> Iterator[tree_sitter.Node]:
-    """Yield the leaves of a node that begin before the byte `end`."""
+def leaves(
+    node: tree_sitter.Node, end: int | None = None, without: frozenset[str] = frozenset()
+) -> Iterator[tree_sitter.Node]:
+    """Yield the leaves of a node that begin before the byte `end` and are not within nodes of some types."""
     pending = [node]
     while pending:
         part = pending.pop()
-        if end is not None and part.start_byte >= end:
+        if (end is not None and part.start_byte >= end) or part.type in without:
             continue
         if part.child_count:
             pending += reversed(part.children)

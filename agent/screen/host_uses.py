@@ -1,15 +1,17 @@
 """Record the names that host code uses: how each is used, where, and what is known of it."""
 
+import re
 from enum import Enum, auto
 from typing import NamedTuple
 
 import tree_sitter
 
 from agent.screen import host_tree as tree
-from agent.screen.host_names import OPERATORS, REFUSED
+from agent.screen.host_names import LIBC, OPERATORS, REFUSED
 from agent.screen.host_tree import Declared, Path, text_of
 from agent.screen.host_values import GENERIC, Values
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _CASTS = frozenset(("reinterpret_cast", "static_cast", "bit_cast"))
 
 
@@ -186,6 +188,13 @@ def names_function_type(node: tree_sitter.Node | None, declared: Declared) -> bo
     words = {text_of(leaf) for leaf in tree.leaves(node)}
     plain = "".join(text_of(node).split())
     return "(*" in plain or "decltype(&" in plain or not words.isdisjoint(declared.function_types)
+
+
+def may_call_the_host(device_code: str) -> bool:
+    """Return True if a device function holds a word that only host code has a use for."""
+    words = set(_WORD.findall(device_code))
+    outside = not words.isdisjoint(("at", "torch", "py", "pybind11"))
+    return outside or not words.isdisjoint(LIBC) or any(word.lstrip("_").startswith("Py") for word in words)
 
 
 def has_value(parameter: tree_sitter.Node) -> bool:

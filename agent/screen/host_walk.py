@@ -21,6 +21,7 @@ from agent.screen.host_uses import (
     casts_to_function,
     has_value,
     is_c,
+    may_call_the_host,
     names_function_type,
     variable_of,
 )  # fmt: skip
@@ -169,6 +170,8 @@ class _Walk(Recorder):
         inner = Scope((*scope.names, names), scope.place, device, inside, False, name[-1] if name else "")
         if name and kind is None and not scope.in_class and len(name) == 1 and "operator" not in name[0]:
             self.module(node, name[0], declarator, scope)
+            return
+        if device and not may_call_the_host(text_of(body)):
             return
         inner = inner._replace(place=(*scope.place, *name[:-1]))
         if name and not scope.in_class and not device:

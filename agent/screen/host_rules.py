@@ -70,7 +70,7 @@ class Unit:
 
 
 class Reading(NamedTuple):
-    """What the texts of one build declare, and the uses in each, one list for each combination of macros."""
+    """Declarations and uses of the texts of one build, with a list of uses for each combination of macros."""
 
     declared: Declared
     units: tuple[tuple[Unit, tuple[list[Use], ...]], ...]

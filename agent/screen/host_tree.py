@@ -52,7 +52,7 @@ class Function(NamedTuple):
 
 @dataclass
 class Declared:
-    """What the sources of one build declare in namespaces and classes."""
+    """Declarations of the sources of one build, in namespaces and classes."""
 
     names: dict[Path, set[str]] = field(default_factory=dict)
     functions: dict[str, list[Function]] = field(default_factory=dict)

@@ -16,7 +16,7 @@ _CASTS = frozenset(("reinterpret_cast", "static_cast", "bit_cast"))
 
 
 class Sort(Enum):
-    """How a name is used."""
+    """Way in which a name is used."""
 
     NAME = auto()
     """Not declared by the candidate where it is used."""
@@ -51,7 +51,7 @@ class Use(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Where a node stands."""
+    """Surroundings of a node."""
 
     names: tuple[dict[str, str], ...] = ()
     """Local names with their types as text, innermost last."""

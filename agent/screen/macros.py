@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, product
 from typing import NamedTuple
 
-MAX_TOKENS = 400_000
-"""Maximum number of tokens that the macros of one source may expand to."""
+MAX_TOKENS = 50_000
+"""Maximum number of tokens that the macros of one source may expand to, in all variants."""
 MAX_VARIANTS = 16
 """Maximum number of combinations of definitions that are tried."""
 _TOKEN = re.compile(
@@ -60,6 +60,18 @@ class Expanded(NamedTuple):
     """False if pasted names depend on more combinations than were tried."""
 
 
+class _Budget:
+    """Number of tokens that macros may still make."""
+
+    def __init__(self, tokens: int) -> None:
+        self.left = tokens
+
+    def take(self, tokens: int) -> None:
+        self.left -= tokens
+        if self.left < 0:
+            raise TooLargeError
+
+
 class _Token(NamedTuple):
     text: str
     hidden: frozenset[str] = frozenset()
@@ -84,8 +96,10 @@ def expand(text: str, is_risky: Callable[[str], bool]) -> Expanded:
         most = max(counts.values())
         chosen = [tuple(min(number, counts[name] - 1) for name in several) for number in range(most)]
         complete = not any(m.pastes for _, table in timeline for ms in table.values() for m in ms)
+    budget = _Budget(MAX_TOKENS)
     variants = dict.fromkeys(
-        "".join(_pieces(blank, timeline, dict(zip(several, choice, strict=True)))) for choice in chosen
+        "".join(_pieces(blank, timeline, dict(zip(several, choice, strict=True)), budget))
+        for choice in chosen
     )
     return Expanded(tuple(variants), directives, frozenset(counts), complete)
 
@@ -117,7 +131,10 @@ def _timeline(
 
 
 def _pieces(
-    text: str, timeline: Sequence[tuple[int, dict[str, tuple[Macro, ...]]]], choice: dict[str, int]
+    text: str,
+    timeline: Sequence[tuple[int, dict[str, tuple[Macro, ...]]]],
+    choice: dict[str, int],
+    budget: _Budget,
 ) -> Iterator[str]:
     yield text[: timeline[0][0]]
     carried: list[_Token] = []
@@ -127,16 +144,16 @@ def _pieces(
         chosen = {name: found[min(choice.get(name, 0), len(found) - 1)] for name, found in table.items()}
         macros = {name: macro for name, macro in chosen.items() if macro.exists}
         tokens = [*carried, *(_Token(word) for word in _TOKEN.findall(text[begin:end]))]
-        done, carried = _Expansion(macros).run(tokens, last)
+        done, carried = _Expansion(macros, budget).run(tokens, last)
         yield "".join(token.text for token in done)
 
 
 class _Expansion:
     """Expansion by the algorithm of Prosser: every token carries the macros that it came from."""
 
-    def __init__(self, macros: dict[str, Macro]) -> None:
+    def __init__(self, macros: dict[str, Macro], budget: _Budget) -> None:
         self.macros = macros
-        self.made = 0
+        self.budget = budget
 
     def run(self, tokens: Sequence[_Token], last: bool = True) -> tuple[list[_Token], list[_Token]]:
         """Return (expanded tokens, the beginning of a call whose end is behind the next directive)."""
@@ -214,9 +231,7 @@ class _Expansion:
             else:
                 made.append(_Token(part))
             at += 1
-        self.made += len(made) + 1
-        if self.made > MAX_TOKENS:
-            raise TooLargeError
+        self.budget.take(len(made) + 1)
         return [_Token(item.text, item.hidden | hidden) for item in (_Token(" "), *made, _Token(" "))]
 
 

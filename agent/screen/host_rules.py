@@ -348,7 +348,12 @@ class _Judge:
         name = use.path[-1]
         made = self.declared.functions[name]
         fits = [f for f in made if not use.called or f.least <= use.arguments <= f.most]
-        if name in names.LIBC and not any(f.takes_tensor for f in fits):
+        if use.called and use.detail not in ("launch", "both sides") and all(f.is_device for f in made):
+            yield (
+                "hidden-library-call",
+                f"`{name}` runs on the GPU alone, and host code calls it: launch a kernel.",
+            )
+        elif name in names.LIBC and not any(f.takes_tensor for f in fits):
             yield _said(
                 names.REFUSED[name], f"`{name}`, a function of C's library,", "rename your own function"
             )
@@ -384,6 +389,9 @@ class _Judge:
 def _plain(text: str) -> str:
     """Blank what the grammar takes for calls: CUDA's attributes of a function, and casts to `unsigned`."""
     text = re.sub(r"\bunsigned(?=\s*\()", "uint32_t", text)
+    for digraph, sign in (("<%", "{ "), ("%>", "} "), ("<:", "[ "), (":>", "] ")):
+        # `<::` is `<` and `::` in C++.
+        text = re.sub(rf"{digraph}(?!:)" if digraph == "<:" else digraph, sign, text)
     return _DECORATION.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 

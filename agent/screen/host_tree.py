@@ -48,6 +48,8 @@ class Function(NamedTuple):
     returns_tensor: bool
     is_template: bool
     is_constexpr: bool
+    is_device: bool = False
+    """True if it runs on the GPU alone."""
 
 
 @dataclass
@@ -101,10 +103,20 @@ class Declared:
 
 def is_device(node: tree_sitter.Node) -> bool:
     """Return True for a function or a lambda that runs on the GPU alone."""
+    words = _head(node)
+    return not _DEVICE.isdisjoint(words) and "__host__" not in words
+
+
+def is_on_both_sides(node: tree_sitter.Node) -> bool:
+    """Return True for a function or a lambda that is compiled for the host and for the GPU."""
+    return {"__host__", "__device__"} <= _head(node)
+
+
+def _head(node: tree_sitter.Node) -> set[str]:
+    """Return the words in front of a function's body, without its parameters."""
     body = node.child_by_field_name("body")
     end = body.start_byte if body is not None else node.end_byte
-    words = {text_of(leaf) for leaf in leaves(node, end, _PARAMETERS)}
-    return not _DEVICE.isdisjoint(words) and "__host__" not in words
+    return {text_of(leaf) for leaf in leaves(node, end, _PARAMETERS)}
 
 
 def leaves(
@@ -290,6 +302,7 @@ class _Collector:
             (*place, name[-1]), len(parameters) - optional, most,
             any("Tensor" in text_of(p) and not _is_writable(p) for p in parameters),
             "Tensor" in returned, is_template, "constexpr" in head or "consteval" in head,
+            is_device(node),
         )  # fmt: skip
         self.found.functions.setdefault(name[-1], []).append(made)
         owner = place[-1] if place else ""

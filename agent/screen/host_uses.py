@@ -60,6 +60,8 @@ class Scope(NamedTuple):
     in_class: bool = False
     loading: bool = False
     """True outside functions, where initialisers run while the library is loaded."""
+    both_sides: bool = False
+    """True in a function for the host and the GPU, parts of which may be compiled for the GPU alone."""
     function: str = ""
     """Function or variable of a lambda around the node; empty for a lambda without a name."""
 
@@ -87,6 +89,10 @@ class Recorder:
             detail = text_of(given[0]) if looked_up else "Tensor" if "Tensor" in kinds else ""
             if GENERIC in kinds and sort is Sort.NAME and path[-1] in OPERATORS and not scope.device:
                 self.generic.add(scope.function)
+        if call is not None and any(child.type == "kernel_call_syntax" for child in call.children):
+            detail = "launch"
+        elif sort is Sort.OWN_CALL and scope.both_sides:
+            detail = detail or "both sides"
         row = node.start_point[0]
         self.found.append(Use(sort, path, row, call is not None, len(given), scope.device, detail))
 

@@ -167,7 +167,10 @@ class _Walk(Recorder):
         device = tree.is_device(node)
         names: dict[str, str] = {}
         inside = scope.in_class or len(name) > 1
-        inner = Scope((*scope.names, names), scope.place, device, inside, False, name[-1] if name else "")
+        inner = Scope(
+            (*scope.names, names), scope.place, device, inside, both_sides=tree.is_on_both_sides(node)
+        )
+        inner = inner._replace(function=name[-1] if name else "")
         if name and kind is None and not scope.in_class and len(name) == 1 and "operator" not in name[0]:
             self.module(node, name[0], declarator, scope)
             return
@@ -354,7 +357,10 @@ class _Walk(Recorder):
     def _lambda_expression(self, node: tree_sitter.Node, scope: Scope) -> None:
         names: dict[str, str] = {}
         device = scope.device or tree.is_device(node)
-        inner = Scope((*scope.names, names), scope.place, device, scope.in_class, False, variable_of(node))
+        both = scope.both_sides or tree.is_on_both_sides(node)
+        inner = Scope(
+            (*scope.names, names), scope.place, device, scope.in_class, False, both, variable_of(node)
+        )
         called_now = call_of(node) is not None
         if called_now and scope.loading and not scope.device:
             self.add(Sort.LOADING, ("a lambda",), node, scope)

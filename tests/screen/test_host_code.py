@@ -22,6 +22,7 @@ REFUSED = {
         'namespace n { int getenv(const char*) { return 0; } }\nvoid f() { getenv("HOME"); }',
         'void g() { int getenv = 0; }\nvoid f() { getenv("HOME"); }',
         'struct S { int getenv; };\nvoid f() { getenv("HOME"); }',
+        'void f() <% getenv("A"); %>',
         'auto g = &getenv;\nvoid f() { g("HOME"); }',
         'void f() { std::function<char*(const char*)> g = std::getenv; g("A"); }',
         'template <auto F> void g() { F("A"); }\nvoid f() { g<getenv>(); }',
@@ -66,6 +67,8 @@ REFUSED = {
         'int secret(const char*);\nvoid f() { secret("a"); }',
         'void f() { C10_CONCATENATE(get, env)("HOME"); }',
         "void f() { omp_set_num_threads(1); }",
+        '__device__ void g() { asm("syscall"); }\nvoid f() { g(); }',
+        "void f() { k(nullptr, 1); }",
         "void f() { cufftExecC2C(0, 0, 0, 0); }",
     ],
     "file-access": [

@@ -21,7 +21,7 @@ _CLASSES = frozenset(("struct_specifier", "class_specifier", "union_specifier"))
 _DEVICE = frozenset(("__device__", "__global__"))
 _PARAMETERS = frozenset(("parameter_list", "template_parameter_list", "lambda_capture_specifier"))
 _NAMES = frozenset(("identifier", "type_identifier", "namespace_identifier", "field_identifier"))
-_TEMPLATES = frozenset(("template_function", "template_type", "template_method"))
+TEMPLATES = frozenset(("template_function", "template_type", "template_method"))
 
 
 @cache
@@ -146,7 +146,7 @@ def path_of(node: tree_sitter.Node | None) -> Path:
             elif child.is_named:
                 parts += path_of(child)
         return parts
-    if node.type in _TEMPLATES:
+    if node.type in TEMPLATES:
         return path_of(node.child_by_field_name("name"))
     if node.type in ("dependent_name", "type_descriptor", "dependent_type"):
         return next((path_of(child) for child in node.named_children if path_of(child)), ())
@@ -157,7 +157,7 @@ def path_of(node: tree_sitter.Node | None) -> Path:
 
 def declared_name(node: tree_sitter.Node | None) -> tree_sitter.Node | None:
     """Return the node of the name that a declarator declares."""
-    while node is not None and node.type not in _NAMES | _TEMPLATES:
+    while node is not None and node.type not in _NAMES | TEMPLATES:
         if node.type in (
             "qualified_identifier",
             "operator_name",
@@ -195,7 +195,7 @@ def declarations(roots: Iterable[tree_sitter.Node]) -> Declared:
     """Collect what is declared in namespaces and classes, function bodies excluded."""
     found = Declared()
     for root in roots:
-        _Collector(found).block(root, (), False)
+        Collector(found).block(root, (), False)
     for _ in range(8):
         # A class works while loading if one of its bases or members does.
         for name, words in found.parts.items():
@@ -204,7 +204,9 @@ def declarations(roots: Iterable[tree_sitter.Node]) -> Declared:
     return found
 
 
-class _Collector:
+class Collector:
+    """Walk that records declarations, outside the bodies of functions."""
+
     def __init__(self, found: Declared) -> None:
         self.found = found
 

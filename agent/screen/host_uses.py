@@ -167,7 +167,7 @@ def call_of(node: tree_sitter.Node) -> tree_sitter.Node | None:
     """Return the call whose function this name is, or None if the name is not called."""
     parent = node.parent
     while parent is not None and (
-        parent.type in tree._TEMPLATES | {"parenthesized_expression", "qualified_identifier"}
+        parent.type in tree.TEMPLATES | {"parenthesized_expression", "qualified_identifier"}
     ):
         if parent.child_by_field_name("arguments") == node:
             return None
@@ -218,8 +218,8 @@ def variable_of(node: tree_sitter.Node) -> str:
 
 
 def is_c(node: tree_sitter.Node) -> bool:
-    while node is not None:
-        if node.type == "linkage_specification":
-            return True
-        node = node.parent  # type: ignore[assignment]
-    return False
+    """Return True if the node is declared with the linkage of C."""
+    outer: tree_sitter.Node | None = node
+    while outer is not None and outer.type != "linkage_specification":
+        outer = outer.parent
+    return outer is not None

@@ -108,7 +108,7 @@ class _Walk(Recorder):
             self.declared.classes.add(name[-1])
         if scope.names:
             local = Declared()
-            tree._Collector(local).type_definition(node, ())
+            tree.Collector(local).type_definition(node, ())
             self.declared.members |= local.members
             self.declared.fields |= local.fields
             members = {word: "" for names in local.names.values() for word in names}
@@ -263,7 +263,9 @@ class _Walk(Recorder):
                 parameters = tree.parameters_of(function)
                 for parameter in parameters:
                     self.children(parameter, inner)
-                foreign = any(text_of(child) == "extern" for child in node.parent.children if node.parent)
+                foreign = node.parent is not None and any(
+                    text_of(child) == "extern" for child in node.parent.children
+                )
                 if parameters and all(map(has_value, parameters)) and not foreign:
                     local[text_of(name)] = text_of(kind)
                 self.trailing(function, scope)

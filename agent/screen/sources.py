@@ -57,6 +57,9 @@ _ABSOLUTE_INCLUDE = re.compile(r"""^[ \t]*(?:#|%:)[ \t]*include[ \t]*["<](?:/|\.
 _LOOKS_LIKE_SOURCE = re.compile(r"__global__|#\s*include|\btorch::|\bat::")
 
 
+_SIDES = ("cpp_sources", "cuda_sources")
+
+
 class Piece(NamedTuple):
     """One literal of a source: its value and the lines it spans in the file."""
 
@@ -216,10 +219,10 @@ def _inline(tree: ast.Module, names: Names) -> Inline:
 
 def _of_call(call: ast.Call, names: Names, pieces: list[Piece]) -> Build | None:
     """Add the literals of a call to `pieces`. Return its texts if they are all literals."""
-    given = dict(zip(("cpp_sources", "cuda_sources"), call.args[1:3], strict=False))
+    given = dict(zip(_SIDES, call.args[1:3], strict=False))
     whole = not any(isinstance(argument, ast.Starred) for argument in call.args)
     whole &= all(word.arg is not None for word in call.keywords)
-    given |= {word.arg: word.value for word in call.keywords if word.arg in {"cpp_sources", "cuda_sources"}}
+    given |= {str(word.arg): word.value for word in call.keywords if word.arg in _SIDES}
     sides: dict[str, tuple[Piece, ...]] = {}
     for side, argument in given.items():
         own: list[Piece] = []

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent import __version__
+from benchmarks import storage
 
-ROOT = Path(__file__).resolve().parents[2]
-RECORDS = ROOT / "docs" / "foreign"
+ROOT, RECORDS = storage.ROOT, storage.FOREIGN
 Entry = dict[str, Any]
 Item = TypeVar("Item")
 WORDS = 400

@@ -20,6 +20,7 @@ from typing import Any
 from agent import config, problems, ranking
 from agent.executors import JudgeOptions, LocalExecutor
 from agent.records import Attempt, Candidate, Evaluation, Problem
+from benchmarks import storage
 
 from . import verify
 
@@ -65,7 +66,7 @@ class ModelNew(nn.Module):
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--repeats", type=int, default=10)
-    options.add_argument("--out", type=Path, default=verify.ROOT / "docs" / "gpu")
+    options.add_argument("--out", type=Path, default=storage.GPU)
     options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
     given = options.parse_args()
     cache_dir = config.load({}, offline=True).settings.cache_dir

@@ -137,7 +137,6 @@ def measured(bench: Bench, wanted: list[tuple[str, int]], times: int, commit: st
     """The document with all figures; one that is not judged as it should be ends the benchmark. `wanted`: the
     cases, and how many side by side.
     """
-    out.mkdir(parents=True, exist_ok=True)
     path = out / f"{bench.where}-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     begun = {**verify.circumstances(commit), "executor": bench.where, "processors": os.cpu_count()}
     begun["afresh"] = warm.found(bench.where, bench.cache).unfit
@@ -146,7 +145,7 @@ def measured(bench: Bench, wanted: list[tuple[str, int]], times: int, commit: st
     for name, number in wanted:
         found, whole_s = _run(bench.judge, _answers(name) * times * number, number)
         rows.append(_told(_row(name, number, found, whole_s)))
-        path.write_text(json.dumps({**begun, "rows": rows}, indent=1) + "\n")
+        storage.write(path, {**begun, "rows": rows})
     return path
 
 

@@ -158,8 +158,7 @@ def write(scores: Iterable[Score], path: Path = RECORD) -> None:
         "characters_per_token": sections.CHARACTERS_PER_TOKEN,
         "scores": [score._asdict() for score in sorted(scores, key=lambda score: score[:2])],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    storage.write(path, document)
 
 
 def chosen(names: list[str]) -> list[Case]:

@@ -85,7 +85,7 @@ def main() -> None:
     torch.set_num_threads(2)
     with tempfile.TemporaryDirectory() as folder:
         seconds = large(Path(folder)) | small()
-    RECORD.write_text(json.dumps({"threads": 2, "seconds": seconds}, indent=1) + "\n", encoding="utf-8")
+    storage.write(RECORD, {"threads": 2, "seconds": seconds})
     sys.stdout.write(f"{len(seconds)} mismatches, {max(seconds.values())} s at most\n")
 
 

@@ -34,10 +34,7 @@ def write(path: Path, entries: Iterable[Entry]) -> None:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "results": sorted(entries, key=lambda entry: natural(entry["id"])),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_suffix(".part")
-    written.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    written.replace(path)
+    storage.write(path, document)
 
 
 def at_once(work: Callable[[Item], Entry], items: Iterable[Item], jobs: int) -> Iterator[Entry]:

@@ -40,9 +40,8 @@ def main() -> int:
         **circumstances(given.commit),
         "programs": programs,
     }
-    given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / f"corpus-{now:%Y%m%d-%H%M%S}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    storage.write(path, document)
     cases = [
         difference for program in programs for difference in (program["cases"] or {"": "failed"}).values()
     ]

@@ -60,9 +60,8 @@ def main() -> int:
         **circumstances(given.commit),
         "steps": steps,
     }
-    given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / f"{now:%Y%m%d-%H%M%S}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    storage.write(path, document)
     wrong = [step["command"] for step in steps if not step["as_expected"]]
     sys.stdout.write(f"{len(steps) - len(wrong)} passed, {len(wrong)} failed\n{path}\n")
     for command in wrong:

@@ -177,8 +177,7 @@ def write(path: Path, verdicts: Iterable[Verdict], where: Where, note: str | Non
         **({"note": note} if note else {}),
         "verdicts": [verdict._asdict() for verdict in sorted(verdicts, key=lambda verdict: verdict[:3])],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    storage.write(path, document)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from agent.kernels import sources
 from agent.kernels.sweep import rows
 from agent.kernels.sweep.rows import ENOUGH, Row, share_enough
 
-FOLDER = Path(__file__).resolve().parents[3] / "docs" / "kernels-sweep"
+FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "kernels-sweep"
 BOUNDS = "bounds.json"
 HEAD = "page_head.md"
 SUMMARY = (

@@ -44,6 +44,8 @@ _REQUESTS: dict[str, str] = {
     "torch.library.opcheck accepts.",
     "any-rank": "Inputs of every rank and shape that the reference takes with the same constructor arguments "
     "give right results: read each size from the tensors.",
+    "confirmed": "A second look repeats each kernel on a CPU emulator at smaller sizes and has to run it "
+    "there: read sizes from the tensors, and use no CUDA graphs, textures or launches from device code.",
 }
 """Text for the model of each check that the judge makes on request."""
 _EXCERPT_LINES = 5

@@ -1,4 +1,4 @@
-"""Every setting: its name, its type, its default and what it means. Where values come from: `config`."""
+"""All settings: names, types, defaults and descriptions. `agent.config` merges their sources."""
 
 import json
 from pathlib import Path
@@ -18,11 +18,14 @@ _OWN_PARAMETERS = frozenset(
     {"model", "messages", "input", "instructions", "stream", "stream_options", "n", "temperature", "seed",
      "stop", "reasoning_effort", "max_tokens", "max_completion_tokens", "max_output_tokens"}
 )  # fmt: skip
-"""What a request says by settings of their own, or must not say: an answer is one, from the model named."""
+"""Request parameters that `extra_body` may not contain.
+
+Most have settings of their own. The rest are reserved, because a request asks one model for one answer.
+"""
 
 
 class Settings(BaseSettings):
-    """Every setting, checked. The environment's name is AGENT_<NAME> unless another is given."""
+    """Validated settings. Each can be set by the environment variable AGENT_<NAME>."""
 
     model_config = SettingsConfigDict(
         env_prefix="AGENT_",
@@ -36,17 +39,17 @@ class Settings(BaseSettings):
     """Source of the answers: openai_compat, compose, catalogue, replay:RUN, command:CMD, mailbox:DIR or
     file:PATH; by default an endpoint if configured, else compose."""
     model: str | None = None
-    """Model name that the endpoint knows; of several, with commas between, the better ones are asked more."""
+    """Name of the model at the endpoint. If several are given (A,B), better ones are asked more often."""
     base_url: str | None = None
     """URL of the endpoint, such as http://localhost:8000/v1."""
     api_key: SecretStr | None = None
     """API key of the endpoint."""
     executor: Literal["auto", "cuda", "emulator"] = "auto"
-    """Backend that judges candidates; auto takes the GPU where there is one. A URL is that of a service."""
+    """Backend that judges candidates: auto (a GPU if present), cuda, emulator or a judge service's URL."""
     service: str | None = None
-    """URL of the judge service that judges instead of this machine; set by an executor that is a URL."""
+    """URL of a judge service that judges instead of this machine; set if the executor is a URL."""
     service_token: SecretStr | None = None
-    """Token of that service."""
+    """Token of the judge service."""
     sandbox: Literal["auto", "require"] = "auto"
     """auto warns if candidates cannot be isolated; require exits."""
     rounds: int = Field(6, ge=1)
@@ -54,31 +57,31 @@ class Settings(BaseSettings):
     patience: int = Field(2, ge=1)
     """Number of rounds without a faster kernel after which a run on a GPU stops."""
     search: PolicyName | None = None
-    """How it is chosen what is asked next: line, beam or evolve; by default beam on a GPU, else line."""
+    """Search policy: line, beam or evolve; by default beam on a GPU, else line."""
     samples: int = Field(4, ge=1)
-    """Lines of attempts that beam and evolve begin afresh."""
+    """Number of independent lines of attempts that beam and evolve start."""
     width: int = Field(2, ge=1)
-    """Lines of attempts that beam goes on with, and islands of evolve."""
+    """Number of lines of attempts that beam keeps extending, or number of islands of evolve."""
     plan: bool | None = None
-    """Ask for a ranked list of approaches before any kernel; by default with evolve."""
+    """Ask for a ranked list of approaches before any kernel; by default only with evolve."""
     parallel: int = Field(1, ge=1, le=64)
-    """Rounds that may be open at the same time."""
+    """Maximum number of rounds in progress at the same time."""
     max_tokens: int | None = Field(None, ge=1)
-    """Tokens that a run may use, asked and answered."""
+    """Maximum number of tokens that a run may use, input and output."""
     max_cost: float | None = Field(None, gt=0)
-    """Dollars that a run may cost; needs the price of the model."""
+    """Maximum cost of a run in dollars; needs the price of the model in `prices`."""
     max_time: float | None = Field(None, gt=0)
-    """Seconds after which a run begins nothing more."""
+    """Maximum duration of a run in seconds; no round starts that is expected to end later."""
     max_gpu_time: float | None = Field(None, gt=0)
-    """Seconds of judging on a GPU that a run may take, confirming its best included."""
+    """Maximum GPU time of a run in seconds for judging, including second looks."""
     good_enough: float | None = Field(None, gt=0, le=1)
-    """Share of the roofline at which a run ends."""
+    """Fraction of the roofline at which a run stops, up to 1."""
     confirm: ConfirmPolicy = "best"
-    """Kernels of a run on a GPU that get a second look: best (each new best), end (the final one) or none."""
+    """Kernels of a GPU run that get a second look: best (each new best), end (the final best) or none."""
     prices: dict[str, dict[Literal["input", "output"], float]] = {}
-    """Dollars for a million tokens by name of the model, or * for any: {"m": {"input": 1, "output": 4}}."""
+    """Dollars per million tokens by model name, or * for any model: {"m": {"input": 1, "output": 4}}."""
     runs_dir: Path = Path("runs")
-    """Folder that runs are written to."""
+    """Folder to which runs are written."""
     unchecked: bool = False
     """Turn off the emulator's sanitizer (memory accesses, races, barriers)."""
     candidate_timeout: float = Field(120.0, gt=0)
@@ -86,9 +89,9 @@ class Settings(BaseSettings):
     library_ops: LibraryOps = "gemm-conv"
     """Torch operators that a candidate may still call: gemm-conv, none or any."""
     baselines: Annotated[tuple[MoreBaselines, ...], NoDecode] = ()
-    """Baselines besides eager and torch.compile: max-autotune, graphs (each of them as a CUDA graph too)."""
+    """Baselines besides eager and torch.compile: max-autotune, graphs (each one also as a CUDA graph)."""
     gpu: str | None = None
-    """GPU model that kernels are written for; by default the one of this machine, else H200."""
+    """GPU model for which kernels are written; by default the one of this machine, else H200."""
     kernelbench_root: Path | None = None
     """Local checkout of KernelBench, for kernelbench:LEVEL/ID."""
     cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))
@@ -100,24 +103,24 @@ class Settings(BaseSettings):
     api: Literal["chat", "responses"] = "chat"
     """API of the endpoint: chat (Chat Completions) or responses."""
     stream: bool = True
-    """Receive an answer while it is written; off for servers whose streams break."""
+    """Stream answers; turn it off for servers whose streams break."""
     reasoning_effort: str | None = None
-    """How hard the model thinks, in the endpoint's words, such as low or high."""
+    """Reasoning effort in the endpoint's terms, such as low or high."""
     seed: int | None = None
-    """Seed of the sampling, for endpoints that take one."""
+    """Sampling seed, for endpoints that accept one."""
     stop: Annotated[tuple[str, ...], NoDecode] = ()
-    """Texts at which an answer ends: one, or a JSON list."""
+    """Stop sequences: a single text, or a JSON list."""
     extra_body: Annotated[dict[str, JsonValue], NoDecode] = {}
-    """Further parameters of each request, as a JSON object. Recorded with the run: no place for a key."""
+    """Additional request parameters, as a JSON object. They are recorded with the run: put no key here."""
     request_timeout: float = Field(600.0, gt=0)
-    """Timeout of one request, or of the program of command:CMD, in seconds."""
+    """Timeout in seconds of one request, or of the program in command:CMD."""
     retry_for: float = Field(300.0, ge=0)
     """Total time in seconds for which a failing request is retried."""
 
     @model_validator(mode="before")
     @classmethod
     def _service_as_executor(cls, values: dict[str, object]) -> dict[str, object]:
-        """An executor that is the URL of a service."""
+        """Move an executor that is a URL to `service`."""
         given = values.get("executor")
         if isinstance(given, str) and given.startswith(("http://", "https://")):
             return {**values, "executor": "auto", "service": given}
@@ -173,14 +176,14 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """None of their own: `load` merges the layers, because it has to know where each value came from."""
+        """Disable pydantic's own sources. `config.load` merges the layers and tracks each value's origin."""
         return (init_settings,)
 
 
 class KernelSettings(BaseSettings):
-    """What the shipped kernels heed when a program imports them: the environment alone.
+    """Settings of the shipped kernels when a program imports them.
 
-    A library does not read the project files of whoever imports it.
+    They come only from environment variables: a library does not read the project files of its importer.
     """
 
     model_config = SettingsConfigDict(
@@ -192,13 +195,13 @@ class KernelSettings(BaseSettings):
     kernels_disable: bool = False
     """Send every call to torch."""
     kernels_always: bool = False
-    """Have a kernel compute every call that it supports, also small ones, for which torch takes less of the
-    host's time, and those that torch.compile computes with what stands around them."""
+    """Use a kernel for every call that it supports. This includes small calls, for which torch takes less
+    host time, and calls that torch.compile fuses with their neighbours."""
     kernels_replay: bool = True
-    """Replay calls of kernels in C++, which takes less of the host's time than the way through Python; the
-    extension for it is built on first use, by g++ against torch's headers."""
+    """Replay kernel calls in C++, which takes less host time than the path through Python. The extension for
+    it is built on first use, by g++ against torch's headers."""
     kernels_built: Path | None = None
-    """Folder of libraries that `agent kernels build --to` wrote, which are loaded where they fit in place of
-    building; set it only to a folder that you trust."""
+    """Folder of libraries written by `agent kernels build --to`. Matching ones are loaded instead of built.
+    Set it only to a folder that you trust."""
     cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))
     """Cache folder; kernels are built in its subfolder `kernels`."""

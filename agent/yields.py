@@ -4,6 +4,7 @@ The choice is a pure function of the events, so that a run resumes and replays w
 of an answer is stored with the answer.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, log, sqrt
 
@@ -48,15 +49,17 @@ def gathered(events: Iterable[Event]) -> dict[str, Yield]:
     """Return the yield of each model, by the model names in `Completed.completion.asked`."""
     answers: dict[int, Completed] = {}
     rewards: dict[int, dict[int, float]] = {}
-    best: Attempt | None = None
+    standing: dict[int, Attempt] = {}
     for event in events:
         if isinstance(event, Completed):
             answers[event.round] = event
         elif isinstance(event, Evaluated):
-            rewards.setdefault(event.round, {})[event.attempt.number] = _reward(event.attempt, best)
-            best = _better(event.attempt, best)
+            reward = _reward(event.attempt, _fastest(standing.values()))
+            rewards.setdefault(event.round, {})[event.attempt.number] = reward
+            standing[event.attempt.number] = event.attempt
         elif isinstance(event, SecondLook) and event.evaluation.status is not Status.VERIFIED:
             rewards.setdefault(event.round, {})[event.number] = 0.0
+            standing.pop(event.number, None)
     costs = _costs(answers)
     found: dict[str, Yield] = {}
     for number, answer in answers.items():
@@ -103,10 +106,12 @@ def _reward(attempt: Attempt, best: Attempt | None) -> float:
     return VERIFIED + (1 - VERIFIED) * max(0.0, 1 - 1 / speedup) if speedup else VERIFIED
 
 
-def _better(attempt: Attempt, best: Attempt | None) -> Attempt | None:
-    if attempt.evaluation.status is not Status.VERIFIED:
-        return best
-    measured, before = attempt.evaluation.measurement, best.evaluation.measurement if best else None
-    if best is None or (measured and (before is None or measured.candidate_ms.p50 < before.candidate_ms.p50)):
-        return attempt
-    return best
+def _fastest(attempts: Iterable[Attempt]) -> Attempt | None:
+    """Return the fastest verified attempt, or the first one if none was timed."""
+    verified = [attempt for attempt in attempts if attempt.evaluation.status is Status.VERIFIED]
+
+    def ms(attempt: Attempt) -> float:
+        measured = attempt.evaluation.measurement
+        return measured.candidate_ms.p50 if measured else math.inf
+
+    return min(verified, key=ms, default=None)

@@ -24,6 +24,7 @@ from agent.gpu_build import Doubt, Gpu, GpuToolchain, gpu
 from agent.harness.backends import load_inline_build
 from agent.kernels import sources
 from agent.store import resolve_attempt
+from benchmarks import storage
 from tests.gpu import verify
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,7 +91,7 @@ def main() -> None:
             print(shown(row), flush=True)
             rows.append(row)
             if given.out:
-                given.out.write_text(json.dumps(document, indent=1) + "\n")
+                storage.write(given.out, document)
 
 
 def candidates(scratch: Path) -> Iterator[Path]:

@@ -1,9 +1,9 @@
 """How many GPUs a suite can use: `python -m benchmarks.fleet [--out docs/fleet.md]`, a simulation by events.
 
 Runs ask a model, wait for a place among their host's processors and for their GPU's turn as the bench does,
-and hold each for as long as the phases of measured verdicts took (docs/fleet/phases.json, a document of
-`benchmarks.verdict`). One process, the head, takes in whatever ends. What was measured and what is assumed
-stands on the page.
+and hold each for as long as the phases of measured verdicts took (benchmarks/results/fleet/phases.json, a
+document of `benchmarks.verdict`). One process, the head, takes in whatever ends. What was measured and what
+is assumed stands on the page.
 """
 
 import argparse
@@ -14,12 +14,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from benchmarks import storage
 from benchmarks.fleet_events import Clock, Resource, Step
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "fleet" / "phases.json"
-PAGE = ROOT / "docs" / "fleet.md"
-POOL_DOCUMENT = ROOT / "docs" / "verdict-times" / "cuda-20261126-003808.json"
+DOCUMENT = storage.FLEET / "phases.json"
+PAGE = storage.ROOT / "docs" / "fleet.md"
+POOL_DOCUMENT = storage.VERDICT_TIMES / "cuda-20261126-003808.json"
 """Phases of the version of which the mix was measured."""
 MIX = ("right", "wrong")
 POOL_VERDICTS, POOL_S = 16, 92.3

@@ -1,7 +1,7 @@
 """What was measured on a GPU, in the forms of a bench's report: `python -m benchmarks.gpu_report`.
 
-Nothing is measured here. Composed answers come from docs/composer/kernelbench.json, shipped ones from the
-`kernel.json` of each kernel; only what has a verdict counts, and each limit is on the page.
+Nothing is measured here. Composed answers come from benchmarks/results/composer/kernelbench.json, shipped
+ones from the `kernel.json` of each kernel; only what has a verdict counts, and each limit is on the page.
 """
 
 import argparse
@@ -17,10 +17,10 @@ from agent.bench.folder import Asked, BenchInfo
 from agent.bench.outcome import Outcome
 from agent.bench.suite import Case
 from agent.kernels import manifest, sources
+from benchmarks import storage
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "composer" / "kernelbench.json"
-PAGE = ROOT / "docs" / "gpu-report.md"
+DOCUMENT = storage.COMPOSER / "kernelbench.json"
+PAGE = storage.ROOT / "docs" / "gpu-report.md"
 EVERY = 5
 PROBLEMS = {"level1": 100, "level2": 100}
 NEVER = "never judged"

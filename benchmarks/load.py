@@ -29,7 +29,7 @@ from agent.errors import AgentError
 from agent.executors import JudgeOptions, LocalExecutor, local
 from agent.harness.backends import gpu_lock
 from agent.records import Admission, Candidate, Completion, Evaluation, Problem, Trace
-from benchmarks import profiled_judge, verdict_profile
+from benchmarks import profiled_judge, storage, verdict_profile
 from tests.gpu import verify
 
 EVERY = 6
@@ -79,7 +79,7 @@ def main() -> int:
         document["rows"] += rows
         path = given.out / f"load-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
         document["holds"] = bench.holds()
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        storage.write(path, document)
         print(summary(rows, bench.whole_s), flush=True)
         print(holds_summary(document["holds"]), flush=True)
     return 0

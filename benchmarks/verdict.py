@@ -2,8 +2,8 @@
 
 Recorded answers for one reference, each time with a kernel text that was never built, go to one executor,
 whose problem is warm. Seconds from an answer to its verdict (median and 90th percentile), and of each phase;
-`mix` is right and wrong answers in turn, in candidates per minute. A document goes to docs/verdict-times/ and
-all of them to docs/verdict-times.md, which `--page` renders alone.
+`mix` is right and wrong answers in turn, in candidates per minute. A document goes to
+benchmarks/results/verdict-times/ and all of them to docs/verdict-times.md, which `--page` renders alone.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from typing import Any, Literal, NamedTuple
 from agent import config, problems, store
 from agent.executors import JudgeOptions, LocalExecutor, choose, warm
 from agent.records import Candidate, Evaluation, Problem
+from benchmarks import storage
 from tests.gpu import verify
 
 REFERENCE = "level1/group_norm"
-DOCUMENTS = verify.ROOT / "docs" / "verdict-times"
 PAGE = verify.ROOT / "docs" / "verdict-times.md"
 TIMEOUT_S = 300.0
 _KERNEL = "__global__ void"
@@ -34,7 +34,7 @@ _TITLE = """# What a verdict costs
 Seconds from an answer to its verdict, for `{reference}`, whose problem is warm; medians, and the 90th
 percentile in brackets. In its turn: seconds of the first look that hold the GPU. Each answer has a kernel
 text that was never built before. Rendered by `python -m benchmarks.verdict --page` from the documents in
-[verdict-times](verdict-times/).
+[benchmarks/results/verdict-times](../benchmarks/results/verdict-times/).
 """
 
 
@@ -115,7 +115,7 @@ def main() -> int:
         "--only", nargs="+", choices=(*CASES, "mix"), default=(*CASES, "mix"), metavar="CASE"
     )
     options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
-    options.add_argument("--out", type=Path, default=DOCUMENTS)
+    options.add_argument("--out", type=Path, default=storage.VERDICT_TIMES)
     options.add_argument("--page", action="store_true", help="only render the page")
     given = options.parse_args()
     if not given.page:
@@ -128,8 +128,8 @@ def main() -> int:
         beside += [("mix", n) for n in given.mix_at_once or given.at_once if "mix" in wanted]
         path = measured(bench, beside, given.times, given.commit, given.out)
         sys.stdout.write(f"{path}\n")
-    if given.out == DOCUMENTS:
-        PAGE.write_text(page(sorted(DOCUMENTS.glob("*.json"))))
+    if given.out == storage.VERDICT_TIMES:
+        PAGE.write_text(page(sorted(storage.VERDICT_TIMES.glob("*.json"))))
     return 0
 
 
@@ -137,7 +137,6 @@ def measured(bench: Bench, wanted: list[tuple[str, int]], times: int, commit: st
     """The document with all figures; one that is not judged as it should be ends the benchmark. `wanted`: the
     cases, and how many side by side.
     """
-    out.mkdir(parents=True, exist_ok=True)
     path = out / f"{bench.where}-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     begun = {**verify.circumstances(commit), "executor": bench.where, "processors": os.cpu_count()}
     begun["afresh"] = warm.found(bench.where, bench.cache).unfit
@@ -146,7 +145,7 @@ def measured(bench: Bench, wanted: list[tuple[str, int]], times: int, commit: st
     for name, number in wanted:
         found, whole_s = _run(bench.judge, _answers(name) * times * number, number)
         rows.append(_told(_row(name, number, found, whole_s)))
-        path.write_text(json.dumps({**begun, "rows": rows}, indent=1) + "\n")
+        storage.write(path, {**begun, "rows": rows})
     return path
 
 

@@ -1,7 +1,8 @@
-"""What a GPU makes of the broken kernels of `emulator/modern`, each in a process of its own.
+"""Run the broken kernels of `emulator/modern` on a GPU, each in its own process.
 
-`PYTHONPATH=.:tests:tests/emulator python -m broken_on_gpu FILE`, on a machine with a GPU and nvcc, says how
-each ended (`ran`, CUDA's error, `hangs`), and of those that ran how often the result was what it should be.
+Use `PYTHONPATH=.:tests:tests/emulator python -m broken_on_gpu FILE` on a machine with a GPU and nvcc. The
+script reports how each kernel ended: `ran`, CUDA's error, or `hangs`. For those that ran, it counts the
+correct results.
 """
 
 import argparse
@@ -22,12 +23,12 @@ from modern_wanted import WANTED, Arrays
 
 RUNS = 20
 LIMIT_S = 12
-"""A kernel that takes longer hangs."""
+"""Seconds after which a kernel counts as hanging."""
 Launch = Callable[[GpuDevice], Arrays]
 
 
 def launches() -> dict[str, Launch]:
-    """By source and kernel, as the emulator's tests launch them."""
+    """Return the launches of the emulator's tests by `source.kernel`."""
     modern, broken, warpgroups = map(import_module, ("test_modern", "test_modern_broken", "test_warpgroups"))
     found: dict[str, Launch] = {
         f"{one.source}.{one.kernel}": partial(broken.launched, broken=one) for one in broken.BROKEN
@@ -40,7 +41,7 @@ def launches() -> dict[str, Launch]:
 
 
 def runs(name: str, folder: Path) -> dict[str, Any]:
-    """Launches one kernel again and again, until CUDA reports an error."""
+    """Launch one kernel RUNS times, or until CUDA reports an error."""
     device = GpuDevice(name.partition(".")[0], folder)
     right, wanted, example = 0, WANTED.get(name), None
     for number in range(RUNS):
@@ -60,7 +61,7 @@ def runs(name: str, folder: Path) -> dict[str, Any]:
 
 
 def outcome(name: str, folder: Path) -> dict[str, Any]:
-    """Of a process of its own, which a hanging kernel does not outlive."""
+    """Run one kernel in a child process, which is killed if the kernel hangs, and return its result."""
     command = [sys.executable, "-m", "broken_on_gpu", "--one", name, str(folder)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)

@@ -1,4 +1,4 @@
-"""A small extension, asked for as a candidate would, and what tests change in it."""
+"""Build requests for a small extension, as a candidate would make them, with parameters for tests."""
 
 from agent.build.build_request import BuildRequest
 

@@ -1,15 +1,17 @@
-"""Options of the whole test suite."""
+"""Options and settings of the whole test suite."""
 
 import os
+import sys
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
-# As in the judge's processes (`config.child_environment`): threads of torch's that wait in a loop take
-# several times what the work takes, from workers that share the cores.
+# As in the judge's processes (`config.child_environment`). Torch threads that wait actively use several times
+# the CPU time of the work itself, which slows workers on the same cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# The same examples everywhere, and no deadline that a busy machine misses.
+# Use the same examples everywhere, and no deadline that a busy machine would miss.
 hypothesis.settings.load_profile("ci")
 
 pytest.register_assert_rewrite(
@@ -44,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 LONGEST_FIRST = ("e2e", "foreign", "emulator", "integrity", "harness", "docs", "kernels")
-"""Folders whose files take minutes: begun last, one of them would keep a single worker busy at the end."""
+"""Folders with files that take minutes. They start first, so that none runs alone at the end."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -57,7 +59,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module", autouse=True)
 def settled_runtime() -> None:
-    """Files that share a process share the emulator's runtime: none begins with what another left there."""
+    """Reset the emulator's runtime before each file, because files in one process share it."""
     from device_library import settle
 
     settle()
+
+
+@pytest.fixture(autouse=True)
+def no_arrays_of_earlier_tests() -> Iterator[None]:
+    """Free the device arrays of each test: thousands of tests share a process."""
+    yield
+    library = sys.modules.get("device_library")
+    if library is not None:
+        library.forget_arrays()

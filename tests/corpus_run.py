@@ -1,4 +1,4 @@
-"""Starts the corpus driver and serves its build requests; shared by the corpus tests."""
+"""Run the corpus driver and serve its build requests; shared by the corpus tests."""
 
 import json
 import os
@@ -20,26 +20,26 @@ from agent.emulator.compile.assembly import Workshop
 from agent.emulator.compile.build import Built, by_route, extension
 
 CORPUS = Path(__file__).parent / "emulator" / "corpus"
-# The content-keyed cache of real use: a second run builds nothing.
+# The regular cache, keyed by content: a second run builds nothing.
 BUILDS = default_cache() / "builds"
 
 
 @dataclass
 class Outcome:
-    """What the driver said: results by program or kernel, what was printed, what went wrong."""
+    """Output of the driver: results by program or kernel, printed text, and the error if any."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     printed: str = ""
     failed: str = ""
     libraries: list[Path] = field(default_factory=list)
     refusals: list[dict[str, Any]] = field(default_factory=list)
-    """Findings of the last build that failed, in the form of the runtime's."""
+    """Findings of the last failed build, in the format of the runtime's findings."""
     running: str = ""
-    """The kernel that had begun last: the one to blame when the process dies."""
+    """Kernel that started last, which is to blame if the process dies."""
 
 
 def run(toolchain: Toolchain, place: Path, task: dict[str, Any], limit_s: float) -> Outcome:
-    """One driver process for the whole task; killed after `limit_s` seconds of silence."""
+    """Run the whole task in one driver process, which is killed after `limit_s` seconds without a message."""
     emulator = Path(agent.emulator.__file__).parent
     shutil.copytree(
         emulator.parent / "torch_shim",
@@ -85,7 +85,7 @@ def _messages(process: subprocess.Popen[str], limit_s: float) -> Iterator[dict[s
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds as for a candidate, or with kernels that come from the PTX alone."""
+    """Builder of extensions, as for a candidate or with kernels from PTX only."""
 
     toolchain: Toolchain
     from_ptx: bool
@@ -120,7 +120,7 @@ def _serve(process: subprocess.Popen[str], builder: Builder, outcome: Outcome, l
 
 def _built(message: dict[str, Any], builder: Builder, outcome: Outcome) -> dict[str, str]:
     text = Path(message["program"]).read_text()
-    # A bare .cu file becomes a program whose lines are those of the file.
+    # Wrap a bare .cu file in a program that keeps the file's line numbers.
     candidate = text if message["program"].endswith(".py") else f'cuda = r"""{text}"""'
     request = BuildRequest(**message["build"], candidate_source=candidate)
     built = builder.built(request)

@@ -1,7 +1,7 @@
-"""A real HTTP server on the loopback that speaks Chat Completions by a script.
+"""HTTP server on the loopback interface that answers Chat Completions requests from a script.
 
-Contract: request N for an answer gets behaviour N of the script; one beyond the last gets a 400. Every
-request is kept in `received`. Lists its models at `/v1/models`. Judges nothing and checks no key.
+Contract: the N-th completion request gets the N-th behaviour of the script; later ones get a 400. Every
+request is kept in `received`. `/v1/models` lists the models. Requests and keys are not validated.
 
     with Endpoint([status(429, retry_after_ms=1), stream("hello")]) as endpoint:
         ... ask endpoint.base_url ...
@@ -30,22 +30,22 @@ USAGE = {
 
 @dataclass(frozen=True)
 class Received:
-    """One request as it came."""
+    """One received request."""
 
     method: str
     path: str
     headers: dict[str, str]
-    """Names in lower case."""
+    """Headers by lower-case name."""
     body: dict[str, Any]
 
 
 class Exchange:
-    """One request and the means to answer it."""
+    """One request with the methods to answer it."""
 
     def __init__(self, handler: BaseHTTPRequestHandler, request: Received, closing: threading.Event) -> None:
         self.request = request
         self.closing = closing
-        """Set when the server goes down: whatever waits must stop."""
+        """Event that is set when the server shuts down; waiting behaviours must stop then."""
         self._handler = handler
 
     def head(self, code: int, headers: dict[str, str]) -> None:
@@ -59,7 +59,7 @@ class Exchange:
         self._handler.wfile.flush()
 
     def chunk(self, data: bytes) -> None:
-        """One piece of a chunked body; an empty one ends it."""
+        """Send one chunk of a chunked body. An empty chunk ends the body."""
         self.send(b"%x\r\n%s\r\n" % (len(data), data))
 
     def reply(self, code: int, body: bytes, headers: dict[str, str]) -> None:
@@ -67,8 +67,8 @@ class Exchange:
         self.send(body)
 
     def drop(self) -> None:
-        """Cuts the connection in the middle of whatever was being said."""
-        with suppress(OSError):  # The client may have hung up already.
+        """Close the connection, even in the middle of a body."""
+        with suppress(OSError):  # The client may already have disconnected.
             self._handler.connection.shutdown(socket.SHUT_RDWR)
         self._handler.close_connection = True
 
@@ -78,7 +78,7 @@ Behaviour = Callable[[Exchange], None]
 
 @dataclass(frozen=True)
 class stream:
-    """Answers in server-sent events: the text in pieces, then the finish reason, usage and [DONE]."""
+    """Behaviour that streams server-sent events: the text in pieces, finish reason, usage and [DONE]."""
 
     text: str
     reasoning: str = ""
@@ -87,11 +87,11 @@ class stream:
     usage: dict[str, Any] | None = field(default_factory=lambda: USAGE)
     finish_reason: str | None = "stop"
     drop_after: int | None = None
-    """Cuts the connection after so many events."""
+    """Number of events after which the connection is closed."""
     hang_after: int | None = None
-    """Falls silent after so many events."""
+    """Number of events after which nothing more is sent."""
     pause_s: float = 0.0
-    """Before each event."""
+    """Seconds before each event."""
     comments: bool = False
     last: bytes = b"data: [DONE]\n\n"
     request_id: str = "req-1"
@@ -142,7 +142,7 @@ def _chunk(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def whole(text: str | None, *, usage: dict[str, Any] | None = USAGE, **message: Any) -> Behaviour:
-    """One JSON body, whether or not a stream was asked for; `message` holds further fields of the message."""
+    """Answer with one JSON body, even if a stream was requested. `message` adds fields to the message."""
     finish = message.pop("finish_reason", "stop")
     said = {"role": "assistant", "content": text} | message
     body = _chunk([{"index": 0, "message": said, "finish_reason": finish}])
@@ -150,7 +150,7 @@ def whole(text: str | None, *, usage: dict[str, Any] | None = USAGE, **message: 
 
 
 def answer(text: str, **how: Any) -> Behaviour:
-    """A stream if one was asked for, else one body."""
+    """Answer with a stream if requested, otherwise with one JSON body."""
     streamed, at_once = stream(text, **how), whole(text)
     return lambda exchange: (streamed if exchange.request.body.get("stream") else at_once)(exchange)
 
@@ -158,7 +158,7 @@ def answer(text: str, **how: Any) -> Behaviour:
 def raw(
     body: bytes, *, code: int = 200, kind: str = "application/json", headers: dict[str, str] | None = None
 ) -> Behaviour:
-    """Exactly these bytes."""
+    """Answer with exactly these bytes."""
     return lambda exchange: exchange.reply(code, body, {"Content-Type": kind} | (headers or {}))
 
 
@@ -170,7 +170,7 @@ def status(
     retry_after: str | None = None,
     retry_after_ms: float | None = None,
 ) -> Behaviour:
-    """An error as OpenAI words it; `error` holds further fields (type, code, param)."""
+    """Answer with an error in OpenAI's format. `error` adds fields such as type, code and param."""
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     headers |= {} if retry_after_ms is None else {"retry-after-ms": str(retry_after_ms)}
     body = {"error": {"message": message, "type": "scripted", "param": None, "code": None} | (error or {})}
@@ -178,12 +178,12 @@ def status(
 
 
 def no_quota() -> Behaviour:
-    """The 429 that no waiting mends."""
+    """Answer with the 429 for an exhausted quota, which waiting cannot fix."""
     return status(429, "You exceeded your current quota", error={"code": "insufficient_quota"})
 
 
 def refusing(*names: str, then: Behaviour, param: bool = True, code: int = 400) -> Behaviour:
-    """Refuses a request that carries one of the parameters, in OpenAI's words; else behaves as `then`."""
+    """Refuse a request with one of the parameters, in OpenAI's words; otherwise behave as `then`."""
 
     def behave(exchange: Exchange) -> None:
         name = next((name for name in names if name in exchange.request.body), None)
@@ -196,12 +196,12 @@ def refusing(*names: str, then: Behaviour, param: bool = True, code: int = 400) 
 
 
 def drop() -> Behaviour:
-    """Cuts the connection without a word."""
+    """Close the connection without an answer."""
     return lambda exchange: exchange.drop()
 
 
 def hang() -> Behaviour:
-    """Says nothing until the server goes down."""
+    """Send nothing until the server shuts down."""
 
     def behave(exchange: Exchange) -> None:
         exchange.closing.wait()
@@ -211,17 +211,17 @@ def hang() -> Behaviour:
 
 
 class Endpoint:
-    """The server; listens from entering to leaving the `with`."""
+    """Server that listens while its `with` block runs."""
 
     def __init__(self, script: Iterable[Behaviour] = (), *, models: Sequence[str] = (MODEL,)) -> None:
         self.received: list[Received] = []
         self.faults: list[BaseException] = []
-        """What went wrong in the server itself; raised on leaving."""
+        """Exceptions inside the server. The first one is raised at the end of the `with` block."""
         self.peers: set[str] = set()
-        """Addresses that connected."""
+        """Addresses of clients that connected."""
         self.listing: Behaviour = raw(json.dumps({"data": [{"id": name} for name in models]}).encode())
         self.arrived = threading.Event()
-        """Set by the first request for a completion."""
+        """Event that is set by the first completion request."""
         self._script = iter(script)
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -235,7 +235,7 @@ class Endpoint:
 
     @property
     def completions(self) -> list[Received]:
-        """The requests for an answer, in the order they came."""
+        """Return the completion requests in order of arrival."""
         return [request for request in self.received if request.path.endswith(COMPLETIONS)]
 
     def __enter__(self) -> Self:
@@ -284,7 +284,7 @@ class Endpoint:
                 endpoint._answer(Exchange(self, request, endpoint._closing))
 
             def log_message(self, format: str, *args: object) -> None:
-                """Quiet: pytest's output is for the tests."""
+                """Print nothing, to keep pytest's output readable."""
 
         return Handler
 
@@ -294,7 +294,7 @@ class _Server(ThreadingHTTPServer):
     faults: list[BaseException]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Keeps real faults for the test; a client that hangs up is none."""
+        """Keep exceptions for the test, except for disconnecting clients."""
         error = sys.exc_info()[1]
         if error is not None and not isinstance(error, ConnectionError):
             self.faults.append(error)

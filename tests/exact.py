@@ -1,4 +1,4 @@
-"""Rounding to a floating-point format by its definition, from exact fractions."""
+"""Exact rounding of fractions to floating-point formats, straight from the definition."""
 
 import math
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from device_library import Array
 
 class Format(NamedTuple):
     dtype: str
-    """The numpy type that holds the values, or for bfloat16 their bits."""
+    """Name of the numpy type that holds the values, or for bfloat16 their bits."""
     fraction_bits: int
     bias: int
 
@@ -25,7 +25,7 @@ FORMATS = {
 
 
 def rounded(value: Fraction, form: Format, mode: str) -> Fraction | float:
-    """`mode` is PTX's rn, rz, rm or rp."""
+    """Round a value to the format. `mode` is PTX's rn, rz, rm or rp."""
     if value == 0:
         return Fraction(0)
     size = abs(value)
@@ -47,7 +47,7 @@ def rounded(value: Fraction, form: Format, mode: str) -> Fraction | float:
 
 
 def array(values: Iterable[Fraction | float], form: Format) -> Array:
-    """Values that the format holds exactly."""
+    """Return values as an array. The format has to represent them exactly."""
     if form.dtype != "uint16":
         return np.array([float(value) for value in values], form.dtype)
     return (
@@ -56,14 +56,14 @@ def array(values: Iterable[Fraction | float], form: Format) -> Array:
 
 
 def fractions(values: Array) -> list[Fraction]:
-    """Exactly; bfloat16 comes as its bits."""
+    """Return the exact values of an array. uint16 arrays hold the bits of bfloat16."""
     if values.dtype == np.uint16:
         values = (values.astype("uint32") << 16).view("float32")
     return [Fraction(float(value)) for value in values]
 
 
 def samples(form: Format, seed: int, count: int = 96) -> Array:
-    """Finite values, with exponents from the whole range and near each other."""
+    """Return random finite values; most exponents are close together, the rest span the whole range."""
     generator = np.random.default_rng(seed)
     near = generator.integers(-4, 5, count)
     far = generator.integers(2 - form.bias - form.fraction_bits, form.bias + 1, count)

@@ -1,4 +1,4 @@
-"""The kernels of `emulator/modern/handovers.cu`: every way to hand shared memory over, right and wrong."""
+"""Kernels of `emulator/modern/handovers.cu`: each way to hand over shared memory, with and without a race."""
 
 import re
 
@@ -23,7 +23,7 @@ def is_race(kernel: str) -> bool:
 
 
 def expected(kernel: str) -> Array:
-    """What is right."""
+    """Return the correct output of a kernel."""
     blocks = GIVEN[: BLOCKS * THREADS].reshape(BLOCKS, THREADS)
     if kernel.startswith("blocks"):
         return blocks[::-1].ravel()
@@ -35,7 +35,7 @@ def expected(kernel: str) -> Array:
 
 
 def launched(kernel: str, order: int = c_abi.ORDER_FORWARD) -> tuple[Array, set[str]]:
-    """What it gives, and the kinds of what the emulator finds."""
+    """Launch a kernel and return its output and the kinds of the errors that the emulator finds."""
     with Checked(NAME, order) as device:
         given, out = device.array(GIVEN, "int32"), device.empty(BLOCKS * THREADS, "int32")
         device.cluster = (BLOCKS, 1, 1) if kernel.startswith(_CLUSTERS) else (0, 0, 0)

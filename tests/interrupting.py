@@ -1,16 +1,16 @@
-"""Children that are to be interrupted, whatever this process inherited.
+"""Setup for child processes that tests interrupt.
 
-A shell starts what runs in its background with SIGINT ignored, nohup and some CI systems do as well, and a
-program keeps to that: Python then has no KeyboardInterrupt. Tests of Ctrl-C give their children a foreground.
+Shells start background jobs with SIGINT ignored, as do nohup and some CI systems. Children inherit this, and
+Python then raises no KeyboardInterrupt. Tests of Ctrl-C therefore restore the default in their children.
 """
 
 import signal
 
 PATIENCE_S = 200.0
-"""For what comes within moments on any machine that is not overloaded, and has to come at all."""
+"""Seconds to wait for an event that takes moments unless the machine is overloaded."""
 
 
 def interruptible() -> None:
-    """Between fork and exec (`preexec_fn`): SIGINT does what it does in the foreground of a shell."""
+    """Restore and unblock SIGINT between fork and exec; used as `preexec_fn`."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -1,4 +1,4 @@
-"""Right kernels of `emulator/modern/gemms.cu`, what they take and give: for the emulator and a GPU alike."""
+"""Inputs and expected outputs of `emulator/modern/gemms.cu`, for the emulator and for a GPU."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 BYTE, HALF = 0, 6
-"""Types of tensor maps."""
+"""Element types of tensor maps: uint8 and float16."""
 
 
 @dataclass(frozen=True)
 class Map:
-    """A tensor map of one of the arrays, swizzled by 128 bytes; of the box, the last dimension first."""
+    """Tensor map of one array with 128-byte swizzle. `box` lists the last dimension first."""
 
     array: int
     box: tuple[int, int]
@@ -22,7 +22,7 @@ class Map:
 
 
 Argument = int | Map | np.generic
-"""The number of an array, a map of one, or a value."""
+"""Kernel argument: the index of an array, a map of an array, or a value."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Given:
     arrays: tuple[Array, ...]
     arguments: tuple[Argument, ...]
     expected: Array
-    """Of the last array that is named."""
+    """Expected content of the array `output`."""
     output: int
     tolerance: float = 0.0
 
@@ -54,7 +54,7 @@ def bfloat(numbers: Array) -> Array:
 
 
 def small(numbers: Array) -> Array:
-    """Multiples of a quarter below 2 as e4m3."""
+    """Convert multiples of 1/4 below 2 in magnitude to e4m3 bits."""
     size = np.abs(numbers)
     exponent = np.floor(np.log2(np.where(size == 0, 1, size))).astype(int)
     fraction = np.where(size == 0, 0, size / 2.0**exponent - 1) * 8

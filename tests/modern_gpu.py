@@ -1,4 +1,4 @@
-"""Kernels of `emulator/modern` on a GPU, behind the face that the emulator's tests launch them through."""
+"""Kernels of `emulator/modern` on a GPU, with the interface that the emulator's tests use."""
 
 import ctypes
 import subprocess
@@ -12,9 +12,9 @@ from ptx_library import NVCC, PtxDevice, as_bytes, triple
 
 SOURCES = Path(__file__).parent / "emulator" / "modern"
 MAX_DYNAMIC_BYTES = 8
-"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
+"""Value of CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
 CLUSTER_DIMENSION = 4
-"""CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION"""
+"""Value of CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION."""
 
 
 class LaunchConfig(ctypes.Structure):
@@ -25,7 +25,7 @@ class LaunchConfig(ctypes.Structure):
 
 
 class Driver:
-    """CUDA's driver, by ctypes."""
+    """CUDA driver API through ctypes."""
 
     def __init__(self) -> None:
         self.cuda = ctypes.CDLL("libcuda.so.1")
@@ -51,7 +51,7 @@ def driver() -> Driver:
 
 
 def cubin(name: str, folder: Path) -> Path:
-    """Of a source of `emulator/modern`; made where it is not there yet."""
+    """Return the cubin of a source of `emulator/modern`, building it if it does not exist."""
     made = folder / f"{name}.cubin"
     if not made.exists():
         options = ["-gencode=arch=compute_90a,code=sm_90a", "-std=c++17", "-cubin", "-w"]
@@ -61,7 +61,7 @@ def cubin(name: str, folder: Path) -> Path:
 
 
 class GpuDevice(PtxDevice):
-    """One source on the GPU. Its arrays lie on the host; a launch takes all of them there and back."""
+    """A source on the GPU. Arrays live on the host; each launch copies all of them to the GPU and back."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.source = SOURCES / f"{name}.cu"
@@ -79,7 +79,7 @@ class GpuDevice(PtxDevice):
         return loaded
 
     def empty(self, shape: int | tuple[int, ...], dtype: str = "float32") -> Any:
-        """Memory with all bits set, as in the emulator's first draw."""
+        """Return an array with all bits set, as in the emulator's first draw."""
         count = int(np.prod(shape)) * np.dtype(dtype).itemsize
         host = np.full(count, 0xFF, "uint8").view(dtype).reshape(shape)
         place = ctypes.c_void_p()
@@ -92,7 +92,7 @@ class GpuDevice(PtxDevice):
         return place.value or 0
 
     def findings(self) -> list[dict[str, Any]]:
-        return []  # a GPU names none
+        return []  # a GPU reports no findings
 
     def reset(self) -> None:
         for _, place in self._mirrored:
@@ -122,7 +122,7 @@ class GpuDevice(PtxDevice):
 
 
 def _aligned(word: bytes) -> tuple[Any, int]:
-    """Memory that holds it at a multiple of 64 bytes, as tensor maps ask for."""
+    """Copy an argument to 64-byte aligned memory, as tensor maps require. Return memory and address."""
     room = ctypes.create_string_buffer(len(word) + 64)
     where = (ctypes.addressof(room) + 63) // 64 * 64
     ctypes.memmove(where, word, len(word))

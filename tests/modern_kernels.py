@@ -1,4 +1,4 @@
-"""Kernels of `emulator/modern`: built from PTX, run under checks in the orders that a draw may choose."""
+"""Kernels of `emulator/modern`, built from PTX and run under checks in every order that a draw may use."""
 
 import ctypes
 from functools import cache
@@ -23,7 +23,7 @@ def built(name: str) -> PtxDevice:
 
 
 class Checked:
-    """A device under checks, in one of the orders that a draw may choose; with --on-gpu the GPU instead."""
+    """Context that gives a device with checks and a thread order; with --on-gpu the GPU instead."""
 
     on_gpu = False
 
@@ -59,7 +59,7 @@ def encode(
     swizzle: int = NO_SWIZZLE,
     steps: tuple[int, ...] = (),
 ) -> bytes:
-    """The CUtensorMap of a whole tensor in rows; sizes and steps of the box, the last dimension first."""
+    """Return the CUtensorMap of a row-major tensor. `box` and `steps` list the last dimension first."""
     rank, made = tensor.ndim, ctypes.create_string_buffer(128)
     sizes = (ctypes.c_uint64 * rank)(*tensor.shape[::-1])
     strides = (ctypes.c_uint64 * rank)(*tensor.strides[-2::-1])

@@ -1,4 +1,4 @@
-"""What the broken kernels of `emulator/modern` would leave behind if their fault did no harm."""
+"""Outputs that the broken kernels of `emulator/modern` would give if their fault had no effect."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import numpy as np
 from device_library import Array
 
 Arrays = tuple[Array, ...]
-"""What `launched` of the tests answers: what went in, and last what came out."""
+"""Arrays that the tests' `launched` returns: the inputs, then the output."""
 
 
 def copied(count: int) -> Callable[[Arrays], Array]:
@@ -14,7 +14,7 @@ def copied(count: int) -> Callable[[Arrays], Array]:
 
 
 def _loaded(tile: Array) -> Array:
-    """The sum of what `ldmatrix.x4` gives each lane of a tile of 16 x 16 halves, as words."""
+    """Return for each lane the sum of the words that `ldmatrix.x4` loads from a 16 x 16 tile of halves."""
     words = np.ascontiguousarray(tile).view("uint32").reshape(16, 8).astype("uint64")
     lane = np.arange(32)
     parts = [words[matrix % 2 * 8 + lane // 4, matrix // 2 * 4 + lane % 4] for matrix in range(4)]
@@ -37,14 +37,14 @@ def product(arrays: Arrays, columns: int = 16) -> Array:
 
 
 def fragments(sums: Array) -> Array:
-    """Which of the sums each of 128 threads holds, in order."""
+    """Return the accumulators of each of 128 threads, in register order, from the 64 x N product."""
     t, i = np.arange(128)[:, None], np.arange(16)
     held: Array = sums[t // 32 * 16 + t % 32 // 4 + i // 2 % 2 * 8, i // 4 * 8 + t % 4 * 2 + i % 2]
     return held
 
 
 def factor_changed(arrays: Arrays) -> Array:
-    """Product i takes the number of the thread and i as the bits of a half."""
+    """Return the sum of 16 products. In product i, A holds halves with the bits of thread number + i."""
     thread, total = np.arange(128), np.zeros((64, 32), "float32")
     for step in range(16):
         a = np.zeros((64, 16), "float16")
@@ -104,4 +104,7 @@ WANTED: dict[str, Callable[[Arrays], Array]] = {
     "warpgroups.other_swizzle": product,
     "warpgroups.given_back_early": given_back_early,
 }
-"""By source and kernel; nothing for those that cannot be right, such as a read of what nobody has written."""
+"""Expected output by `source.kernel`.
+
+Kernels that cannot be right, such as reads of unwritten memory, have none.
+"""

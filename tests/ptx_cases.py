@@ -1,4 +1,4 @@
-"""Single PTX instructions as kernels: a module of many, each run on arrays with one thread per element."""
+"""Kernels of a single PTX instruction, many per module, run on arrays with one thread per element."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LOADED = {
 
 @dataclass(frozen=True)
 class Case:
-    """`body` computes %d from %a, %b, %c (%i is the thread's number)."""
+    """One case. `body` computes %d from %a, %b, %c; %i is the thread's index."""
 
     name: str
     body: str
@@ -35,7 +35,7 @@ def case(body: str, expected: Array, *inputs: Array, name: str = "") -> Case:
 
 
 def kernel(number: int, case: Case) -> str:
-    """A kernel with one pointer for each input and one for the result."""
+    """Return the PTX of a kernel with one pointer per input and one for the result."""
     arrays = [*case.inputs, case.expected]
     parameters = ", ".join(f".param .u64 p{index}" for index in range(len(arrays)))
     lines = [
@@ -64,13 +64,13 @@ def kernel(number: int, case: Case) -> str:
 
 
 def module(name: str, cases: Sequence[Case], more: str = "") -> PtxDevice:
-    """One device module with all cases; `more` is PTX of module scope."""
+    """Build one device module with all cases. `more` is PTX at module scope."""
     text = HEADER + more + "\n".join(kernel(number, case) for number, case in enumerate(cases))
     return PtxDevice(Path(f"{name}.cu"), text)
 
 
 def check(device: PtxDevice, number: int, case: Case) -> None:
-    """Runs one case; NaN equals NaN, and zeros must have their sign."""
+    """Run one case and compare its result. NaN equals NaN; the signs of zeros must match."""
     count = len(case.expected)
     inputs = [device.array(array, array.dtype.name) for array in case.inputs]
     result = device.empty(count, case.expected.dtype.name)

@@ -1,4 +1,4 @@
-"""PTX, translated to C++, built with g++ and launched with ctypes on the emulator's runtime."""
+"""PTX modules, translated to C++, built by g++ and launched through ctypes on the emulator's runtime."""
 
 import ctypes
 import shutil
@@ -21,7 +21,7 @@ NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 
 
 def from_cuda(source: Path, includes: Sequence[Path] = (), arch: str = "sm_90") -> str:
-    """The PTX that nvcc makes of a .cu file."""
+    """Compile a .cu file to PTX with nvcc."""
     assert NVCC is not None
     options = [f"-I{path}" for path in includes]
     with tempfile.TemporaryDirectory() as scratch:
@@ -47,21 +47,21 @@ def triple(size: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 class PtxDevice(Device):
-    """A PTX module, loaded; `source` only names it."""
+    """A loaded PTX module. `source` only names it."""
 
     def __init__(self, source: Path, text: str, checked: bool = False) -> None:
         super().__init__(source, checked)
         self.unit = ptx.unit(text, [source.name])
         self.cluster = (0, 0, 0)
-        """Of the launches that follow."""
+        """Cluster size of the following launches."""
 
     def address(self, array: Array) -> int:
-        """Where kernels find it."""
+        """Return the address of the array for kernels."""
         return array.ctypes.data
 
     @staticmethod
     def scratch(name: str, text: str) -> Path:
-        """A file that lasts as long as the process."""
+        """Write a file that lasts as long as the process, and return its path."""
         path = build_runtime().parent / name
         path.write_text(text)
         return path
@@ -83,7 +83,7 @@ class PtxDevice(Device):
         return library
 
     def kernel(self, name: str) -> ptx.Entry:
-        """The kernel of this name, or else with it in its mangled name."""
+        """Return the kernel with this name, or else the one whose mangled name contains it."""
         same = [entry for entry in self.unit.entries if entry.name == name]
         [found] = same or [entry for entry in self.unit.entries if name in entry.name]
         return found
@@ -96,8 +96,11 @@ class PtxDevice(Device):
     def launch_with(
         self, name: str, shape: tuple[tuple[int, ...], tuple[int, ...], int], *arguments: Any
     ) -> None:
-        """`shape` is grid, block and bytes of dynamic shared memory; arguments are arrays in device memory,
-        numpy scalars and, for structs, bytes."""
+        """Launch a kernel.
+
+        `shape` is grid, block and bytes of dynamic shared memory. Arguments are arrays in device memory,
+        numpy scalars, or bytes for structs.
+        """
         entry = self.kernel(name)
         words = [as_bytes(argument, self.address) for argument in arguments]
         assert [len(word) for word in words] == list(entry.parameter_bytes)
@@ -121,7 +124,7 @@ class PtxDevice(Device):
 
 
 def as_bytes(argument: Any, address: Callable[[Array], int]) -> bytes:
-    """An argument of a kernel as it is passed."""
+    """Return the bytes of a kernel argument."""
     if isinstance(argument, bytes):
         return argument
     if isinstance(argument, np.ndarray):
@@ -131,5 +134,5 @@ def as_bytes(argument: Any, address: Callable[[Array], int]) -> bytes:
 
 
 def bits(values: Array, dtype: str) -> Array:
-    """The same memory as another type."""
+    """Reinterpret an array as another type."""
     return np.ascontiguousarray(values).view(dtype)

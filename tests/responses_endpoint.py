@@ -1,4 +1,4 @@
-"""What the test endpoint says where the Responses API is spoken; see `endpoint`."""
+"""Behaviours of the test endpoint for the Responses API; see `endpoint`."""
 
 import json
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ USAGE = {
 
 
 def response(text: str, *, reasoning: str = "", **fields: Any) -> dict[str, Any]:
-    """A whole response object."""
+    """Return a complete response object."""
     output: list[dict[str, Any]] = []
     if reasoning:
         output.append({"type": "reasoning", "summary": [{"type": "summary_text", "text": reasoning}]})
@@ -26,21 +26,21 @@ def response(text: str, *, reasoning: str = "", **fields: Any) -> dict[str, Any]
 
 
 def whole(text: str, **fields: Any) -> Behaviour:
-    """One JSON body, whether or not a stream was asked for."""
+    """Answer with one JSON body, even if a stream was requested."""
     return raw(json.dumps(response(text, **fields)).encode())
 
 
 @dataclass(frozen=True)
 class events:
-    """Answers in server-sent events, each with its name as the API sends them; there is no [DONE]."""
+    """Behaviour that streams named server-sent events, as the API does, without [DONE]."""
 
     text: str
     reasoning: str = ""
     fields: dict[str, Any] = field(default_factory=dict)
-    """Of the response at the end."""
+    """Fields of the final response object."""
     end: str = "response.completed"
     drop_after: int | None = None
-    """Cuts the connection after so many events."""
+    """Number of events after which the connection is closed."""
 
     def __call__(self, exchange: Exchange) -> None:
         exchange.head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})

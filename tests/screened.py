@@ -1,7 +1,10 @@
-"""A candidate that the screen lets pass, with a place for Python and one for CUDA."""
+"""A candidate that passes the screen, with placeholders for Python and CUDA."""
+
+from functools import partial
 
 from agent import screen
-from agent.records import Candidate, Finding
+from agent.emulator.replay.operators import allowed
+from agent.records import Candidate, Finding, LibraryOps
 
 REFERENCE = """
 import torch
@@ -60,8 +63,9 @@ class ModelNew(nn.Module):
 '''
 
 
-def found(source: str) -> tuple[Finding, ...]:
-    return screen.check(REFERENCE, Candidate(problem="level1/softmax", source=source))
+def found(source: str, library_ops: LibraryOps = "gemm-conv") -> tuple[Finding, ...]:
+    permits = partial(allowed, setting=library_ops)
+    return screen.check(REFERENCE, Candidate(problem="level1/softmax", source=source), permits)
 
 
 def with_python(statements: str) -> str:

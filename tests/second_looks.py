@@ -1,4 +1,4 @@
-"""A search on a GPU, without one: first verdicts by a candidate's text, second looks that end when told."""
+"""Fakes for a search on a GPU: verdicts follow the candidate's text, second looks end on command."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ REFUSAL = refused(1, RACE, status=Status.RUNTIME_ERROR).evaluation
 
 
 def first(ms: float) -> Evaluation:
-    """Verified on a GPU by its first look."""
+    """Return a verified but unconfirmed evaluation on a GPU."""
     return marked(verified(1, ms).evaluation, confirmed=False)
 
 
@@ -41,9 +41,10 @@ def answer(ms: float) -> str:
 
 
 class TwoLooks:
-    """An executor: what `ms = 2.0` says is its time; a second look confirms, refuses or breaks.
+    """Executor that takes a candidate's time from its text, such as `ms = 2.0`.
 
-    `refuses` and `breaks` are times; what breaks does so as often as the number says.
+    A second look confirms. It refuses candidates with a time in `refuses`. It raises for a time in `breaks`,
+    as often as the value says.
     """
 
     name = "cuda"
@@ -71,7 +72,7 @@ def time_of(candidate: Candidate) -> float:
 
 
 class Held:
-    """A confirmer whose looks have ended once `ended` is set, for each one anew; or `at_once`."""
+    """Confirmer whose current look ends when `ended` is set, or at once with `at_once`."""
 
     def __init__(self, executor: TwoLooks, *, at_once: bool = False) -> None:
         self.executor, self.at_once, self.ended = executor, at_once, False
@@ -93,15 +94,15 @@ class Held:
 
 
 def paced(confirmer: Confirmer, resume: Resume | None = None) -> Pacing:
-    """One round at a time, without a budget."""
+    """Return a pacing with one round at a time and no limits."""
     budget = Budget(Limits())
     return Pacing(confirmer, resume.pace(budget) if resume else budget)
 
 
 class Answers:
-    """A provider; `while_writing` is called with the number of the question before each answer.
+    """Provider that calls `while_writing` with the number of the question before each answer.
 
-    `known` answers were received before, by a process that is gone.
+    The first `known` answers were received by an earlier process.
     """
 
     name = "scripted"
@@ -122,7 +123,7 @@ class Answers:
 
 
 class Events(list[Event]):
-    """A transcript in memory."""
+    """Transcript in memory."""
 
     def kinds(self) -> list[str]:
         return [event.kind for event in self if event.kind not in ("prompted", "completed")]

@@ -1,4 +1,4 @@
-"""The public API: its examples, what it loads, and that the command line needs nothing beyond it."""
+"""Tests of the public API: its examples, its imports, and its use by the command line."""
 
 import ast
 import doctest
@@ -37,11 +37,11 @@ def test_every_public_name_is_there_and_described() -> None:
 
 def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:
     with pytest.raises(AttributeError, match="no 'Solver'; it has Budget, Checks"):
-        agent.Solver  # noqa: B018 - the access is what is tested
+        agent.Solver  # noqa: B018 - the access itself is tested
 
 
 def test_commands_that_judge_go_through_the_api() -> None:
-    """`run`, `eval` and `replay` take what they need from the API, records, errors and settings."""
+    """Require that `run`, `eval` and `replay` import little besides the API, records, errors and settings."""
     allowed = ("agent.api", "agent.cli", "agent.config", "agent.errors", "agent.records")
     shared = {"agent": {"config", "mend", "prompts", "store"}}
     for command in ("run", "eval", "replay"):
@@ -64,9 +64,9 @@ def test_a_warning_is_a_python_warning_unless_somebody_listens() -> None:
         agent.Listener().warn("passed on to the model, not checked: fast")
 
 
-@pytest.mark.timeout(900)  # builds and judges twice; a busy machine takes minutes
+@pytest.mark.timeout(900)  # builds and judges twice, which takes minutes on a busy machine
 def test_the_run_of_a_candidate_that_is_verified(tmp_path: Path) -> None:
-    """From a reference to a verified kernel and back, by the API alone."""
+    """Solve a reference and judge the stored kernel again, using only the API."""
     heard: list[str] = []
     run = agent.solve(
         "level1/softmax", provider="catalogue", executor="emulator", checks=agent.Checks(quick=True),

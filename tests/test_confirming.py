@@ -1,4 +1,4 @@
-"""Second looks beside the search: what goes on meanwhile, what is withdrawn, what a run ends with."""
+"""Tests of second looks during the search: overlap, withdrawn verdicts, and the final best."""
 
 import threading
 
@@ -26,7 +26,7 @@ from agent.records import (
 from agent.store import Log, Resume
 
 LONG_S = 60.0
-"""A thread that waits for longer than this has hung."""
+"""Seconds after which a waiting thread counts as hung."""
 
 
 def terms(rounds: int, patience: int = 9) -> Terms:
@@ -36,7 +36,7 @@ def terms(rounds: int, patience: int = 9) -> Terms:
 def searched(
     executor: TwoLooks, *times: float, ends_in: tuple[int, ...] = (), patience: int = 9
 ) -> tuple[Attempt | None, Events, Answers]:
-    """A search whose second looks end while the questions `ends_in` are answered, else when waited for."""
+    """Run a search. Second looks end while questions in `ends_in` are answered, else when waited for."""
     confirmer, events = Held(executor), Events()
 
     def while_writing(number: int) -> None:
@@ -146,7 +146,7 @@ def test_what_was_superseded_is_looked_at_when_the_search_falls_back_on_it() -> 
 
 
 def test_the_times_of_the_second_look_decide() -> None:
-    """In a stock build the second answer is slower than the first."""
+    """Let the second look measure a slower time, so that the first answer is the best."""
 
     class Slower(TwoLooks):
         def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
@@ -261,7 +261,7 @@ def test_a_second_look_has_to_decide() -> None:
 def chosen(
     executor: TwoLooks, policy: ConfirmPolicy, *times: float, patience: int = 9
 ) -> tuple[Attempt | None, Events, Answers]:
-    """A search whose second looks, if any, end as soon as they begin."""
+    """Run a search whose second looks, if any, end as soon as they begin."""
     events, provider = Events(), Answers(*times)
     wanted = terms(len(times), patience).model_copy(update={"confirm": policy})
     best = solve(PROBLEM, provider, executor, events, wanted, paced(Held(executor, at_once=True)))

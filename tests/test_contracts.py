@@ -1,4 +1,4 @@
-"""What C++ and Python both know is written once: the generated views are those of the present headers."""
+"""Tests that the generated Python views match the current C++ headers."""
 
 import ctypes
 import dataclasses
@@ -24,7 +24,7 @@ STRUCTS = {
     "kw_host": c_abi.CHost,
 }
 ANONYMOUS = {"payload": "integer"}
-"""A member of the union that has no name of its own."""
+"""Union members that stand for a field of the mirrored structures."""
 
 
 def header(folder: Path, text: str) -> Header:
@@ -50,7 +50,7 @@ def test_the_check_fails_where_a_view_differs(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_layouts_are_those_that_the_compiler_gives(tmp_path: Path) -> None:
-    """The generator itself is held against g++: size and place of every field."""
+    """Compare the size of every structure and the offset of every field with g++."""
     lines = ['#include "kw/runtime.h"', '#include "kw/host_abi.h"', "#include <cstddef>"]
     for name, mirror in STRUCTS.items():
         lines.append(f"static_assert(sizeof({name}) == {ctypes.sizeof(mirror)});")

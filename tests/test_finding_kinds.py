@@ -1,7 +1,7 @@
-"""Every kind of finding that is looked up somewhere is made somewhere: a renamed kind cannot fail silently.
+"""Check that every kind of finding that is looked up is also created, so that no rename fails silently.
 
-Between modules of Python a kind is a bare string. Read from the syntax of the package: what `.kind` is
-compared with, searched in or used as a key for, against the places where a kind can begin.
+Between Python modules a kind is a bare string. The test parses the package. It collects the strings with
+which `.kind` is compared or looked up, and the places where a kind can originate.
 """
 
 import ast
@@ -17,14 +17,14 @@ from agent.torch_shim.finding_kinds import FindingKind
 PACKAGE = Path(agent.__file__).parent
 OTHER_KINDS = (
     "emulator/ptx",
-    "emulator/contracts",
+    "contracts",
     "emulator/replay",
     "config.py",
     "kernels",
     "store",
     "sandbox",
 )
-"""Where `kind` is that of something else."""
+"""Files and folders where `kind` means something else."""
 TABLES = (
     "mend._MENDERS",
     "harness.trial.mismatch_diagnosis.EXPLAINED",
@@ -33,11 +33,11 @@ TABLES = (
     "harness.trial.worker_client.python_errors.OF_BUILDS",
     "harness.confirmation.fault_localization.CAUSES",
 )
-"""Some of those that the search has to find by itself."""
+"""Tables that the search has to find on its own."""
 
 
 class Lookups(ast.NodeVisitor):
-    """The kinds that one file looks up, with the lines; `spent`: the strings that do so."""
+    """Kinds that one file looks up, with their lines. `spent` holds the ids of the nodes used for it."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -77,7 +77,7 @@ class Lookups(ast.NodeVisitor):
 
 
 def is_kind(node: ast.expr) -> bool:
-    """`x.kind`, `kind`, `x["kind"]` or `x.get("kind")`."""
+    """Return True for `x.kind`, `kind`, `x["kind"]` and `x.get("kind")`."""
     if isinstance(node, ast.Attribute):
         return node.attr == "kind"
     if isinstance(node, ast.Name):
@@ -89,7 +89,7 @@ def is_kind(node: ast.expr) -> bool:
 
 
 def is_global(node: ast.expr) -> bool:
-    """A constant of a module, by its spelling: NAME, _NAME or module.NAME."""
+    """Return True for NAME, _NAME or module.NAME, the spelling of a module's constant."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return node.attr.isupper()
     return isinstance(node, ast.Name) and node.id.isupper() and len(node.id) > 1
@@ -100,7 +100,7 @@ def strings_of(value: object) -> list[object]:
 
 
 def eval_in(module: str, node: ast.expr) -> object:
-    """The value of a name of a module. Raises AttributeError where there is none."""
+    """Return the value of a name in a module. Raises AttributeError if it does not exist."""
     value: object = import_module(module)
     for name in ast.unparse(node).split("."):
         value = getattr(value, name)
@@ -108,11 +108,11 @@ def eval_in(module: str, node: ast.expr) -> object:
 
 
 def beginnings(tree: ast.Module, spent: set[int]) -> Iterator[str]:
-    """Strings that can be a finding's kind at its origin.
+    """Yield the strings that can be a finding's kind at its origin.
 
-    The value of `kind=` or `"kind":`, a call's first argument, the first of a tuple, what a name is given or
-    a function returns, either branch of a choice among these, and the keys of a table that is gone through by
-    `for kind, ... in TABLE.items()`.
+    These are values of `kind=` or `"kind":`, first arguments of calls, first elements of tuples, assigned and
+    returned values, and both branches of conditional expressions among them. The keys of a table also count
+    if the file iterates over it with `for kind, ... in TABLE.items()`.
     """
     walked = {
         ast.unparse(loop.iter)
@@ -150,7 +150,7 @@ def branches(node: ast.expr) -> list[ast.expr]:
 
 
 def survey(folder: Path, package: str) -> tuple[dict[str, str], set[str], set[str]]:
-    """The kinds looked up with where, the tables they stand in, and the kinds that are made."""
+    """Return the kinds looked up with their places, the tables that hold them, and the kinds created."""
     looked_up: dict[str, str] = {}
     tables: set[str] = set()
     made = {str(kind) for kind in FindingKind}

@@ -1,4 +1,4 @@
-"""What `solve()` carries from round to round: the ledger, and the answers that are not judged again."""
+"""Tests of the state that `solve()` keeps between rounds: the ledger and the judged answers."""
 
 import pytest
 from verdicts import OneLook, verified
@@ -32,7 +32,7 @@ class ModelNew:
 
 
 class Judge(OneLook):
-    """Finds the same fault in everything but `factor = 0`."""
+    """Executor that finds the same fault in every candidate except `factor = 0`."""
 
     name = "fake"
 
@@ -98,7 +98,7 @@ def test_a_fault_that_stays_changes_the_task(rounds: int, words: str, code_shown
 
 
 class Failing(Judge):
-    """Cannot judge `factor = 9`."""
+    """Executor that cannot judge `factor = 9`."""
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         if "factor = 9" in candidate.source:
@@ -125,7 +125,7 @@ def test_a_candidate_that_nobody_could_judge_is_told_to_nobody() -> None:
 
 
 class Timed(Failing):
-    """Measures `factor = 0`, so that patience decides how long the run goes on."""
+    """Executor that times `factor = 0`, so that patience decides when the run ends."""
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         evaluation = super().evaluate(problem, candidate)

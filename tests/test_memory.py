@@ -1,4 +1,4 @@
-"""The ledger: what changed, what it did, when a fault counts as the same, and what follows."""
+"""Tests of the ledger: changes, their effects, equal faults, and the advice derived from them."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ AXIS = Finding(kind="wrong-axis", message="The maximum is taken over axis 2.")
 
 
 def made(*attempts: Attempt) -> Ledger:
-    """The ledger of a run in which every attempt was made from the one before."""
+    """Return the ledger of a run in which each attempt derives from the previous one."""
     ledger, before = Ledger(), None
     for attempt in attempts:
         ledger, before = ledger.with_attempt(attempt, before), attempt

@@ -1,4 +1,4 @@
-"""The corpus in tests/replies, and the corners that a file cannot show."""
+"""Tests of parsing: the corpus in tests/replies, and edge cases that no file can show."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What completions earn: in parts, the same each time, and nothing for a hack."""
+"""Tests of rewards: their parts, repeatability, and no reward for hacks."""
 
 import re
 import threading
@@ -15,7 +15,7 @@ from agent.records import Candidate, Evaluation, Measurement, Percentiles, Scope
 
 
 class Given:
-    """Judges by what the text says, and counts."""
+    """Judge whose verdict follows the candidate's text, and which counts its calls."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -125,7 +125,7 @@ def test_the_table_in_the_guide_is_what_the_verdicts_say() -> None:
     assert earned.PAGE.read_text(encoding="utf-8") == earned.render(), "python -m tests.integrity.earned"
 
 
-@pytest.mark.timeout(600)  # probes the problem where nothing is remembered of it
+@pytest.mark.timeout(600)  # probes the problem if no earlier result is cached
 def test_the_example_in_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = re.findall(r"```python\n(.*?)\n```\n\n", earned.PAGE.read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(example, "training.md", "exec"), {})

@@ -1,4 +1,4 @@
-"""Sections are shortened by whole pieces, and say so."""
+"""Tests that sections are shortened by whole pieces and say how many are missing."""
 
 from hypothesis import given
 from hypothesis import strategies as st

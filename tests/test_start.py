@@ -1,4 +1,4 @@
-"""Commands that only read start without the heavy packages."""
+"""Tests that reading commands start without heavy packages."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ HEAVY = ("torch", "openai", "numpy", "jinja2")
     "arguments", [["--help"], ["show", "recorded/group_norm"], ["runs"], ["run", "--help"]]
 )
 def test_reading_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
-    """The 0.5 s they may take is measured by `benchmarks/start.py`; here, what would break it."""
+    """Guard the limit of 0.5 s, which `benchmarks/start.py` measures, by the imports that would break it."""
     code = (
         "import sys\n"
         "from agent.cli import main\n"

@@ -1,4 +1,4 @@
-"""The numbers of the house style: small files, small functions, few arguments."""
+"""Limits of the house style: small files, small functions, few arguments."""
 
 import ast
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ def sources() -> list[Path]:
 
 
 def is_operator(path: Path) -> bool:
-    """A kernel's file whose functions have the operator's schema as their signature."""
+    """Return True for a kernel's file whose function signatures follow the operator's schema."""
     return path.name in ("operator.py", "reference.py") and path.parent.parent.name == "kernels"
 
 
 def is_called_by_a_library(path: Path) -> bool:
-    """Its functions have the signature that verifiers gives them."""
+    """Return True for a file whose function signatures are given by verifiers."""
     return path.name == "harness.py" and path.parent.name == "kernelwright_environment"
 
 
@@ -55,7 +55,7 @@ def test_functions_are_small() -> None:
 
 
 def test_functions_take_few_arguments() -> None:
-    """`self` does not count, and neither do options of a command or of the API, or a library's signature."""
+    """Count arguments without `self`; options of commands or the API and libraries' signatures are exempt."""
     many = {}
     for path in sources():
         if (

@@ -1,4 +1,4 @@
-"""The wheel carries prompts, references and the recorded run, and works outside the checkout."""
+"""Tests that the wheel ships prompts, references and the recorded run, and works outside the checkout."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built without a network: the build backend comes from the environment of the tests."""
+    """Build the wheel without a network, with the build backend of the test environment."""
     out = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -52,7 +52,7 @@ def test_the_shipped_files_are_inside(wheel: Path) -> None:
 
 
 def test_the_installed_command_judges_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    """Installed apart from its dependencies, which the interpreter has; nothing of the checkout is used."""
+    """Install only the wheel, using the interpreter's dependencies and nothing from the checkout."""
     site, here = tmp_path / "site", tmp_path / "here"
     install(site, wheel)
     here.mkdir()

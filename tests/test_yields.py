@@ -1,4 +1,4 @@
-"""Which of several models is asked next, and what its answers count for."""
+"""Tests of the choice among several models and of the yield of their answers."""
 
 from typing import Any
 
@@ -98,5 +98,16 @@ def test_answers_of_a_single_model_are_nobody_s() -> None:
 
 
 def test_prompts_do_not_name_the_model() -> None:
-    """A stored answer is found by its prompt, whoever was asked."""
+    """Require that a stored answer is found by its prompt, whichever model was asked."""
     assert "model" not in Prompt.model_fields
+
+
+def test_a_withdrawn_best_is_no_mark_for_later_answers() -> None:
+    refusal = refused(1).evaluation
+    withdrawn = SecondLook(round=1, number=1, evaluation=refusal)
+    events = [
+        answer(1, "a"), judged(1, verified(1, 1.0)), withdrawn,
+        answer(2, "b"), judged(2, verified(2, 2.0)),
+    ]  # fmt: skip
+    alone = [answer(2, "b"), judged(2, verified(2, 2.0))]
+    assert yields.gathered(events)["b"].reward == yields.gathered(alone)["b"].reward

@@ -1,8 +1,8 @@
-"""Writes a tiny language model that says one text: `python tests/tiny_model.py FOLDER ANSWER.md`.
+"""Write a tiny language model that always answers one text: `python tests/tiny_model.py FOLDER ANSWER.md`.
 
-A Llama with nothing in its layers, so that what comes next follows from the last token alone: after any
-prompt the first piece of the text, after each piece the next one, after the last the end. The server that
-runs it samples, counts, streams and detokenises as for any other model.
+The model is a Llama with zero weights in its layers, so the next token depends only on the last one. Any
+prompt is followed by the first piece of the text, each piece by the next, and the last by the end token. A
+server samples, counts, streams and detokenises it like any other model.
 """
 
 import sys
@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 PIECE = 60
-"""Characters of a piece; pieces are tokens, and so all different."""
+"""Characters per piece. Each piece is one token, so all pieces have to differ."""
 CERTAIN = 100.0
 TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
 

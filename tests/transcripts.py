@@ -1,4 +1,4 @@
-"""Records for the tests of the store and of the commands over it, and a loop that emits as `solve()`."""
+"""Records for tests of the store and its commands, and a loop that emits events like `solve()`."""
 
 from verdicts import OneLook
 
@@ -106,7 +106,7 @@ def attempt(number: int, verdict: Evaluation | None = None, **candidate_fields: 
 
 
 class Answers:
-    """A provider that gives each prompt one answer and remembers what it was asked."""
+    """Provider that answers each prompt and records the prompt ids."""
 
     name = "scripted"
 
@@ -119,7 +119,7 @@ class Answers:
 
 
 class Judge(OneLook):
-    """An executor that finds every candidate wrong but the fourth round's, and counts."""
+    """Executor that accepts only the candidate of the fourth round, and records the candidates."""
 
     name = "emulator"
 
@@ -132,7 +132,7 @@ class Judge(OneLook):
 
 
 class Memory:
-    """A transcript that keeps its events."""
+    """Transcript that keeps its events in memory."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -142,7 +142,7 @@ class Memory:
 
 
 def converse(provider: Provider, executor: Executor, transcript: Transcript, wording: str = "round") -> None:
-    """Four rounds as `solve()` has them; the second answer holds no code."""
+    """Emit the events of four rounds like `solve()`. The second answer contains no code."""
     transcript.append(STARTED)
     attempts = 0
     for number in range(1, 5):

@@ -1,4 +1,4 @@
-"""Attempts with every kind of verdict, for tests that read verdicts and judge nothing."""
+"""Attempts with prepared verdicts, for tests that judge nothing."""
 
 from typing import Literal
 
@@ -19,14 +19,14 @@ from agent.records import (
 
 
 class OneLook:
-    """An executor whose first look is its only one."""
+    """Base of executors that make no second look."""
 
     def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         return evaluation
 
 
 def refused(number: int, *findings: Finding, status: Status = Status.INCORRECT, source: str = "") -> Attempt:
-    """An attempt that was judged on the emulator and not accepted."""
+    """Return an attempt that the emulator judged and refused."""
     found = findings or (Finding(kind="statistics-over-batch", message="The statistics span the batch."),)
     return Attempt(
         number=number,
@@ -46,7 +46,7 @@ def verified(
     source: str = "",
     warnings: tuple[Finding, ...] = (),
 ) -> Attempt:
-    """A verified attempt; `p50` is its median time in milliseconds, None where none was measured."""
+    """Return a verified attempt. `p50` is its median time in milliseconds, or None if it was not timed."""
     sizes = {"batch_size": (112, 16)} if shapes == "shrunken" else {}
     return Attempt(
         number=number,

@@ -22,6 +22,8 @@ class Checks(Record):
     """Also judge that torch.compile traces `forward` without a graph break."""
     any_rank: bool = False
     """Also judge inputs of other ranks and shapes."""
+    confirmed: bool = False
+    """Refuse a candidate whose second look could not make all of its main checks."""
     timing: bool = True
     """Time verified candidates where a GPU is present."""
     confirm: bool = True
@@ -52,6 +54,7 @@ class Checks(Record):
             ("backward", self.backward),
             ("compile-safe", self.compile_safe),
             ("any-rank", self.any_rank),
+            ("confirmed", self.confirmed),
         )
         return tuple(name for name, wanted in chosen if wanted)
 

@@ -155,6 +155,10 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
     if not checks.confirm and (name == "emulator" or checks.quick):
         where = "on the emulator" if name == "emulator" else "with --quick"
         raise UsageError(f"--no-confirm: there is no second look {where}; leave it out")
+    if checks.confirmed and (name == "emulator" or checks.quick or not checks.confirm):
+        raise UsageError(
+            "--require confirmed needs a second look: on a GPU, without --quick and --no-confirm"
+        )
     require_isolation(settings, told)
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=told.update)

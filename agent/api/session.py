@@ -38,6 +38,7 @@ from agent.records import (
 from agent.search.budget import Budget, Limits
 from agent.search.workers import ROUND
 
+_DOUBTFUL = "stays verified, and a second look could not make all of its main checks"
 _FOLLOWS = {"again": "; it is judged once more", "unspent": "; the round does not count", "spent": ""}
 Outcome = Literal["verified", "no_kernel", "budget", "interrupted", "failed"]
 
@@ -219,7 +220,8 @@ class _Narrated:
         found = event.evaluation
         if not found.withdrawn:
             seconds = f" in {event.seconds:.0f} s" if event.seconds is not None else ""
-            return f"attempt {event.number} is confirmed by a second look{seconds}: {told(found)}"
+            end = "is confirmed by a second look" if event.outcome == "confirmed" else _DOUBTFUL
+            return f"attempt {event.number} {end}{seconds}: {told(found)}"
         cause = f"{found.headline.kind}: {found.headline.message}" if found.headline else str(found.status)
         left = f"the best is attempt {self._best.number} again" if self._best else "nothing else is verified"
         return f"attempt {event.number} is withdrawn, a second look refused it: {cause}; {left}"

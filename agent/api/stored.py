@@ -14,7 +14,7 @@ _SETTINGS = (
     "reasoning_effort", "seed", "stop", "extra_body", "search", "samples", "width", "plan", "parallel",
     "good_enough", "confirm", "baselines", "max_tokens", "max_cost", "max_time", "max_gpu_time",
 )  # fmt: skip
-_CHECKS = ("quick", "admit_anyway", "backward", "compile_safe")
+_CHECKS = ("quick", "admit_anyway", "backward", "compile_safe", "any_rank", "confirmed")
 """Fields of Checks that are stored as separate options, for resuming and replaying the run."""
 _BEFORE: dict[str, Option] = {"search": "line", "plan": False, "confirm": "best"}
 """Values for runs from versions without these settings."""

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from agent.bench import plots
-from agent.bench.compare import Comparison
+from agent.bench.compare import DOUBT, Comparison
 from agent.bench.estimates import Estimate
 from agent.bench.outcome import BEST, Outcome
 from agent.bench.report import Group, Report
@@ -117,7 +117,7 @@ def comparison(found: Comparison, a: str, b: str) -> str:
     """Return the comparison as Markdown."""
     lines = [f"# {b} against {a}", "", f"{found.common} problems in both.", ""]
     lines += [f"- {cell(remark)}" for remark in found.remarks]
-    verdict = "beyond noise" if found.solved_p < 0.05 else "within noise"
+    verdict = "beyond noise" if found.solved_p < DOUBT else "within noise"
     lines += [
         f"- solved by {a} alone: {len(found.only_a)}, by {b} alone: {len(found.only_b)} "
         f"(p = {found.solved_p:.3f}, {verdict})"

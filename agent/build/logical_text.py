@@ -27,7 +27,7 @@ class Logical(NamedTuple):
     code: str
     """Text without comments and literals."""
     uncommented: str
-    """Text without comments and raw strings; other literals stay."""
+    """Text without comments, and with empty strings in place of raw ones; other literals stay."""
     joints: tuple[int, ...]
     """Positions at which lines were joined."""
 
@@ -63,7 +63,8 @@ def logical(text: str) -> Logical:
             end = max(end, spliced_at(found + len(closing))) if found >= 0 else len(spliced)
         gap, blank = spliced[at:start], re.sub(r"[^\n]", " ", spliced[start:end])
         code += [gap, blank]
-        uncommented += [gap, blank if is_raw or match["comment"] is not None else spliced[start:end]]
+        kept = '""' + blank[2:] if is_raw else blank if match["comment"] is not None else spliced[start:end]
+        uncommented += [gap, kept]
         at = end
     rest = spliced[at:]
     return Logical("".join([*code, rest]), "".join([*uncommented, rest]), tuple(joints))

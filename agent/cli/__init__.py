@@ -1,14 +1,14 @@
-"""The commands `agent` and `kernelwright`."""
+"""Entry point of the commands `agent` and `kernelwright`."""
 
 import sys
 
 
 def main() -> None:
-    """Runs the command line and exits with the code that the command ended with."""
+    """Run the command line and exit with the command's exit code."""
     try:
         from agent.cli.app import app
 
-        # A terminal that cannot show a character gets a replacement, not a traceback.
+        # Characters that the terminal cannot encode are replaced instead of raising an error.
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")

@@ -1,7 +1,7 @@
-"""The command line: a table of commands, and the boundary at which every error becomes one line.
+"""The command line: a table of commands, and a boundary that turns every error into one line.
 
-A command's module is imported when the command is called, so help starts fast however many there are. The
-module still imports what is heavy (torch, openai, jinja2, the loop) inside its functions.
+A command's module is imported only when the command is called, so help starts fast. Within the module, heavy
+packages (torch, openai, jinja2, the loop) are imported inside functions.
 """
 
 import sys
@@ -18,13 +18,16 @@ from agent.cli import console
 from agent.errors import AgentError, EnvironmentFault
 
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
-"""Help and usage errors as plain text: the boundary below words every other error."""
+"""Options for plain-text help and usage errors. `Boundary` words every other error."""
 _OWN_ERRORS: tuple[type[BaseException], ...] = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
-"""What typer ends a command with itself; the last is the root of its usage errors, not exported."""
+"""Exceptions with which typer itself ends a command.
+
+The last one is the base class of its usage errors, which typer does not export.
+"""
 
 
 class Command(NamedTuple):
-    """One command: where its function is, the line that lists it, the example its help ends with."""
+    """One command: the import path of its function, its line in the list, and the example in its help."""
 
     name: str
     target: str
@@ -32,7 +35,7 @@ class Command(NamedTuple):
     example: str
 
     def load(self) -> Any:
-        """The command itself, or the group of them, with its module imported."""
+        """Import the module and return the command, or the group of commands."""
         module, function = self.target.split(":")
         found = getattr(import_module(module), function)
         if isinstance(found, typer.Typer):
@@ -51,17 +54,17 @@ COMMANDS = (
             "agent replay recorded/group_norm --executor emulator"),
     Command("runs", "agent.cli.runs:runs", "List, check or delete runs.",
             "agent runs --status verified --sort speedup"),
-    Command("show", "agent.cli.show:show", "Show a run's attempts, verdicts, causes and best kernel.",
+    Command("show", "agent.cli.show:show", "Show a run's attempts, their verdicts, and the best kernel.",
             "agent show recorded/group_norm --round 2"),
     Command("view", "agent.cli.view:view", "Show runs in a browser, or export one to a single HTML file.",
             "agent view recorded/group_norm --export run.html"),
-    Command("bench", "agent.cli.bench:app", "Make runs on a suite of problems, and report on them.",
+    Command("bench", "agent.cli.bench:app", "Run a suite of problems, and report or compare results.",
             "agent bench references --provider catalogue --executor emulator"),
     Command("mcp", "agent.cli.mcp:mcp", "Serve the judge to coding agents over MCP.",
             "agent mcp --candidates . --executor emulator"),
-    Command("serve", "agent.cli.serve:serve", "Judge for others over HTTP.",
+    Command("serve", "agent.cli.serve:serve", "Serve the judge over HTTP.",
             "agent serve --folder service --executor emulator"),
-    Command("export", "agent.cli.export:export", "Write a verified kernel as a package of its own.",
+    Command("export", "agent.cli.export:export", "Export a verified kernel as a standalone package.",
             "agent export recorded/group_norm --to group_norm_package"),
     Command("skill", "agent.cli.skill:app", "Install the skill for coding agents.",
             "agent skill install .agents/skills"),
@@ -69,7 +72,7 @@ COMMANDS = (
             "agent kernels list"),
     Command("doctor", "agent.cli.doctor:doctor", "Check what works on this machine and how to fix the rest.",
             "agent doctor"),
-    Command("config", "agent.cli.config_show:config", "Show all settings, their values and origins.",
+    Command("config", "agent.cli.config_show:config", "Show all settings with their values and origins.",
             "AGENT_ROUNDS=3 agent config"),
     Command("cache", "agent.cli.cache:cache", "Show the contents and sizes of the cache, or clear it.",
             "agent cache --clear"),
@@ -77,7 +80,7 @@ COMMANDS = (
 
 
 class Boundary(TyperGroup):
-    """Turns what a command raises into its exit code and one line on stderr."""
+    """Group that turns an exception of a command into an exit code and one line on stderr."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         console.reset()
@@ -93,13 +96,13 @@ class Boundary(TyperGroup):
         except _OWN_ERRORS:
             raise
         except BrokenPipeError:
-            # The reader of a pipe has gone (`agent show X | head`): typer ends without a word.
+            # The reader has closed the pipe (`agent show X | head`); typer then exits silently.
             raise
         except AgentError as error:
             raise _end(error, str(error), error.exit_code) from error
         except KeyboardInterrupt as error:
             raise _end(error, "interrupted", 130) from error
-        except Exception as error:  # noqa: BLE001 - the last resort of the program: a defect of ours, in one line
+        except Exception as error:  # noqa: BLE001 - last resort: a bug of ours, reported in one line
             message = f"{type(error).__name__}: {error}"
             message += (
                 ""
@@ -134,12 +137,12 @@ def _start(
 
 
 def _not_loaded() -> None:
-    """Stands for a command in the list of all of them; `resolve_command` puts the command in its place."""
+    """Stand in for a command in the list until `resolve_command` loads it."""
     raise AssertionError("a command was called that was not loaded")
 
 
 def build_app() -> typer.Typer:
-    """The application that knows every command by name and summary."""
+    """Build the application, which lists every command by name and summary."""
     application = typer.Typer(
         name="agent",
         cls=Boundary,

@@ -1,4 +1,4 @@
-"""`agent bench SUITE`: many problems, and what has come of them: `report`, `compare`."""
+"""`agent bench SUITE`: runs on many problems, and `report` and `compare` for their results."""
 
 import os
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from agent.cli.telling import telling
 from agent.errors import BudgetExceeded, EnvironmentFault, Interrupted, UsageError
 
 PROCESSORS_EACH = 4
-"""Of one run at a time: it builds, judges and waits by turns."""
+"""Processors per concurrent run, which builds, judges and waits by turns."""
 RUNS_PER_GPU = 4
 RUNS_PER_PROCESSOR = 4
-"""That ask models and are judged elsewhere."""
+"""Concurrent runs per processor if they are judged on a cluster and only ask models here."""
 CLUSTER = "cluster"
-"""In a bench's folder: what the judges of a cluster have answered."""
+"""Subfolder of a bench that stores the answers of a cluster's judges."""
 TOKEN = "AGENT_SERVICE_TOKEN"
 EXAMPLES = {
     "": "agent bench references --provider catalogue --executor emulator",
@@ -52,21 +52,23 @@ Suite = Annotated[
     ),
 ]
 Which = Annotated[str, typer.Argument(metavar="BENCH", help="Path, id or a unique prefix of an id.")]
-Samples = Annotated[int, typer.Option(min=1, help="Independent runs of each problem.")]
-Every = Annotated[int, typer.Option(metavar="N", help="Take every N-th problem of each group.")]
+Samples = Annotated[int, typer.Option(min=1, help="Number of independent runs per problem.")]
+Every = Annotated[
+    int, typer.Option(metavar="N", help="Use only every N-th problem of each level or subfolder.")
+]
 Given = Annotated[
     Path | None,
-    typer.Option("--candidates", metavar="DIR", help="Judge the answers in this folder; ask nobody."),
+    typer.Option("--candidates", metavar="DIR", help="Judge the answers in this folder instead of asking."),
 ]
 Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Runs at the same time.", show_default="by processors and GPUs")
+    int | None, typer.Option(min=1, help="Maximum concurrent runs.", show_default="by processors and GPUs")
 ]
-Rounds = Annotated[int | None, typer.Option(help="Maximum number of rounds of a run.", show_default="6")]
+Rounds = Annotated[int | None, typer.Option(help="Maximum number of rounds per run.", show_default="6")]
 Resume = Annotated[
-    str | None, typer.Option("--resume", metavar="BENCH", help="Go on with a bench, with its settings.")
+    str | None, typer.Option("--resume", metavar="BENCH", help="Continue a bench, with its stored settings.")
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="File to write; without it, to stdout.")]
-Form = Annotated[Format, typer.Option("--format", help="markdown, html, json or csv.")]
+Out = Annotated[Path | None, typer.Option("--out", help="File to write instead of stdout.")]
+Form = Annotated[Format, typer.Option("--format", help="Format of the report.")]
 
 
 @settings_options.taking("search", "width", "parallel", "good_enough", after="rounds")
@@ -94,10 +96,10 @@ def run(
     *,
     given: Flags,
 ) -> None:
-    """Make runs on every problem of a suite.
+    """Run every problem of a suite.
 
-    --max-tokens, --max-cost and --max-time bound them all together. Interrupted at any point, --resume goes
-    on: nothing is asked or judged twice.
+    --max-tokens, --max-cost and --max-time limit all runs together. --resume continues an interrupted bench;
+    nothing is asked or judged twice.
     """
     if (suite is None) == (resume is None):
         raise UsageError("give either a SUITE or --resume BENCH")
@@ -159,7 +161,11 @@ def _carried(bench: benches.Bench, jobs: int | None, json: bool) -> int:
 
 
 def _on_cluster(bench: benches.Bench, jobs: int | None, address: str, json: bool) -> int:
-    """As `_carried`, judged elsewhere: models are asked from here, by as many processes as judges there."""
+    """Carry out a bench as `_carried` does, but judge on a cluster.
+
+    Models are asked from this machine, by default with as many processes as the cluster has judges, up to
+    RUNS_PER_PROCESSOR per processor.
+    """
     with serving.needs_extra("--cluster", "ray"):
         from agent.doors.cluster import running
         from agent.doors.cluster.rays import Rays
@@ -187,7 +193,7 @@ def _begins(bench: benches.Bench, jobs: int) -> str:
 
 
 def _summed(bench: benches.Bench, json: bool, code: int) -> int:
-    """Prints the figures; 3 where runs failed for no fault of theirs."""
+    """Print the figures and return `code`, or 3 if it is 0 and runs failed for reasons of the environment."""
     found = report(bench)
     failed = sum(one.ending == "failed" for one in found.outcomes)
     if json:
@@ -211,7 +217,7 @@ def _figures(found: Report) -> None:
 
 
 def _gpus(executor: str) -> Sequence[str]:
-    """What CUDA_VISIBLE_DEVICES names, one by one; none where the emulator judges."""
+    """Return the GPUs named by CUDA_VISIBLE_DEVICES, or all; none if the emulator judges."""
     from agent import executors
 
     if executor == "emulator" or not (found := executors.gpu_names()):
@@ -230,7 +236,7 @@ def show_report(
     bench: Which, form: Form = Format.MARKDOWN, out: Out = None, runs_dir: console.RunsDir = None,
     json: console.Json = False, verbose: console.Verbose = False, quiet: console.Quiet = False,
 ) -> None:  # fmt: skip
-    """Print or write what has come of a bench."""
+    """Print the results of a bench, or write them to a file."""
     from agent.bench import page
 
     found = report(_opened(bench, runs_dir))
@@ -247,12 +253,12 @@ def show_report(
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="Bench to compare with.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Bench that is compared.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="First bench, the baseline.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Second bench.")],
     out: Out = None, runs_dir: console.RunsDir = None, json: console.Json = False,
     verbose: console.Verbose = False, quiet: console.Quiet = False,
 ) -> None:  # fmt: skip
-    """Say in what B differs from A beyond noise."""
+    """Report the differences of B from A, and which of them exceed noise."""
     from agent.bench import page
     from agent.bench.compare import compare as compared
 
@@ -280,7 +286,7 @@ def _put(text: str, out: Path | None) -> None:
 
 
 class Suites(TyperGroup):
-    """`agent bench SUITE` is `agent bench run SUITE`."""
+    """Group that treats `agent bench SUITE` as `agent bench run SUITE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
@@ -293,6 +299,7 @@ class Suites(TyperGroup):
 app = typer.Typer(
     cls=Suites, no_args_is_help=True, add_completion=False, rich_markup_mode=None,
     pretty_exceptions_enable=False, epilog=f"Example: {EXAMPLES['']}",
+    help="Run a suite of problems, and report or compare results.",
 )  # fmt: skip
 app.command("run", epilog=f"Example: {EXAMPLES['run']}")(run)
 app.command("report", epilog=f"Example: {EXAMPLES['report']}")(show_report)

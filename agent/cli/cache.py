@@ -1,4 +1,4 @@
-"""`agent cache`: what is kept between runs, and clearing it."""
+"""`agent cache`: show or clear the cache shared by all runs."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ PARTS = {
     "schedules": "fastest schedules of composed kernels by GPU",
     "admission": "results of trying wrong answers on problems",
 }
-"""Folders of the cache; nothing else under `cache_dir` is counted or deleted."""
+"""Subfolders of the cache. Nothing else under `cache_dir` is counted or deleted."""
 
 
 def cache(
@@ -56,7 +56,7 @@ def cache(
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the files below; links are not followed."""
+    """Return the total bytes of all files below the folder, without following links."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files)
 

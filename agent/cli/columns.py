@@ -1,6 +1,6 @@
-"""Tables whose cells stay whole: a row that does not fit the terminal is written over several lines.
+"""Tables that never break a cell inside a word, because a broken name cannot be copied or searched for.
 
-A wrapped name cannot be copied or searched for, so no cell is ever broken inside a word.
+If a row does not fit the terminal, its cells are written below each other.
 """
 
 import textwrap
@@ -17,10 +17,9 @@ _INDENT = "    "
 def lines(
     heading: Sequence[str], rows: Sequence[Sequence[str]], width: int, right: Sequence[int] = ()
 ) -> Iterator[Line]:
-    """The rows in aligned columns where all of them fit `width`, else each with its cells below its first.
+    """Yield the rows in aligned columns if all fit `width`, otherwise each row's cells below its first cell.
 
-    `right`: indices of the columns that are aligned at the right. A word that is longer than `width`
-    goes over it.
+    `right` holds the indices of right-aligned columns. A word longer than `width` exceeds it.
     """
     widths = [max(cell_len(row[column]) for row in (heading, *rows)) for column in range(len(heading))]
     if sum(widths) + len(_GAP) * (len(widths) - 1) <= width:
@@ -36,10 +35,7 @@ def lines(
 
 
 def folded(line: str, width: int, indent: str) -> list[str]:
-    """The line over several where it does not fit `width`, those after the first behind the indent.
-
-    A word that is longer goes over it.
-    """
+    """Wrap a line to `width`. Lines after the first start with `indent`; a longer word exceeds the width."""
     return textwrap.wrap(
         line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

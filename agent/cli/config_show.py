@@ -1,4 +1,4 @@
-"""`agent config`: every setting, its value and where it came from."""
+"""`agent config`: show every setting, its value and its origin."""
 
 from urllib.parse import urlsplit
 
@@ -37,7 +37,7 @@ def config(
 
 
 def _spell(value: object) -> object:
-    """The value as it may be shown: a key by its last four characters, a URL without user and password."""
+    """Return the value without secrets: a key's last four characters, a URL without user and password."""
     if isinstance(value, SecretStr):
         key = value.get_secret_value()
         return f"...{key[-4:]}" if len(key) >= 16 else "..."

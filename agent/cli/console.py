@@ -1,7 +1,7 @@
-"""What the commands say: results on stdout, everything else on stderr.
+"""Output of all commands: results go to stdout, everything else to stderr.
 
-Nothing printed here is ever read as markup, and `plain` goes over every text that a model, a candidate or a
-file brought. Nothing is decided here, and no command talks to the terminal in another way.
+No printed text is interpreted as markup. `plain` removes control sequences from every text that comes from a
+model, a candidate or a file. Commands write to the terminal only through this module.
 """
 
 import json
@@ -21,16 +21,16 @@ from rich.text import Text
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC and its kin: titles, links, clipboard
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS and similar: titles, links, clipboard
     r"|\x1b[ -/]*[0-~]"
 )
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for line ends and tabs
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what shows a line in another order than it is read
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except line feed and tab
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # bidirectional controls, which reorder text
 )
 _LONE = re.compile("[\ud800-\udfff]")
 LINE_CHARS = 4000
-"""A longer line is cut where people read it: it is no code, and a terminal would scroll for minutes."""
+"""Maximum characters of a printed line. A longer line is no code and would scroll a terminal for minutes."""
 
 
 @dataclass
@@ -39,14 +39,14 @@ class _State:
     quiet: bool = False
     begun: float = field(default_factory=time.monotonic)
     drawing: Console | None = None
-    """The console of the bar on the terminal; a line printed by another would run into it."""
+    """Console that draws the progress bar. Lines printed through another one would collide with it."""
 
 
 _state = _State()
 
 
 def reset() -> None:
-    """Begins a command: neither quiet nor verbose, the clock at zero."""
+    """Reset the state for a new command: neither quiet nor verbose, clock at zero."""
     global _state
     _state = _State()
 
@@ -79,27 +79,30 @@ RunsDir = Annotated[
 
 
 def plain(text: str) -> str:
-    """The text without what steers a terminal; line ends and tabs stay, a lone surrogate becomes U+FFFD."""
+    """Return the text without terminal control sequences.
+
+    Line feeds and tabs stay. A lone surrogate becomes U+FFFD.
+    """
     if text.isascii() and text.isprintable():
         return text
     return _LONE.sub("\ufffd", _INVISIBLE.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n"))))
 
 
 def line(text: str) -> str:
-    """The text as `plain` has it, on one line of at most LINE_CHARS."""
+    """Return the `plain` text on one line of at most LINE_CHARS characters."""
     return short(text, LINE_CHARS)
 
 
 def short(text: str, characters: int) -> str:
-    """The text on one line, cut to so many characters; the end shows that it was."""
-    # What is cut away is not looked at: it may be millions of characters.
+    """Return the `plain` text on one line, cut to `characters`. An ellipsis marks a cut."""
+    # Clean only a prefix, because the text may have millions of characters.
     whole = " ".join(plain(text[: 4 * characters]).split())
     cut = len(text) > 4 * characters or len(whole) > characters
     return f"{whole[: characters - 1]}\N{HORIZONTAL ELLIPSIS}" if cut else whole
 
 
 def readable(text: str) -> str:
-    """The text as `plain` has it; a line longer than LINE_CHARS is cut and says how much is left out."""
+    """Return the `plain` text. Lines longer than LINE_CHARS are cut and end with a count of the rest."""
     if len(text) <= LINE_CHARS:
         return plain(text)
     return "\n".join(map(_cut, plain(text).split("\n")))
@@ -111,21 +114,21 @@ def _cut(row: str) -> str:
 
 
 def stdout() -> Console:
-    """For results. Without a terminal: no colour, 80 columns."""
+    """Return the console for results. Without a terminal it has no colour and 80 columns."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
 def stderr() -> Console:
-    """For everything else; while a bar is drawn, lines appear above it."""
+    """Return the console for everything but results. Lines appear above an active progress bar."""
     return _state.drawing or Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
 def show(*parts: RenderableType) -> None:
-    """Prints results, one below the other: a Text as it is, anything else laid out to the width."""
+    """Print results below each other. A Text keeps its lines; anything else is laid out to the width."""
     console = stdout()
     for part in parts:
         if isinstance(part, Text):
-            # Running text keeps its own lines: a wrapped line of code is another program.
+            # A wrapped line of code would be a different program when copied.
             console.print(part, soft_wrap=True)
         elif console.is_terminal:
             console.print(part)
@@ -136,7 +139,7 @@ def show(*parts: RenderableType) -> None:
 
 
 def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
-    """Prints lines made of texts and their styles; thousands of them are cheap where there is no terminal."""
+    """Print lines of styled pieces. Without a terminal, rich is bypassed: thousands of lines stay cheap."""
     console = stdout()
     if console.is_terminal:
         text = Text("\n").join(Text.assemble(*pieces) for pieces in lines)
@@ -146,7 +149,7 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
 
 
 def emit_json(document: object) -> None:
-    """The command's one JSON document: records, dates and paths are spelled, infinities are strings."""
+    """Print the command's single JSON document. Non-finite numbers become strings."""
     value = to_jsonable_python(document, inf_nan_mode="strings", fallback=str)
     sys.stdout.write(json.dumps(_finite(value), indent=2, allow_nan=False) + "\n")
 
@@ -160,24 +163,24 @@ def _finite(value: object) -> object:
 
 
 def say(message: str) -> None:
-    """One line about the work's progress on stderr, after the time since the command began."""
+    """Print a line about progress to stderr, prefixed with the time since the command began."""
     if not _state.quiet:
         _print_status(message)
 
 
 def detail(message: str) -> None:
-    """A line for -v."""
+    """Print a progress line only with -v."""
     if _state.verbose and not _state.quiet:
         _print_status(message)
 
 
 def warn(message: str) -> None:
-    """Something that the user should know; not silenced by -q."""
+    """Print a warning, even with -q."""
     stderr().print(Text.assemble(("warning: ", "yellow"), line(message)), soft_wrap=True)
 
 
 def error(message: str) -> None:
-    """The one line that a failed command ends with."""
+    """Print the final line of a failed command."""
     stderr().print(Text.assemble(("error: ", "bold red"), line(message)), soft_wrap=True)
 
 
@@ -187,7 +190,7 @@ def _print_status(message: str) -> None:
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3:07`, `1:02:03`."""
+    """Format a duration as `0.4 s`, `12 s`, `3:07` or `1:02:03`."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -199,18 +202,19 @@ def duration(seconds: float) -> str:
 
 
 class Live(Protocol):
-    """Work that is going on."""
+    """Display of work in progress."""
 
     def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """What is being done now, and how much of it where that is known."""
+        """Show the current step, and its progress if known."""
         ...
 
 
 @contextmanager
 def live(text: str) -> Iterator[Live]:
-    """A spinner, and a bar once a total is known, on stderr; it is gone when the work is done.
+    """Show a spinner on stderr, and a bar once a total is known, until the work ends.
 
-    Where stderr is no terminal each new text is one plain line, and counts are left out; with -q, nothing.
+    Without a terminal, or inside another `live`, each new text is printed as a plain line without counts.
+    With -q nothing is shown.
     """
     console = stderr()
     if _state.quiet or _state.drawing or not console.is_terminal:

@@ -1,4 +1,4 @@
-"""`make demo`: a verified kernel in one round, and a recorded repair judged afresh; asks no endpoint."""
+"""`make demo`: find a verified kernel in one round and replay a recorded repair, without an endpoint."""
 
 import sys
 import time
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def _ended(arguments: tuple[str, ...]) -> int:
-    """The exit code of a command, in this process: what the first has prepared is there for the second."""
+    """Run a command in this process and return its exit code. The second command reuses loaded state."""
     try:
         app(list(arguments), prog_name="agent")
     except SystemExit as ended:

@@ -1,4 +1,4 @@
-"""Two attempts' sources as a unified diff, for `agent show RUN --diff A B`."""
+"""Unified diff between the sources of two attempts, for `agent show RUN --diff A B`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,9 +14,9 @@ _STYLES = {"added": "green", "removed": "red", "same": ""}
 
 
 def lines(old: Attempt, new: Attempt, address: str) -> Iterator[Line]:
-    """The diff with headings that name the attempts; only headings where nothing changed.
+    """Yield the diff below headings that name the attempts. Equal sources give only the headings.
 
-    Raises UsageError for sources that are too long to compare.
+    Raises UsageError if a source is too long to compare.
     """
     compared = compare(old, new)
     yield [(f"--- {console.line(address)}:{old.number}  {brief(old)}", "bold")]
@@ -24,13 +24,13 @@ def lines(old: Attempt, new: Attempt, address: str) -> Iterator[Line]:
     for hunk in _hunks(compared):
         yield [(_place(hunk), "cyan")]
         for line in hunk:
-            # A tab or a form feed in the middle of a line stays one line of the diff.
+            # A form feed or similar inside a line must not split the line of the diff.
             text = " ".join(console.readable(line.text).splitlines())
             yield [(f"{_SIGNS[line.kind]}{text}", _STYLES[line.kind])]
 
 
 def compare(old: Attempt, new: Attempt) -> tuple[history.DiffLine, ...]:
-    """The lines that differ, with those around them. Raises UsageError for sources that are too long."""
+    """Return the differing lines with their context. Raises UsageError if a source is too long."""
     compared = history.diff(old.candidate.source, new.candidate.source)
     if compared is None:
         raise UsageError(
@@ -53,7 +53,7 @@ def _hunks(compared: Sequence[history.DiffLine]) -> Iterator[list[history.DiffLi
 
 
 def _place(hunk: Sequence[history.DiffLine]) -> str:
-    """`@@ -12,7 +12,9 @@`; a side without a line here begins at 0, as in every unified diff."""
+    """Return a hunk header such as `@@ -12,7 +12,9 @@`. A side without lines starts at 0, as in diff -u."""
     old = [line.old for line in hunk if line.old is not None]
     new = [line.new for line in hunk if line.new is not None]
     return f"@@ -{old[0] if old else 0},{len(old)} +{new[0] if new else 0},{len(new)} @@"

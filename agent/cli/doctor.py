@@ -1,4 +1,4 @@
-"""`agent doctor`: what this machine can do, and how to get the rest."""
+"""`agent doctor`: report what this machine can do and how to fix what is missing."""
 
 import runpy
 import shutil
@@ -20,7 +20,7 @@ SPACE_NEEDED_BYTES = 2 << 30
 
 
 class Check(NamedTuple):
-    """One line of the report; `mend` is how to get what is missing."""
+    """One line of the report. `mend` says how to fix what is missing."""
 
     name: str
     state: Literal["ok", "missing", "note"]
@@ -63,7 +63,7 @@ def _torch() -> Iterator[Check]:
     if found is None or found.origin is None:
         yield Check("torch", "missing", "not installed", "pip install torch")
         return
-    # Read, not imported: importing torch takes seconds.
+    # Run only torch's version file, because importing torch takes seconds.
     said = runpy.run_path(str(Path(found.origin).with_name("version.py")))
     yield Check("torch", "ok", str(said.get("__version__")))
     cuda = said.get("cuda")
@@ -137,7 +137,7 @@ def _endpoint(settings: Settings) -> Check:
 
 
 def _without_endpoint(provider: str) -> Check:
-    """A program or a folder in the endpoint's place; the program is looked for and not started."""
+    """Check a provider that needs no endpoint. A program is looked up but not started."""
     from agent.providers.command import words
 
     kind, _, argument = provider.partition(":")

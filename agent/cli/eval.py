@@ -1,4 +1,4 @@
-"""`agent eval PROBLEM CAND`: judges one candidate; exits 0 exactly when it is verified."""
+"""`agent eval PROBLEM CAND`: judge one candidate and exit with 0 only if it is verified."""
 
 from itertools import count, pairwise
 from typing import Annotated
@@ -26,12 +26,20 @@ CandidateAddress = Annotated[
 Mend = Annotated[
     bool,
     typer.Option(
-        "--mend", help="Fix faults that have exactly one fix and judge the result; --json lists all attempts."
+        "--mend", help="Fix faults that have exactly one fix, then judge again; --json lists all attempts."
     ),
 ]
 
 Timings = Annotated[
     bool, typer.Option("--timings", help="Also show how long each phase took; --json always has it.")
+]
+
+Require = Annotated[
+    str | None,
+    typer.Option(
+        help="any-rank: also judge other ranks and shapes. confirmed: on a GPU, accept only after a complete "
+        "second look."
+    ),
 ]
 
 NoConfirm = Annotated[
@@ -42,7 +50,7 @@ NoConfirm = Annotated[
 ]
 
 EXITS = {Status.VERIFIED: 0, Status.UNSUPPORTED: 5}
-"""Every other status is 1: judged and not accepted."""
+"""Exit code by status. Every other status gives 1: judged and not accepted."""
 
 
 def evaluate(
@@ -56,7 +64,7 @@ def evaluate(
     baselines: judging.Baselines = None,
     backward: judging.Backward = False,
     compile_safe: judging.CompileSafe = False,
-    require: Annotated[str | None, typer.Option(help="any-rank: also judge other ranks and shapes.")] = None,
+    require: Require = None,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
     mended: Mend = False,
@@ -79,7 +87,7 @@ def evaluate(
     checks = Checks(quick=quick, backward=backward, compile_safe=compile_safe, admit_anyway=admit_anyway)
     checks = with_requirements(checks.model_copy(update={"confirm": not no_confirm}), require or "")
     settings = config.load(flags, offline=True).settings
-    candidate_source(candidate, settings.runs_dir)  # a wrong address is told before anything is traced
+    candidate_source(candidate, settings.runs_dir)  # report a wrong address before the slow tracing
     with telling(f"tracing {problem}") as told:
         judge = Judge(problem, checks=checks, progress=told, settings=settings)
         judged = judge.candidate(candidate)
@@ -98,7 +106,7 @@ def evaluate(
 
 
 def _show(attempts: tuple[Attempt, ...], timings: bool) -> None:
-    """Every verdict, each mend with its diff before the verdict on it; with `timings` where the time went."""
+    """Print every verdict, each mend's diff before its verdict, and with `timings` the phases."""
     console.show(judging.verdict(attempts[0].evaluation))
     for parent, child in pairwise(attempts):
         console.show(Text(f"\n{console.line(child.candidate.note or '')}", style="bold"))
@@ -120,9 +128,9 @@ def _document(attempts: tuple[Attempt, ...]) -> dict[str, object]:
 
 
 def _refuse_free_form(require: str | None) -> None:
-    """Raises UsageError for a requirement that nothing checks."""
+    """Raise UsageError for a requirement that no check covers."""
     from agent import prompts
 
     for wish in prompts.requirements(require) if require else ():
         if not wish.checked:
-            raise UsageError(f"--require {wish.text!r}: eval checks only the requirement any-rank")
+            raise UsageError(f"--require {wish.text!r}: eval checks only any-rank and confirmed")

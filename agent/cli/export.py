@@ -1,4 +1,4 @@
-"""`agent export RUN|KERNEL`: a verified kernel as a package that needs torch alone."""
+"""`agent export RUN|KERNEL`: write a verified kernel as a package that needs only torch."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -23,31 +23,31 @@ def export(
         str,
         typer.Argument(
             metavar="RUN|KERNEL",
-            help="A run by path, id or recorded/NAME, or a kernel of `agent kernels list`.",
+            help="Run (path, id or recorded/NAME), or kernel as printed by `agent kernels list`.",
         ),
     ],
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder to write, a new one.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="New folder to write.")],
     form: Annotated[
         Form,
         typer.Option(
             "--format",
-            help="folder: the module; torch-library: an operator as well; hf-kernels: both, laid out for "
+            help="folder: a module; torch-library: also a torch operator; hf-kernels: both, laid out for "
             "Hugging Face's kernel builder.",
         ),
     ] = Form.FOLDER,
     name: Annotated[
-        str | None, typer.Option("--name", help="Name of the package.", show_default="by the problem")
+        str | None, typer.Option("--name", help="Name of the package.", show_default="from the problem")
     ] = None,
     arch: Annotated[
         str | None,
-        typer.Option("--arch", help="Of a KERNEL, the file with the path for this GPU, such as 90a."),
+        typer.Option("--arch", help="For a KERNEL: include the code path for this GPU, such as 90a."),
     ] = None,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Write a verified kernel as a package of its own, with its verdict, that others build and import."""
+    """Export a verified kernel and its verdict as a standalone package that others can build and import."""
     from agent.doors.package import export as written
     from agent.doors.package import origins
 

@@ -1,4 +1,4 @@
-"""A run as it goes on, for `agent show RUN --follow`: what each event says, until nobody writes it."""
+"""Live view of a run for `agent show RUN --follow`: prints each event until no process writes the run."""
 
 import time
 from collections.abc import Iterator
@@ -26,13 +26,13 @@ from agent.store.log import Damage, Log
 from agent.store.tail import Tail
 
 POLL_S = 0.25
-"""Between two looks at the file: short for a person, nothing for the disk."""
+"""Seconds between two reads of the file."""
 
 
 def follow(run: store.Run) -> None:
-    """Tells what happened and what happens, and returns when the run has ended or its process has.
+    """Print past and new events; return once the run or its process has ended.
 
-    Only reads: breaking it off with Ctrl-C leaves the run alone.
+    The run is only read, so Ctrl-C does not stop it.
     """
     tail = Tail(run)
     made: dict[str, Evaluated] = {}
@@ -59,7 +59,7 @@ def follow(run: store.Run) -> None:
 
 
 def _told(event: Event, made: dict[str, Evaluated]) -> Iterator[RenderableType]:
-    """What one event says; `made` has the attempts before it by the id of the candidate."""
+    """Yield the lines that describe one event. `made` maps candidate ids to earlier attempts."""
     match event:
         case Prompted():
             after = run_tree.came_from(event.round, event.move, event.prompt.template)

@@ -1,4 +1,4 @@
-"""What `run`, `eval` and `replay` share: their options, and a verdict in words."""
+"""Options shared by the commands that judge, and the text of a verdict."""
 
 from typing import Annotated
 
@@ -34,13 +34,13 @@ Timeout = Annotated[
 Cluster = Annotated[
     str | None,
     typer.Option(
-        "--cluster", metavar="ADDRESS", help="Judge on a Ray cluster: HOST:PORT of its head, or auto."
+        "--cluster", metavar="ADDRESS", help="Judge on a Ray cluster: HOST:PORT of its head node, or auto."
     ),
 ]
 Sandbox = Annotated[
     str | None,
     typer.Option(
-        "--sandbox", help="auto, or require: exit if candidates cannot be isolated.", show_default="auto"
+        "--sandbox", help="If candidates cannot be isolated: auto warns, require exits.", show_default="auto"
     ),
 ]
 LibraryOps = Annotated[
@@ -55,7 +55,7 @@ Baselines = Annotated[
     str | None,
     typer.Option(
         "--baselines",
-        help="On a GPU, also time against max-autotune, graphs (each baseline as a CUDA graph) or both.",
+        help="Further baselines on a GPU: max-autotune, graphs (each baseline as a CUDA graph) or both.",
         show_default="eager, torch.compile",
     ),
 ]
@@ -68,7 +68,7 @@ Quick = Annotated[
 AdmitAnyway = Annotated[
     bool,
     typer.Option(
-        "--admit-anyway", help="Judge even if known wrong answers would pass; the verdict records it."
+        "--admit-anyway", help="Judge a problem even if it lets wrong answers pass; the verdict records it."
     ),
 ]
 Backward = Annotated[
@@ -76,13 +76,15 @@ Backward = Annotated[
 ]
 CompileSafe = Annotated[
     bool,
-    typer.Option("--compile-safe", help="Also require that torch.compile traces it without a graph break."),
+    typer.Option(
+        "--compile-safe", help="Also require that torch.compile traces the candidate without a graph break."
+    ),
 ]
 MAX_FINDINGS = 4
 
 
 def verdict(evaluation: Evaluation) -> Text:
-    """Status with its scope, the findings with their places, the numbers, folded to the terminal's width."""
+    """Return status, scope, findings with their places, and figures, wrapped to the terminal's width."""
     lines = [f"{evaluation.status} on {console.line(str(evaluation.scope))}"]
     for finding in evaluation.findings[:MAX_FINDINGS]:
         where = f" ({place(finding.location)})" if finding.location else ""

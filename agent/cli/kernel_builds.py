@@ -1,4 +1,4 @@
-"""`agent kernels build`, and the names that the commands on kernels take."""
+"""`agent kernels build`, and the kernel names that the `agent kernels` commands accept."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,10 @@ All = Annotated[bool, typer.Option("--all", help="All shipped kernels.")]
 
 
 def chosen_names(names: list[str] | None, every: bool, promoted: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Raises UsageError for no name and for one that is none; `promoted` are those that count beside ours."""
+    """Return the kernels to use; `promoted` names are accepted in addition to the shipped ones.
+
+    Raises UsageError for an unknown name, and unless exactly one of names and --all is given.
+    """
     known = (*sources.NAMES, *promoted)
     if every == bool(names):
         raise UsageError("give kernel names or --all; known kernels: " + ", ".join(known))
@@ -45,24 +48,25 @@ def build(
     names: Names = None,
     every: All = False,
     arch: Annotated[
-        str | None, typer.Option(help="Compute capability such as 90a; default: that of this machine's GPU.")
+        str | None,
+        typer.Option(help="Compute capability such as 90a; by default that of this machine's GPU."),
     ] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(help="Only for this dtype where a kernel has a library for each; can be repeated."),
+        typer.Option(help="Build only this dtype of kernels with a library per dtype. Repeatable."),
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write them there too, for machines without nvcc."),
+        typer.Option(metavar="DIR", help="Also write the libraries here, for machines without nvcc."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Compilers at a time.", show_default="by processors")
+        int | None, typer.Option(min=1, help="Maximum concurrent compilers.", show_default="by processors")
     ] = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Build kernels, and what replays their calls, ahead of time into the cache."""
+    """Build kernels and the extension for replay into the cache."""
     from agent.kernels import built, parallel
 
     if unknown := set(dtype or ()) - set(sources.DTYPES):
@@ -81,11 +85,11 @@ def build(
     if json:
         console.emit_json({"schema_version": SCHEMA_VERSION, "builds": rows})
     elif to:
-        console.show(f"where they are to be used: AGENT_KERNELS_BUILT={to.resolve()}")
+        console.show(f"to use them, set AGENT_KERNELS_BUILT={to.resolve()}")
 
 
 def _libraries(wanted: "Sequence[Wanted]", target: str, jobs: int) -> Iterator[Path]:
-    """Those that are wanted, and the extension that replays their calls, where that can be built."""
+    """Build and yield the wanted libraries, and the extension that replays their calls if it can be built."""
     from agent.kernels import parallel
     from agent.kernels.built import BuildFault
     from agent.kernels.replaying import extension

@@ -1,4 +1,4 @@
-"""`agent kernels bench --sweep`: the kernels at the shapes of models, a document of rows for each."""
+"""`agent kernels bench --sweep`: time kernels at the shapes of models, one file of rows per kernel."""
 
 import os
 import time
@@ -23,28 +23,31 @@ MODE = "max-autotune-no-cudagraphs"
 MOST_WORKERS = 16
 NEVER_S = 1e9
 Wanted = Annotated[
-    bool, typer.Option("--sweep", help="At the shapes of models, rows that are measured already left out.")
+    bool, typer.Option("--sweep", help="Time the shapes of models; skip rows that are already measured.")
 ]
-To = Annotated[Path, typer.Option(metavar="DIR", help="With --sweep: where each kernel's rows are.")]
+To = Annotated[Path, typer.Option(metavar="DIR", help="With --sweep: folder of the measured rows.")]
 Seconds = Annotated[
-    float | None, typer.Option(min=1, help="With --sweep: stop after so long; run again to go on.")
+    float | None, typer.Option(min=1, help="With --sweep: stop after this long; run again to continue.")
 ]
 Below = Annotated[
     float | None,
-    typer.Option(help="With --sweep: measure rows again whose ratio was below this, and no others."),
+    typer.Option(help="With --sweep: repeat only rows whose speedup was below this."),
 ]
 MaxAutotune = Annotated[
     bool,
-    typer.Option("--max-autotune", help="With --sweep: measure the worst tenth again, beside that mode too."),
+    typer.Option(
+        "--max-autotune",
+        help="With --sweep: repeat the tenth with the lowest speedups, also against max-autotune.",
+    ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="With --sweep: processes that compile.", show_default="by processors"),
+    typer.Option(min=1, help="With --sweep: number of processes that compile.", show_default="by processors"),
 ]
 
 
 class Choice(NamedTuple):
-    """What was asked for."""
+    """Parsed options of a sweep."""
 
     names: Sequence[str]
     to: Path
@@ -60,7 +63,7 @@ def run(
     turn: Callable[[console.Live], AbstractContextManager[None]],
     json: bool,
 ) -> None:
-    """Measures and keeps the rows, holding the GPU."""
+    """Measure and store the rows while holding the GPU."""
     from agent.kernels import parallel
     from agent.kernels.sweep import rows, workers
     from agent.kernels.sweep.sweeping import Sweep
@@ -94,7 +97,7 @@ def run(
 
 
 def _chosen(choice: Choice, gpu: str) -> "list[Entry]":
-    """The rows to measure, the first first."""
+    """Return the rows to measure, in order."""
     from agent.kernels import manifest
     from agent.kernels.sweep import grid, rows
 

@@ -1,4 +1,4 @@
-"""`agent kernels`: what is shipped, whether it still holds, how fast it is, and building it beforehand."""
+"""`agent kernels`: list, verify, time, build and promote kernels."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -30,7 +30,7 @@ EXAMPLES = {
 def list_kernels(
     json: console.Json = False, verbose: console.Verbose = False, quiet: console.Quiet = False
 ) -> None:
-    """List the shipped and the promoted kernels, with their verdicts and speeds."""
+    """List shipped and promoted kernels with verdicts and speedups."""
     known = [manifest.load(name) for name in (*sources.NAMES, *sources.promoted())]
     if json:
         rows = [{"name": one.name, "stale": one.stale(_judge_version()), "manifest": one} for one in known]
@@ -45,8 +45,8 @@ def list_kernels(
 
 
 def _row(known: manifest.Manifest) -> tuple[str, str, str]:
-    """Name, executors it was verified on, and how many times as fast as torch it is."""
-    # The first is the reference's shape.
+    """Return the name, the executors that verified the kernel, and its speedup over torch."""
+    # The first measurement is at the reference's shape.
     ratio = known.measured[0].ratio_ci if known.measured else None
     stale = known.stale(_judge_version())
     verdicts = ", ".join(
@@ -59,12 +59,12 @@ def _row(known: manifest.Manifest) -> tuple[str, str, str]:
 
 
 def info(
-    name: Annotated[str, typer.Argument(help="A kernel name as printed by `agent kernels list`.")],
+    name: Annotated[str, typer.Argument(help="Kernel name as printed by `agent kernels list`.")],
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Show one kernel: its operators, supported inputs, verdicts and times."""
+    """Show a kernel's operators, supported inputs, verdicts and times."""
     (known,) = (manifest.load(found) for found in chosen_names([name], False, sources.promoted()))
     if json:
         console.emit_json(
@@ -95,13 +95,17 @@ def verify(
         bool, typer.Option("--write/--no-write", help="Write the verdicts to kernel.json.")
     ] = True,
     arch: Annotated[
-        str | None, typer.Option(help="On the emulator: the paths for 90a, say (not written).")
+        str | None,
+        typer.Option(help="On the emulator: judge the path for this GPU, such as 90a, without writing."),
     ] = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge kernels again as ModelNew files, including promoted ones; exit 1 if one is not verified."""
+    """Judge shipped and promoted kernels again as ModelNew files.
+
+    Exits 1 if a kernel is not verified.
+    """
     from agent.kernels import auditing
 
     chosen = chosen_names(names, every, sources.promoted())
@@ -146,7 +150,7 @@ def bench(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Time kernels against torch on this GPU, holding the GPU lock. Needs a GPU."""
+    """Time kernels against torch. Needs a GPU, which is locked meanwhile."""
     chosen = chosen_names(names, every)
     from agent.kernels import benching, cases
 
@@ -178,13 +182,16 @@ def bench(
 
 
 def promote(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run, or RUN:K for its attempt K.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run, or RUN:K for attempt K of a run.")],
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Add a run's best kernel to the shipped ones after verifying it again. Needs a GPU."""
+    """Verify a run's best kernel again and add it to the shipped ones.
+
+    Needs a GPU.
+    """
     from agent import executors
     from agent.cli.promotion import attempt_of
     from agent.kernels import promoting
@@ -220,7 +227,7 @@ def _reach(executor: str, name: str, path: str | None) -> str:
 
 
 def _turn(live: console.Live) -> AbstractContextManager[None]:
-    """On the GPU, as evaluations take it. Raises EnvironmentFault where it does not come."""
+    """Take the exclusive GPU lock that evaluations use. Raises EnvironmentFault if it cannot be had."""
     from agent.harness.backends import gpu_lock
 
     settings = config.load({}, offline=True).settings
@@ -228,7 +235,7 @@ def _turn(live: console.Live) -> AbstractContextManager[None]:
 
 
 def _commit() -> str:
-    """Of the checkout this runs from; `unknown` where it is none."""
+    """Return the commit of the checkout that this runs from, or `unknown`."""
     import subprocess
 
     command = ["git", "-C", str(sources.ROOT), "rev-parse", "HEAD"]
@@ -241,7 +248,7 @@ def _commit() -> str:
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
-    epilog=f"Example: {EXAMPLES['list']}",
+    epilog=f"Example: {EXAMPLES['list']}", help="List, verify, time and build the shipped kernels.",
 )  # fmt: skip
 _COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("list", list_kernels), ("info", info), ("verify", verify), ("bench", bench), ("build", build),

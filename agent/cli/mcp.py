@@ -1,4 +1,4 @@
-"""`agent mcp`: the judge as tools of a coding agent."""
+"""`agent mcp`: serve the judge as tools for coding agents."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from agent.cli import console, judging, serving
 Folders = Annotated[
     list[Path] | None,
     typer.Option(
-        "--candidates", metavar="DIR", help="Folder that candidates may be read from; repeatable.",
+        "--candidates", metavar="DIR", help="Folder from which clients may have candidates read. Repeatable.",
         file_okay=False, exists=True,
     ),
 ]  # fmt: skip
@@ -19,7 +19,7 @@ References = Annotated[
     list[Path] | None,
     typer.Option(
         "--references", metavar="DIR",
-        help="Folder that references may be read from; they run as trusted code. Repeatable.",
+        help="Folder from which clients may use references, which run as trusted code. Repeatable.",
         file_okay=False, exists=True,
     ),
 ]  # fmt: skip
@@ -27,9 +27,11 @@ References = Annotated[
 
 Http = Annotated[bool, typer.Option("--http", help="Serve streamable HTTP on 127.0.0.1 instead of stdio.")]
 Port = Annotated[
-    int, typer.Option("--port", help="TCP port of --http.", min=0, max=65535, show_default="a free one")
+    int, typer.Option("--port", help="TCP port for --http.", min=0, max=65535, show_default="a free one")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", help="Calls that may judge at the same time.", min=1, max=64)]
+Jobs = Annotated[
+    int, typer.Option("--jobs", help="Maximum calls that judge at the same time.", min=1, max=64)
+]
 
 
 def mcp(
@@ -47,9 +49,9 @@ def mcp(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Serve the judge to a coding agent over the Model Context Protocol: describe, judge, mend, submit.
+    """Serve the judge to coding agents over the Model Context Protocol (MCP).
 
-    The client reads shipped references and runs, and files in the folders that are given here.
+    Clients can read shipped references, runs, and files in the folders given here.
     """
     flags = {
         "executor": executor, "sandbox": isolation, "candidate_timeout": candidate_timeout,

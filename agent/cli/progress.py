@@ -1,4 +1,4 @@
-"""The bar that `console.live` draws on a terminal."""
+"""Progress bar that `console.live` draws on a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ from agent.cli import console
 
 @contextmanager
 def bar(on: Console, text: str) -> Iterator["Bar"]:
-    """A line that turns while the work goes on, and is wiped off at its end."""
+    """Show a spinner and a bar while the work goes on; remove them at its end."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
     )
-    # Results on stdout stay there: rich would send them to the console of the bar.
+    # Without these flags rich would redirect stdout to the console of the bar.
     with Progress(
         *columns, console=on, transient=True, redirect_stdout=False, redirect_stderr=False
     ) as progress:
@@ -26,7 +26,7 @@ def bar(on: Console, text: str) -> Iterator["Bar"]:
 
 
 class Bar:
-    """A `console.Live` on a terminal."""
+    """Implementation of `console.Live` for a terminal."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress

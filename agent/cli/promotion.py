@@ -1,4 +1,4 @@
-"""Which attempt of a run is meant to be shipped."""
+"""Selection of the attempt of a run that is to be shipped."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from agent.records import Attempt, Problem
 
 
 def attempt_of(address: str, runs_dir: Path) -> tuple[str, Attempt, Problem]:
-    """Address of the run, the attempt that `RUN:K` names or that is best, and the run's problem.
+    """Return the run's address, the attempt named by `RUN:K` or else the best one, and the problem.
 
-    Raises UsageError for a run that verified nothing.
+    Raises UsageError if the run has no verified kernel or does not record its problem.
     """
     if ":" in address:
         run, attempt = store.resolve_attempt(address, runs_dir)

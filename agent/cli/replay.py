@@ -1,4 +1,4 @@
-"""`agent replay RUN`: judges the stored candidates again and says which verdicts changed."""
+"""`agent replay RUN`: judge stored candidates again and report changed verdicts."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
@@ -19,7 +19,7 @@ from agent.errors import UsageError
 from agent.records import SCHEMA_VERSION, Attempt, Status
 
 CAUSE_CHARS = 320
-"""Of a cause: four lines of a terminal."""
+"""Maximum characters of a cause, about four terminal lines."""
 
 
 class Again(NamedTuple):
@@ -30,7 +30,10 @@ class Again(NamedTuple):
 
     @property
     def judged(self) -> bool:
-        """Whether there is a verdict to compare: `unsupported` says only that another executor may."""
+        """Return True if the new verdict can be compared with the recorded one.
+
+        A new `unsupported` says only that another executor may judge the candidate.
+        """
         statuses = (self.recorded.evaluation.status, self.fresh.evaluation.status)
         return statuses[1] is not Status.UNSUPPORTED or statuses[0] is Status.UNSUPPORTED
 
@@ -40,7 +43,7 @@ class Again(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """What became of the verdict, in a word or two."""
+        """Return `CHANGED`, `same` or `not judged`."""
         return "CHANGED" if self.changed else "same" if self.judged else "not judged"
 
 
@@ -59,7 +62,7 @@ def replay(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge the stored candidates of a run again, under its own requirements, and compare the verdicts.
+    """Judge a run's stored candidates again, under the run's requirements, and compare the verdicts.
 
     Exits 1 if a verdict differs, 5 if none differs but this executor cannot judge all of them.
     """
@@ -96,7 +99,7 @@ def replay(
 
 
 def exit_code(again: Sequence[Again]) -> int:
-    """1 when a verdict differs; 5 when none does and some could not be judged here; else 0."""
+    """Return 1 if a verdict changed, 5 if none changed but some could not be judged here, otherwise 0."""
     if any(pair.changed for pair in again):
         return 1
     return 0 if all(pair.judged for pair in again) else 5
@@ -121,7 +124,7 @@ def _report(address: str, again: Sequence[Again], json: bool) -> None:
 
 
 def _table(again: Sequence[Again]) -> Table:
-    """A row for each attempt: the verdict as recorded, as it is now, and whether they differ."""
+    """Return a table with each attempt's recorded verdict, its new verdict, and their comparison."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("recorded")

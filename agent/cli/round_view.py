@@ -1,4 +1,4 @@
-"""One round in full, for `agent show RUN --round N`: what was asked, answered, judged and found."""
+"""One round in full, for `agent show RUN --round N`: prompt, answer, verdicts and findings."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ _MARKS = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
 def parts_of(entry: store.Round) -> Iterator[RenderableType]:
-    """Prompt, answer, retries and each attempt's verdict; reasoning is folded unless -v was given."""
+    """Yield prompt, retries, answer and each attempt's verdict. Reasoning is shown only with -v."""
     if entry.prompt:
         for message in entry.prompt.messages:
             yield _rule(f"round {entry.number}: {message.role} ({entry.prompt.template})")
@@ -82,7 +82,7 @@ def _verdict(event: Evaluated) -> Iterator[RenderableType]:
 
 
 def _second_look(event: SecondLook | Unconfirmed) -> Iterator[RenderableType]:
-    """The verdict that stands from then on, or what kept the look from being made."""
+    """Yield the verdict of the second look, or the reason why it could not be made."""
     if isinstance(event, SecondLook):
         yield _rule(f"second look at attempt {event.number}: {event.outcome}")
         yield from _evaluation(event.evaluation, event.seconds)
@@ -139,7 +139,7 @@ def _picture(where: MismatchMap) -> Iterator[RenderableType]:
 
 
 def _prose(text: Text) -> Padding:
-    """Sentences, which may be wrapped; what is code or output keeps its lines."""
+    """Mark text as prose, which `console.show` wraps to the width. Code and output keep their line breaks."""
     return Padding(text, 0)
 
 

@@ -1,4 +1,4 @@
-"""`agent run PROBLEM`: from a reference to a verified kernel."""
+"""`agent run PROBLEM`: search for a verified kernel for a reference."""
 
 from typing import Annotated, NamedTuple
 
@@ -15,7 +15,10 @@ from agent.errors import BudgetExceeded, UsageError
 from agent.records import SCHEMA_VERSION, Prompt
 
 EXITS = {"verified": 0, "no_kernel": 1, "failed": 0, "budget": BudgetExceeded.exit_code}
-"""A run that failed with something verified is solved; one without has raised."""
+"""Exit code by outcome.
+
+A run that failed after verifying a kernel counts as solved. One that failed with nothing verified has raised.
+"""
 
 Flags = dict[str, object]
 Address = Annotated[
@@ -33,14 +36,15 @@ Patience = Annotated[
 InOrder = Annotated[
     bool,
     typer.Option(
-        "--in-order", help="With replay:RUN: return the stored answers in order, whatever the prompt."
+        "--in-order", help="With replay:RUN: replay the stored answers in order and ignore the prompts."
     ),
 ]
 NoWait = Annotated[
-    bool, typer.Option("--no-wait", help="With mailbox:DIR: exit (75) once nothing but answers is missing.")
+    bool, typer.Option("--no-wait", help="With mailbox:DIR: exit with 75 once only answers are missing.")
 ]
 FromComposed = Annotated[
-    bool, typer.Option("--from-composed", help="Begin with a composed kernel and ask for better ones.")
+    bool,
+    typer.Option("--from-composed", help="Start from a composed kernel and ask the model to improve it."),
 ]
 Rounds = Annotated[int | None, typer.Option(help="Maximum number of model rounds.", show_default="6")]
 Require = Annotated[
@@ -93,7 +97,7 @@ def run(
     *,
     given: Flags,
 ) -> None:
-    """Ask a model for kernels, judge them, report their faults to it, and keep the best verified one."""
+    """Ask a model for kernels, judge them, report faults back, and keep the best verified kernel."""
     if (problem is None) == (resume is None):
         raise UsageError("give either a PROBLEM or --resume RUN, not both")
     flags = given | {
@@ -114,7 +118,7 @@ def run(
 
 
 class Asked(NamedTuple):
-    """What the options say."""
+    """Parsed options of the command."""
 
     flags: Flags
     checks: Checks
@@ -154,7 +158,7 @@ def _print_prompt(prompt: Prompt, json: bool) -> None:
 
 
 def _report(run: Run, json: bool) -> int:
-    """Prints how the run ended; the exit code that says so."""
+    """Print how the run ended and return the exit code."""
     best, finished = run.best, run.finished
     assert finished is not None
     if json:

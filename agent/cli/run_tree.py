@@ -1,4 +1,4 @@
-"""A run on one screen, for `agent show RUN`: what was asked, how it ended, and its attempts as a tree."""
+"""Overview of a run for `agent show RUN`: its settings, its outcome, and its attempts as a tree."""
 
 from rich.table import Table
 from rich.text import Text
@@ -11,13 +11,13 @@ from agent.records import Attempt, Finding, Move, SecondLook, Unconfirmed, Unjud
 from agent.store import branches, history
 
 MESSAGE_CHARS = 320
-"""Of a cause; four lines of a terminal. `--round` has all of it."""
+"""Maximum characters of a cause, about four terminal lines. `--round` prints all of it."""
 IDEA_CHARS = 110
-"""Of an approach that a policy gave: enough to tell it from others."""
+"""Maximum characters of a plan shown in the tree."""
 
 
 def header(run: store.Run, info: store.RunInfo | None, log: store.Log, told: history.History) -> Table:
-    """What was asked, the state, the best verdict with its scope, and what it all took."""
+    """Return a table of the run's settings, state, usage, and best verdict with its scope."""
     rows = [("run", run.address)]
     if info:
         asked = info.settings
@@ -43,12 +43,16 @@ def header(run: store.Run, info: store.RunInfo | None, log: store.Log, told: his
 
 
 def tree(rounds: tuple[store.Round, ...], told: history.History) -> Tree:
-    """Each round below the one that it goes on from; in it its attempts, a mend below what it mends."""
+    """Return the rounds as a tree.
+
+    Each round stands below the round that it continues and contains its attempts. A mend stands below the
+    attempt that it repairs.
+    """
     root = Tree("rounds" if rounds else "no round was begun", guide_style="dim")
     entries: dict[int, list[history.Entry]] = {}
     for entry in told.entries:
         entries.setdefault(entry.round, []).append(entry)
-    # The latest node of each depth: what is one deeper stands below it.
+    # Latest node at each depth; a deeper branch is added below it.
     last = [root]
     for branch in branches.of(rounds):
         del last[branch.depth + 1 :]
@@ -67,7 +71,7 @@ def _came_of(node: Tree, round_: store.Round, entries: list[history.Entry], best
         node.add(Text(f"no candidate  {said}", style="red"))
     nodes: dict[int, Tree] = {}
     for entry in entries:
-        # A repair by the model is a new answer of a new round, whatever it was made from.
+        # Only mends share a round with their parent; a repair by the model stands in a new round.
         parent = nodes.get(entry.parent or 0, node)
         nodes[entry.number] = parent.add(attempt(entry, is_best=entry.number == best))
     for event in round_.unjudged:
@@ -77,7 +81,7 @@ def _came_of(node: Tree, round_: store.Round, entries: list[history.Entry], best
 
 
 def attempt(entry: history.Entry, *, is_best: bool = False) -> Text:
-    """Number and origin, verdict with scope, change against the parent and time; the cause below."""
+    """Return an attempt's number, origin, verdict, change against its parent and time; the cause below."""
     text = verdict(entry)
     if is_best:
         text.append("  best", style="bold green")
@@ -85,7 +89,7 @@ def attempt(entry: history.Entry, *, is_best: bool = False) -> Text:
 
 
 def unjudged(event: Unjudged) -> Text:
-    """`attempt 3 (model)  not judged  4.2 s` and why."""
+    """Return text such as `attempt 3 (model)  not judged  4.2 s`, followed by the reason."""
     text = Text(f"attempt {event.number} ({event.candidate.origin})  ").append("not judged", style="yellow")
     if event.seconds is not None:
         text.append(f"  {console.duration(event.seconds)}", style="dim")
@@ -93,7 +97,7 @@ def unjudged(event: Unjudged) -> Text:
 
 
 def second_look(event: SecondLook) -> Text:
-    """`second look at attempt 3: confirmed, verified (GPU, 2.10x)  41 s`."""
+    """Return text such as `second look at attempt 3: confirmed, verified (GPU, 2.10x)  41 s`."""
     found = event.evaluation
     text = Text(f"second look at attempt {event.number}: ")
     text.append(f"{event.outcome}, {told(found)}", style=STYLES.get(found.status, "red"))
@@ -103,7 +107,7 @@ def second_look(event: SecondLook) -> Text:
 
 
 def unconfirmed(event: Unconfirmed) -> Text:
-    """`second look at attempt 3: could not be made` and why."""
+    """Return `second look at attempt 3: could not be made`, followed by the reason."""
     text = Text(f"second look at attempt {event.number}: ").append("could not be made", style="yellow")
     if event.seconds is not None:
         text.append(f"  {console.duration(event.seconds)}", style="dim")
@@ -111,12 +115,12 @@ def unconfirmed(event: Unconfirmed) -> Text:
 
 
 def cause(finding: Finding) -> str:
-    """`wrong-values: ...`, on one line."""
+    """Return kind and message of a finding on one line, such as `wrong-values: ...`."""
     return f"{console.line(finding.kind)}: {console.short(finding.message, MESSAGE_CHARS)}"
 
 
 def verdict(entry: history.Entry) -> Text:
-    """`attempt 3 (model, from 2)  incorrect  +12 -3  4.2 s`."""
+    """Return text such as `attempt 3 (model, from 2)  incorrect  +12 -3  4.2 s`."""
     made = entry.attempt
     origin = made.candidate.origin
     if entry.parent is not None:
@@ -133,7 +137,7 @@ def verdict(entry: history.Entry) -> Text:
 
 
 def tokens(input_tokens: int | None, output_tokens: int | None) -> str:
-    """`1,200 + 340 tokens`, asked and answered; nothing where neither is known."""
+    """Return input and output tokens such as `1,200 + 340 tokens`, or an empty string if both are unknown."""
     if input_tokens is None and output_tokens is None:
         return ""
     known = (f"{count:,}" if count is not None else "?" for count in (input_tokens, output_tokens))
@@ -141,7 +145,10 @@ def tokens(input_tokens: int | None, output_tokens: int | None) -> str:
 
 
 def came_from(number: int, move: Move | None, template: str) -> str:
-    """` after 2`, ` after 2 and 5`, ` afresh`; nothing where a round goes on from the one before it."""
+    """Return the origin of a round, such as ` after 2`, ` after 2 and 5` or ` afresh`.
+
+    Returns an empty string if the round continues the previous one.
+    """
     if move is None or move.after == (number - 1 or None):
         return f" and {move.beside}" if move and move.beside else ""
     if move.after is None:
@@ -167,7 +174,10 @@ def _round(branch: branches.Branch) -> Text:
 
 
 def _spent(totals: history.Totals) -> str:
-    """`3:07 answering, 1:02 judging, at least 4,800 + 1,360 tokens, $0.05`; what is unknown is left out."""
+    """Return usage such as `3:07 answering, 1:02 judging, at least 4,800 + 1,360 tokens, $0.05`.
+
+    Unknown parts are left out.
+    """
     counted = tokens(totals.input_tokens, totals.output_tokens)
     words = [
         f"{console.duration(seconds)} {doing}"

@@ -1,4 +1,4 @@
-"""`agent runs`: what has been run, chosen and ordered; checking, indexing and deleting it."""
+"""`agent runs`: list, filter, sort, verify, index and delete runs."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +13,7 @@ from agent.records import SCHEMA_VERSION, Status
 from agent.store import selection
 
 _MANY = 200
-"""Runs that take seconds to read; below that nothing is said."""
+"""Show a progress bar from this many runs, which take seconds to read."""
 
 Problem = Annotated[
     str | None, typer.Option(metavar="TEXT", help="Only runs whose problem name contains TEXT.")
@@ -65,7 +65,7 @@ def runs(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """List runs, newest first, with the best verdict of each; the options filter them.
+    """List runs with their best verdicts, newest first; the options filter the list.
 
     --prune never deletes recorded runs or runs in progress.
     """
@@ -107,7 +107,7 @@ def _list(summaries: list[store.RunSummary], folder: Path, chosen: selection.Sel
 
 
 def export(summary: store.RunSummary, folder: Path) -> dict[str, Any]:
-    """One run as `agent runs --json` gives it; `best` is null until something was verified."""
+    """Return one run as printed by `agent runs --json`; `best` is null while nothing is verified."""
     best = summary.best
     return {
         "id": summary.id,
@@ -135,7 +135,7 @@ def export(summary: store.RunSummary, folder: Path) -> dict[str, Any]:
 
 
 def _found(folder: Path, chosen: selection.Selection, anew: bool) -> list[store.RunSummary]:
-    """The runs that were chosen, newest first; the shipped ones only where the status asks for them."""
+    """Return the selected runs, newest first. Shipped runs are included only for status `recorded`."""
     with ExitStack() as stack:
         shown: list[console.Live] = []
 

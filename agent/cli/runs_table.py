@@ -1,4 +1,4 @@
-"""Runs as lines of a terminal: two for each, the second dim, at most as wide as it is where that can be."""
+"""Runs as terminal lines: two per run, the second dim, fitted to the terminal's width if possible."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -12,18 +12,22 @@ from agent.cli.verdicts import scoped
 from agent.records import Scope
 
 STATE_STYLES = {"running": "cyan", "finished": "green", "recorded": "green", "damaged": "red"}
-"""Colour of a state; every other is yellow."""
+"""Colour of each state; all others are yellow."""
 
 Line = list[tuple[str, str]]
-"""Texts with their styles."""
+"""Pieces of text, each with its style."""
 
 _INDENT = "  "
 
 
 def lines(runs: Sequence[store.RunSummary], width: int) -> Iterator[Line]:
-    """A heading, then each run: its id, rounds and best verdict, and below its state and what was asked."""
+    """Yield a heading, then the lines of each run.
+
+    The first line has id, rounds and best verdict. The next has state, problem, provider and usage. A verdict
+    that does not fit gets a line of its own.
+    """
     names = [console.line(run.address) for run in runs]
-    # The id stays whole, so that it can be copied.
+    # Ids are never cut, so that they can be copied.
     widest = max(map(cell_len, names), default=0)
     yield [(f"{'run':<{widest}}  {'rounds':>6}  best", "bold")]
     for name, run in zip(names, runs, strict=True):
@@ -40,7 +44,7 @@ def lines(runs: Sequence[store.RunSummary], width: int) -> Iterator[Line]:
 
 
 class Spent(NamedTuple):
-    """What several runs took together; None where none says."""
+    """Total usage of several runs; None where no run recorded it."""
 
     tokens: int | None
     cost_usd: float | None
@@ -48,7 +52,7 @@ class Spent(NamedTuple):
 
 
 def spent(runs: Sequence[store.RunSummary]) -> Spent:
-    """The sums of what is known."""
+    """Sum the known usage of the runs."""
     tokens = [run.tokens for run in runs if run.tokens is not None]
     costs = [run.cost_usd for run in runs if run.cost_usd is not None]
     seconds = [run.seconds for run in runs if run.seconds is not None]
@@ -58,7 +62,10 @@ def spent(runs: Sequence[store.RunSummary]) -> Spent:
 
 
 def together(runs: Sequence[store.RunSummary]) -> str:
-    """`12 runs: 120,400 tokens, $1.20, 1:02:03`; nothing for a single run, and where nothing is known."""
+    """Return a total such as `12 runs: 120,400 tokens, $1.20, 1:02:03`.
+
+    Returns an empty string for a single run, or if no usage is known.
+    """
     whole = spent(runs)
     words = [f"{whole.tokens:,} tokens"] if whole.tokens is not None else []
     words += [f"${whole.cost_usd:.2f}"] if whole.cost_usd is not None else []
@@ -68,12 +75,12 @@ def together(runs: Sequence[store.RunSummary]) -> str:
 
 @lru_cache
 def _verdict(scope: str, speedup: float | None) -> str:
-    # Thousands of runs share a few scopes.
+    # Cached because thousands of runs share a few scopes.
     return scoped(Scope.model_validate_json(scope), speedup)
 
 
 def _below(run: store.RunSummary, width: int) -> Line:
-    """State, damage, problem, provider, tokens and cost; what is unknown is left out."""
+    """Return state, damage, problem, provider, model, tokens, cost and time; unknown parts are left out."""
     state: Line = [(_INDENT, ""), (run.state, STATE_STYLES.get(run.state, "yellow"))]
     if run.damaged_lines:
         noun = "line" if run.damaged_lines == 1 else "lines"
@@ -86,5 +93,5 @@ def _below(run: store.RunSummary, width: int) -> Line:
     room = max(width - used, 20)
     text = console.short(", ".join(told), room)
     if cell_len(text) > room:
-        text = set_cell_size(text, room)  # characters that take two columns
+        text = set_cell_size(text, room)  # some characters take two columns
     return [*state, (f"  {text}" if text else "", "dim")]

@@ -1,4 +1,4 @@
-"""`agent serve`: the judge as a service over HTTP."""
+"""`agent serve`: serve the judge over HTTP."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,17 +9,20 @@ from agent import config
 from agent.cli import console, judging, serving
 
 Folder = Annotated[
-    Path, typer.Option("--folder", metavar="DIR", help="Folder of the queue and the tokens.", file_okay=False)
+    Path,
+    typer.Option("--folder", metavar="DIR", help="Folder for the queue and the tokens.", file_okay=False),
 ]
-Host = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 is every one.")]
-Port = Annotated[int, typer.Option("--port", help="TCP port; 0 is a free one.", min=0, max=65535)]
-Jobs = Annotated[int, typer.Option("--jobs", help="Candidates judged at the same time.", min=1, max=256)]
-Queue = Annotated[int, typer.Option("--queue", help="Jobs that may wait.", min=1)]
-Rate = Annotated[int, typer.Option("--rate", help="New jobs and prompts a minute for one token.", min=1)]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all interfaces.")]
+Port = Annotated[int, typer.Option("--port", help="TCP port; 0 picks a free one.", min=0, max=65535)]
+Jobs = Annotated[int, typer.Option("--jobs", help="Maximum candidates judged at once.", min=1, max=256)]
+Queue = Annotated[int, typer.Option("--queue", help="Maximum number of waiting jobs.", min=1)]
+Rate = Annotated[
+    int, typer.Option("--rate", help="Maximum new jobs and prompts per minute and token.", min=1)
+]
 Trust = Annotated[
     bool,
     typer.Option(
-        "--trust-references", help="Take references from clients, which run as trusted code of this user."
+        "--trust-references", help="Accept references from clients; they run as trusted code of this user."
     ),
 ]
 
@@ -39,9 +42,9 @@ def serve(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge for others over HTTP, from a queue that survives a restart. Ctrl-C stops it.
+    """Serve the judge over HTTP, with a queue that survives restarts. Ctrl-C stops the service.
 
-    Clients need a token of DIR/tokens. It does not start where candidates cannot be isolated.
+    Clients need a token from DIR/tokens. The service refuses to start if candidates cannot be isolated.
     """
     flags = {"executor": executor, "candidate_timeout": candidate_timeout}
     settings = config.load(flags, offline=True).settings

@@ -1,4 +1,4 @@
-"""What the commands that serve have in common: packages that may be missing, and the address."""
+"""Helpers of the commands that start a server: optional packages, progress and the address."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from agent.records import SCHEMA_VERSION
 
 @contextmanager
 def needs_extra(command: str, extra: str) -> Iterator[None]:
-    """For the imports of what serves. Raises EnvironmentFault where the extra is not installed."""
+    """Wrap imports of optional packages. Raises EnvironmentFault if the extra is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -23,7 +23,7 @@ def needs_extra(command: str, extra: str) -> Iterator[None]:
 
 
 class Told(Listener):
-    """Results and warnings as lines; steps are for those who ask."""
+    """Listener that prints results and warnings as lines and drops progress steps."""
 
     def say(self, text: str) -> None:
         console.say(text)
@@ -33,7 +33,7 @@ class Told(Listener):
 
 
 def announce(address: str, json: bool, stop: str) -> None:
-    """Where it answers, and how it is stopped."""
+    """Print the server's address, then the note `stop` on how to stop it."""
     if json:
         console.emit_json({"schema_version": SCHEMA_VERSION, "url": address})
     else:

@@ -1,8 +1,8 @@
-"""Options of a command that are settings and nothing else: named once, told to `config.load` as flags.
+"""Command-line options that only override a setting. Commands pass them to `config.load` as flags.
 
-Contract: the name, the type on the command line and the help of each come from here; what it means, its
-default and its check from `agent.settings`. A command lists the names it takes and receives them as one
-dictionary, `given`, without those that were not given.
+Contract: this module defines each option's name, command-line type and help. `agent.settings` defines its
+meaning, default and validation. A command lists the options it takes and receives those that the user gave as
+one dictionary, `given`.
 """
 
 import inspect
@@ -15,55 +15,56 @@ import typer
 from agent.cli import judging
 
 _OPTIONS: dict[str, Any] = {
-    "model": Annotated[str | None, typer.Option(help="Model that the endpoint knows; several: A,B.")],
+    "model": Annotated[str | None, typer.Option(help="Model name at the endpoint; several as A,B.")],
     "base_url": Annotated[str | None, typer.Option(help="URL of the endpoint.")],
     "search": Annotated[
         str | None,
         typer.Option(
             metavar="POLICY",
-            help="How to search: line, beam or evolve.",
+            help="Search policy: line, beam or evolve.",
             show_default="beam on a GPU, else line",
         ),
     ],
     "samples": Annotated[
         int | None,
-        typer.Option(help="Lines of attempts that beam and evolve begin afresh.", show_default="4"),
+        typer.Option(help="Number of independent lines that beam and evolve start.", show_default="4"),
     ],
     "width": Annotated[
         int | None,
-        typer.Option(help="Lines that beam goes on with, and islands of evolve.", show_default="2"),
+        typer.Option(help="Number of lines that beam extends, or of evolve's islands.", show_default="2"),
     ],
     "plan": Annotated[
         bool | None,
         typer.Option(
             "--plan/--no-plan",
-            help="Ask for a ranked list of approaches first; costs a round.",
+            help="First ask for a ranked list of approaches; costs a round.",
             show_default="--plan with evolve",
         ),
     ],
     "parallel": Annotated[
-        int | None, typer.Option(help="Rounds that may be open at the same time.", show_default="1")
+        int | None, typer.Option(help="Maximum number of rounds in progress.", show_default="1")
     ],
-    "max_tokens": Annotated[int | None, typer.Option(help="End before more tokens are asked and answered.")],
+    "max_tokens": Annotated[int | None, typer.Option(help="Stop before total tokens exceed this.")],
     "max_cost": Annotated[
         float | None,
-        typer.Option(help="End before the run costs more dollars; needs the setting `prices`."),
+        typer.Option(help="Stop before the cost in dollars exceeds this; needs the setting `prices`."),
     ],
     "max_time": Annotated[
-        float | None, typer.Option(help="Begin nothing that would end after so many seconds.")
+        float | None, typer.Option(help="Start nothing that would end after this many seconds.")
     ],
     "max_gpu_time": Annotated[
         float | None,
-        typer.Option(help="End before judging takes more seconds of a GPU, confirmation included."),
+        typer.Option(help="Stop before judging takes more GPU seconds than this, second looks included."),
     ],
     "good_enough": Annotated[
-        float | None, typer.Option(metavar="FRACTION", help="End at this share of the roofline.")
+        float | None, typer.Option(metavar="FRACTION", help="Stop at this fraction of the roofline.")
     ],
     "confirm": Annotated[
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="On a GPU, look a second time at each new best, the best at the end, or none.",
+            help="Kernels of a GPU run that get a second look: best (each new best), "
+            "end (the final best) or none.",
             show_default="best",
         ),
     ],
@@ -73,7 +74,7 @@ _OPTIONS: dict[str, Any] = {
     "gpu": Annotated[
         str | None,
         typer.Option(
-            help="GPU that kernels are written for, such as H100 or RTX 4090.",
+            help="GPU to write kernels for, such as H100 or RTX 4090.",
             show_default="this machine's, else H200",
         ),
     ],
@@ -82,23 +83,24 @@ _OPTIONS: dict[str, Any] = {
         typer.Option(help="API of the endpoint: chat (Chat Completions) or responses.", show_default="chat"),
     ],
     "reasoning_effort": Annotated[
-        str | None, typer.Option(help="How hard the model thinks, in the endpoint's words: low, high.")
+        str | None, typer.Option(help="Reasoning effort in the endpoint's terms, such as low or high.")
     ],
-    "seed": Annotated[int | None, typer.Option(help="Seed of the sampling, where the endpoint takes one.")],
+    "seed": Annotated[int | None, typer.Option(help="Sampling seed, for endpoints that accept one.")],
     "stop": Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Text at which an answer ends; several: a JSON list.")
+        str | None, typer.Option(metavar="TEXT", help="Stop sequence; several as a JSON list.")
     ],
     "extra_body": Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Further parameters of each request, as a JSON object."),
+        typer.Option(metavar="JSON", help="Additional request parameters, as a JSON object."),
     ],
 }
 
 
 def taking(*names: str, after: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command these options, behind its own `after`; it receives them as its argument `given`.
+    """Add these options to a command, after its own parameter `after`.
 
-    Used twice, it puts options in two places.
+    The command receives the options that the user gave in its argument `given`. Decorators can be stacked to
+    add options in several places.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""`agent show RUN`: what happened and why, as a tree; or one round, prompt or change of it in full."""
+"""`agent show RUN`: show a run as a tree, or one of its rounds, prompts or diffs in full."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from agent.records import SCHEMA_VERSION, Attempt
 from agent.store import export, history
 from agent.store.log import attempt_numbers
 
-Number = Annotated[int | None, typer.Option("--round", help="Print all of this round.", min=1)]
+Number = Annotated[int | None, typer.Option("--round", help="Print this round in full.", min=1)]
 Asked = Annotated[
     int | None, typer.Option("--prompt", help="Print the prompt of this round as it was sent.", min=1)
 ]
@@ -41,9 +41,10 @@ def show(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Show a run's attempts, verdicts, causes and best kernel.
+    """Show a run's attempts with their verdicts and causes, and its best kernel.
 
-    Damaged lines are reported and the rest is shown. With --round, -v also prints the model's reasoning.
+    Damaged lines of the transcript are reported and left out. With --round, -v also prints the model's
+    reasoning.
     """
     given = [name for name, value in (("--round", number), ("--prompt", prompt), ("--diff", diff)) if value]
     given += ["--follow"] if follow else []
@@ -85,7 +86,7 @@ def _document(run: store.Run, log: store.Log, number: int | None) -> None:
 
 
 def _prompt(run: store.Run, entry: store.Round, json: bool) -> None:
-    """The messages of one round's prompt, each under its role."""
+    """Print the messages of one round's prompt, each below its role."""
     if entry.prompt is None:
         raise UsageError(
             f"the prompt of round {entry.number} of run {run.address} cannot be read; "

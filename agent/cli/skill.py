@@ -1,4 +1,4 @@
-"""`agent skill install`: what a coding agent should know of the judge, as a skill."""
+"""`agent skill install`: install the skill that explains the judge to coding agents."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,13 +23,16 @@ def _group() -> None:
 @app.command("install", epilog=f"Example: {EXAMPLE}")
 def install(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of the agent's skills.", file_okay=False)
+        Path, typer.Argument(metavar="DIR", help="Folder of the coding agent's skills.", file_okay=False)
     ] = Path(".agents/skills"),
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Write the skill for coding agents to DIR/kernelwright: the loop, the rules, the findings, dead ends."""
+    """Write the skill to DIR/kernelwright.
+
+    It explains the loop, the rules, the findings and known dead ends.
+    """
     from agent.doors import skill
 
     written = skill.install(folder)

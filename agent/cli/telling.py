@@ -1,4 +1,4 @@
-"""What the API tells, on the command line: steps on the spinner, results and warnings as lines."""
+"""Progress of the API on the command line: steps on a spinner, results and warnings as lines."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from agent.cli import console
 
 
 class Told(Listener):
-    """Passes news on to the console."""
+    """Listener that passes messages to the console."""
 
     def __init__(self, live: console.Live) -> None:
         self._live = live
@@ -25,6 +25,6 @@ class Told(Listener):
 
 @contextmanager
 def telling(text: str = "preparing") -> Iterator[Told]:
-    """A spinner that says what is being done, as a listener for the API."""
+    """Show a spinner and yield a listener that updates it."""
     with console.live(text) as live:
         yield Told(live)

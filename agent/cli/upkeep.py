@@ -1,4 +1,4 @@
-"""What `agent runs --verify` and `--prune` do and say."""
+"""Implementation of `agent runs --verify` and `--prune`."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from agent.store import upkeep
 
 
 def verify(runs: Sequence[store.Run], json: bool) -> int:
-    """Checks the runs against their hashes and names each fault; the exit code, 1 where there is one."""
+    """Check the runs against their hashes and print each fault. Return the exit code, 1 if any fault."""
     faults: list[upkeep.Fault] = []
     with console.live("verifying") as live:
         for number, run in enumerate(runs):
@@ -28,9 +28,9 @@ def verify(runs: Sequence[store.Run], json: bool) -> int:
 
 
 def prune(runs: Sequence[store.Run], json: bool, *, dry: bool) -> int:
-    """Deletes the runs and says what that frees, or with `dry` would free; the exit code.
+    """Delete the runs, print the freed space and return the exit code. With `dry`, delete nothing.
 
-    A run that has to stay, because it is recorded or running, is named with the reason.
+    Recorded and running runs are kept and listed with the reason.
     """
     done: list[upkeep.Deleted] = []
     for run in runs:

@@ -1,4 +1,4 @@
-"""Short words for attempts, shared by the commands that show runs."""
+"""Short descriptions of attempts, shared by the commands that show runs."""
 
 from agent.api.verdicts import brief, scoped, told
 from agent.cli import console
@@ -7,11 +7,11 @@ from agent.records import Location, Measurement, Status
 __all__ = ["STYLES", "brief", "place", "scoped", "times", "told"]
 
 STYLES = {Status.VERIFIED: "green", Status.UNSUPPORTED: "yellow"}
-"""Colour of a status; every other is red."""
+"""Colour of each status; all others are red."""
 
 
 def times(measurement: Measurement) -> str:
-    """Median and spread, the speedup and what it is against; unknown parts are left out."""
+    """Return median, spread, GPU, speedup with baseline, and roofline share; unknown parts are left out."""
     candidate = measurement.candidate_ms
     text = f"{candidate.p50:.4g} ms (p20 {candidate.p20:.4g}, p80 {candidate.p80:.4g}) on {measurement.gpu}"
     if measurement.speedup is not None:
@@ -22,7 +22,7 @@ def times(measurement: Measurement) -> str:
 
 
 def place(location: Location) -> str:
-    """`line 12, kernel add, block (0, 0, 3), thread (31, 0, 0)`."""
+    """Return text such as `line 12, kernel add, block (0, 0, 3), thread (31, 0, 0)`."""
     words = [
         f"{name} {value}"
         for name, value in (

@@ -1,4 +1,4 @@
-"""`agent view [RUN]`: the runs in a browser, or one of them as a single HTML file."""
+"""`agent view [RUN]`: show runs in a browser, or write one to a single HTML file."""
 
 import webbrowser
 from pathlib import Path
@@ -19,7 +19,7 @@ def view(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="Path, id, unique prefix of an id, or recorded/NAME; path or id of a bench.",
+            help="Run (path, id, unique prefix of an id, or recorded/NAME) or bench (path or id).",
             show_default=False,
         ),
     ] = None,
@@ -42,11 +42,11 @@ def view(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Serve all runs, one, or a bench to a browser on this machine. Ctrl-C stops it.
+    """Show all runs, one run or a bench in a browser on this machine. Ctrl-C stops the server.
 
-    What goes on updates live.
+    Runs in progress update live.
 
-    --export starts no server: the file contains everything and opens from disk.
+    --export starts no server; the file contains everything and opens from disk.
     """
     folder = config.load({"runs_dir": runs_dir}, offline=True).settings.runs_dir
     found = _named(run, folder)
@@ -65,7 +65,7 @@ def view(
 
 
 def _named(run: str | None, runs_dir: Path) -> store.Run | Bench | None:
-    """The run, or the bench that is named by its path, its id or a prefix of it."""
+    """Return the run or bench named by its path, its id or a unique prefix of its id."""
     if run and (run.startswith(PREFIX) or (Path(run) / MANIFEST).is_file()):
         return open_bench(run, runs_dir)
     return store.open_run(run, runs_dir) if run is not None else None

@@ -1,4 +1,4 @@
-// An extreme and the first place that holds it; NaN is the extreme of whatever holds one.
+// An extreme and the first index that holds it; NaN wins over every number.
 struct Place {
     float value;
     int at;

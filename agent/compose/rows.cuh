@@ -1,3 +1,4 @@
+// Shared code of the composed kernels: reductions and scans along rows, division of indices, and block shapes.
 #include <torch/extension.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
@@ -13,7 +14,7 @@ struct Prod {
     template <typename T> __device__ static T none() { return T(1); }
     template <typename T> __device__ static T of(T a, T b) { return a * b; }
 };
-// NaN is the extreme of whatever holds one.
+// NaN wins over every number.
 struct Max {
     template <typename T> __device__ static T none() {
         return std::numeric_limits<T>::has_infinity ? T(-INFINITY) : std::numeric_limits<T>::lowest();
@@ -51,7 +52,7 @@ struct Moments {
     }
 };
 
-// The maximum of the elements so far, and the sum of exp(x - maximum): one pass.
+// Maximum of the elements so far and the sum of exp(x - maximum), in one pass.
 struct Exponentials {
     float most, sum;
 };
@@ -78,7 +79,7 @@ struct Softmax {
     }
 };
 
-// Takes V neighbours in: together first, so that what is known so far is waited for once.
+// Combines `a` with V adjacent elements. These are combined first, so that only one operation waits for `a`.
 template <typename Op, typename T, int V> __device__ inline T of_all(T a, const T (&x)[V]) {
     T all = x[0];
     for (int u = 1; u < V; ++u) all = Op::of(all, x[u]);
@@ -91,7 +92,7 @@ template <typename Op, int V> __device__ inline Exponentials of_all(Exponentials
     return Op::of_all(a, x);
 }
 
-// The value of the thread whose number in the warp is another one by `apart`.
+// Returns the value of the lane whose number differs by the bits of `apart`.
 template <typename T> __device__ inline T of_other(T mine, int apart) { return __shfl_xor_sync(kAll, mine, apart); }
 __device__ inline Spread of_other(Spread mine, int apart) {
     return {of_other(mine.mean, apart), of_other(mine.apart, apart), of_other(mine.count, apart)};
@@ -100,7 +101,7 @@ __device__ inline Exponentials of_other(Exponentials mine, int apart) {
     return {of_other(mine.most, apart), of_other(mine.sum, apart)};
 }
 
-// A size that indices are divided by, all of them from 0 up. In 32 bits that is a multiplication.
+// Divisor of non-negative indices. In 32 bits the division is a multiplication by the reciprocal and a shift.
 template <typename I> struct Divisor {
     I size;
     explicit Divisor(int64_t by) : size(by) {}
@@ -126,7 +127,7 @@ __device__ inline int64_t floor_of(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// What the threads of a row hold, together: the same in each of them. A row is one thread, a part of a warp, or a block.
+// Reduces over the threads of a row and returns the result to each. A row is a thread, a part of a warp, or a block.
 template <typename Op, typename T>
 __device__ inline T of_row(T mine) {
     const int width = blockDim.x < 32 ? blockDim.x : 32;
@@ -142,7 +143,7 @@ __device__ inline T of_row(T mine) {
     return all;
 }
 
-// What the threads of a row in front of each one hold; `all` becomes what they all hold together.
+// Exclusive scan over the threads of a row; `all` receives the reduction over all of them.
 template <typename Op, typename T>
 __device__ inline T ahead_of(T mine, T& all) {
     const int width = blockDim.x < 32 ? blockDim.x : 32, lane = threadIdx.x % 32;
@@ -168,14 +169,14 @@ __device__ inline T ahead_of(T mine, T& all) {
     return Op::of(before, ahead);
 }
 
-// Rows of few elements share a block of so many threads; rows whose elements lie apart take a thread each.
+// Rows of few elements share a block of `threads` threads. If the elements of a row lie apart, it gets one thread.
 static dim3 block_of(int64_t inner, bool across, unsigned threads) {
     unsigned width = 1;
     while (!across && width < threads && int64_t(width) * 4 <= inner) width *= 2;
     return dim3(width, threads / width);
 }
 
-// Whether four neighbours can be read at once.
+// Returns true if four adjacent elements can be loaded at once.
 static bool is_aligned(const at::Tensor& tensor) {
     return reinterpret_cast<uintptr_t>(tensor.data_ptr()) % 16 == 0;
 }

@@ -21,7 +21,7 @@ _FOR_CPP = ("DeviceType", "Layout")
 _KIND = re.compile(r'FindingKind k\w+\{"([a-z-]+)", (?:true|false)\};')
 _HEAD = f'''# ruff: noqa: E501
 # fmt: off
-"""What the emulator's C and C++ say of themselves, for Python. Generated: do not edit.
+"""Python view of the emulator's C and C++ interfaces. Generated: do not edit.
 
 Written by `{COMMAND}` from kw/runtime.h, kw/host_abi.h, kw/host_scalars.h, kw/device_limits.h,
 kw/torch_bridge.h, kw/device.h and runtime/*.h. It imports the standard library alone.
@@ -35,7 +35,7 @@ Prototypes = dict[str, tuple[Any, list[Any]]]
 
 
 def declare(library: ctypes.CDLL, prototypes: Prototypes) -> None:
-    """Gives a loaded library's functions their types. Raises AttributeError where it lacks one."""
+    """Set the types of a loaded library's functions. Raises AttributeError if the library lacks one."""
     for name, (result, arguments) in prototypes.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments'''
@@ -66,16 +66,16 @@ def _module(version: int) -> str:
         ["", "# kw/device_limits.h"],
         view.constants(limits.constants),
         view.enums(enum for header in (abi, scalars) for enum in header.enums if enum.name not in _FOR_CPP),
-        ["", "", "# By what kw/device.h calls the functions at which a launch enters an extension."],
+        ["", "", "# Prefix of the symbols through which kw/device.h enters an extension to launch."],
         [f'LAUNCH_ENTRY = "{view.mangled("kw", _entry(INCLUDE / "device.h"))}"'],
-        ["", "# Why a launch is refused (runtime/launch_words.h), as patterns that give the numbers back."],
+        ["", "# Reasons to refuse a launch (runtime/launch_words.h), as patterns for their numbers."],
         view.patterns("REFUSED_", words.texts),
         *_json_formats(Header(RUNTIME / "json_formats.h")),
         view.structures(structs),
-        view.prototypes("RUNTIME", "Of libkw_runtime.", own, structs),
-        view.prototypes("SERVES_TORCH", "Of TORCH_MEMORY.", served, structs),
-        view.prototypes("EXTENSION", "Of an extension against the slim headers.", abi.functions, structs),
-        view.prototypes("BRIDGE", "Of an extension against torch's own headers.", bridge.functions, structs),
+        view.prototypes("RUNTIME", "Functions of libkw_runtime.", own, structs),
+        view.prototypes("SERVES_TORCH", "Functions of the library TORCH_MEMORY.", served, structs),
+        view.prototypes("EXTENSION", "Functions of extensions with slim headers.", abi.functions, structs),
+        view.prototypes("BRIDGE", "Functions of extensions with torch headers.", bridge.functions, structs),
     ]
     return "\n".join(line for part in parts for line in part) + "\n"
 
@@ -89,7 +89,7 @@ def _entry(device: Path) -> str:
 
 def _json_formats(formats: Header) -> list[list[str]]:
     events = {name: text for name, text in formats.texts.items() if name.endswith("Event")}
-    lines = ["", "# The lines of a record that the runtime writes (runtime/json_formats.h), by their `do`."]
+    lines = ["", "# Keys of each line in the runtime's record (runtime/json_formats.h), by the line's `do`."]
     lines += ["RECORD_EVENTS: dict[str, frozenset[str]] = {"]
     for text in events.values():
         keys = ", ".join(f'"{key}"' for key in view.json_keys(text))

@@ -32,7 +32,7 @@ def structures(structs: Iterable[Struct]) -> list[str]:
             else:
                 fields.append((field.name, _array(field, known)))
         known.add(struct.name)
-        lines += ["", "", f"class {name}(ctypes.Structure):", f'    """{struct.name}."""', ""]
+        lines += ["", "", f"class {name}(ctypes.Structure):", f'    """Mirror of `{struct.name}`."""', ""]
         lines += ["    _fields_ = ["]
         lines += [f'        ("{field}", {kind}),' for field, kind in fields]
         lines += ["    ]"]
@@ -55,7 +55,7 @@ def enums(found: Iterable[Enum]) -> list[str]:
     for enum in found:
         if enum.name:
             lines += ["", "", f"class {_class(enum.name).removeprefix('C')}(enum.IntEnum):"]
-            lines += [f'    """{enum.name}."""', ""]
+            lines += [f'    """Mirror of `{enum.name}`."""', ""]
             lines += [f"    {_bare(name)} = {value}" for name, value in enum.values.items()]
         else:
             lines += constants(enum.values)

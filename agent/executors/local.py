@@ -12,8 +12,8 @@ from agent import config, errors, gpu_build, problems
 from agent.emulator.compile import toolchain
 from agent.executors import second_look, warm
 from agent.executors.phases import PhaseClock
-from agent.executors.select import gpu_memory_bytes
 from agent.harness.admission import check
+from agent.harness.backends import gpu_memory
 from agent.harness.confirmation import fault_localization
 from agent.harness.disk_cache import cached
 from agent.harness.task.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Job
@@ -22,6 +22,7 @@ from agent.records import (
     Admission,
     Candidate,
     Evaluation,
+    Finding,
     LibraryOps,
     MoreBaselines,
     Problem,
@@ -128,7 +129,7 @@ class LocalExecutor:
 
         The lower bound counts inputs, outputs and parameters, plus float64 copies of the floating-point ones.
         """
-        total = gpu_memory_bytes() if self.name == "cuda" else None
+        total = gpu_memory.total_bytes() if self.name == "cuda" else None
         needed = _held_bytes(problem.trace)
         if total is not None and needed > total:
             raise errors.EnvironmentFault(
@@ -167,9 +168,11 @@ class LocalExecutor:
         again = job.model_copy(update={"shrunken": self._sizes(job.problem), "kernels": kernels})
         second = second_look.made(again, self._judged, lambda what: self._announce(f"second look: {what}"))
         later = (phase.model_copy(update={"name": f"second look, {phase.name}"}) for phase in second.phases)
-        confirmed = second.status is Status.VERIFIED
-        kept = {"phases": (*found.phases, *later), "envelope": found.envelope if confirmed else None}
-        return _marked(second.model_copy(update=kept), confirmed=confirmed)
+        verified = second.status is Status.VERIFIED
+        kept = {"phases": (*found.phases, *later), "envelope": found.envelope if verified else None}
+        confirmed = verified and not second.scope.doubt
+        marked = _marked(second.model_copy(update=kept), confirmed=confirmed)
+        return _unsupported(marked) if verified and not confirmed and "confirmed" in job.requests else marked
 
     def job(self, problem: Problem, candidate: Candidate) -> Job:
         """Return the judge's job for one candidate."""
@@ -223,6 +226,17 @@ def _held_bytes(trace: Trace) -> int:
 
 def _marked(found: Evaluation, *, confirmed: bool) -> Evaluation:
     return found.model_copy(update={"scope": found.scope.model_copy(update={"confirmed": confirmed})})
+
+
+def _unsupported(doubtful: Evaluation) -> Evaluation:
+    """Return the verdict on a verified candidate with a doubt where the user requires `confirmed`."""
+    finding = Finding(
+        kind="not-confirmed",
+        message="The second look found nothing against the candidate, but could not make all of its main "
+        f"checks, which `--require confirmed` asks for: {'; '.join(doubtful.scope.doubt)}.",
+    )
+    changed = {"status": Status.UNSUPPORTED, "findings": (finding, *doubtful.findings)}
+    return doubtful.model_copy(update=changed | {"measurement": None, "envelope": None})
 
 
 def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -> Evaluation:

@@ -42,12 +42,6 @@ def gpu_names() -> tuple[str, ...]:
     return _asked("name")
 
 
-def gpu_memory_bytes() -> int | None:
-    """Return the total memory of the first GPU in bytes, or None where the driver does not answer."""
-    first = next(iter(_asked("memory.total")), "").removesuffix(" MiB")
-    return int(first) << 20 if first.isdecimal() else None
-
-
 def _asked(field: str) -> tuple[str, ...]:
     """Return one property of all GPUs in the driver's order, or nothing where it does not answer."""
     tool = shutil.which("nvidia-smi")

@@ -1,9 +1,9 @@
-"""The shipped kernels: `from agent.kernels import group_norm, GroupNorm`.
+"""Shipped kernels as drop-in replacements: `from agent.kernels import group_norm, GroupNorm`.
 
-Functions have the arguments of torch's, modules the constructor and state_dict of torch's. Importing this
-package imports nothing else; the first name taken from it imports torch, and the first call on a GPU builds
-the kernel for it. What a kernel does not take torch computes, visibly (`routing`); `info()` says what
-happened, and which of them were verified on what.
+Functions take the arguments of torch's functions. Modules have the constructor and the state_dict of torch's
+modules. Importing this package imports nothing else. The first name taken from it imports torch, and the
+first call on a GPU builds the kernel for it. A call that a kernel does not take falls back to torch, with a
+warning (`routing`). `info()` lists these fallbacks, and what each kernel was verified on.
 """
 
 import sys
@@ -122,7 +122,10 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """Keeps `group_norm` the function: importing the folder of that name would put that in its place."""
+    """Module class that keeps `group_norm` the function.
+
+    Importing the subpackage of that name would otherwise replace the function by the subpackage.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _PLACES and isinstance(value, ModuleType)):

@@ -1,7 +1,7 @@
-"""LayerNorm and RMSNorm of a sum that is a result too: what their operators share.
+"""Shared implementation of the operators for LayerNorm and RMSNorm of a sum that is also a result.
 
-Both see their tensors as [rows, length], as `rows` does. The norm is that of the sum as it is stored, so that
-the backward direction, which has the sum alone, is that of the same function.
+Both operators see their tensors as [rows, length], like `rows`. The norm is taken of the sum as it is stored,
+that is, after rounding. The backward direction has this sum alone, and so differentiates the same function.
 """
 
 from collections.abc import Sequence
@@ -14,35 +14,35 @@ from agent.kernels.operators import Gradients, Tensors, address, stream
 from agent.kernels.rows import NOWHERE, Parameters, Rows, gradient_shapes, matrix
 
 FORWARD = "12qd2q"
-"""AddRowForward of csrc/add_norm.cuh."""
+"""`struct` format of AddRowForward in csrc/add_norm.cuh."""
 BACKWARD = "16q"
-"""AddRowBackward."""
+"""`struct` format of AddRowBackward in csrc/add_norm.cuh."""
 
 
 @dataclass(frozen=True)
 class Grads:
-    """Of the two values: the norm's, and the sum's own, or None."""
+    """Gradients of the two results: of the norm, and of the sum itself or None."""
 
     of_norm: torch.Tensor
     of_sum: torch.Tensor | None
 
     def contiguous(self) -> "Grads":
-        """The same values, one after the other."""
+        """Return the same gradients as contiguous tensors."""
         return Grads(self.of_norm.contiguous(), None if self.of_sum is None else self.of_sum.contiguous())
 
 
 @dataclass(frozen=True)
 class AddRows:
-    """The two directions of one of the kernels, on CUDA, on the CPU and as shapes alone."""
+    """Forward and backward of one kernel: on CUDA, on the CPU, and as shapes alone."""
 
     kernel: str
     rows: Rows
-    """Of the norm alone."""
+    """Implementation of the norm without the sum."""
 
     def launch_forward(
         self, terms: Sequence[torch.Tensor], parameters: Parameters, dims: int, eps: float, statistics: bool
     ) -> Tensors:
-        """The norm and the sum, then the statistics, of which there are none where they are not wanted."""
+        """Return the norm, the sum, and the statistics if `statistics` is true."""
         x, residual = (term.contiguous() for term in terms)
         parameters = parameters.contiguous()
         y, added = torch.empty_like(x), torch.empty_like(x)
@@ -64,7 +64,7 @@ class AddRows:
         stats: Tensors,
         wanted: Sequence[bool],
     ) -> Gradients:
-        """Gradients of either summand, weight and bias."""
+        """Return the gradients of each summand, of the weight and of the bias; None for unwanted ones."""
         grads, added, parameters = grads.contiguous(), added.contiguous(), parameters.contiguous()
         made = gradient_shapes(added, parameters, wanted)
         device = added.get_device()
@@ -88,7 +88,7 @@ class AddRows:
     def compute_forward(
         self, terms: Sequence[torch.Tensor], parameters: Parameters, dims: int, eps: float
     ) -> Tensors:
-        """The formula."""
+        """Return norm, sum and statistics, computed by the formula in torch's operators."""
         added = (terms[0] + terms[1]).contiguous()
         y, *stats = self.rows.compute_forward(added, parameters, dims, eps)
         return (y, added, *stats)
@@ -101,18 +101,18 @@ class AddRows:
         stats: Tensors,
         wanted: Sequence[bool],
     ) -> Gradients:
-        """The norm's, to which the sum's own is added."""
+        """Return the norm's gradients by the formula, with the sum's own gradient added to that of x."""
         dx, *others = self.rows.compute_backward(grads.of_norm, added, parameters, stats, wanted)
         return (dx if dx is None or grads.of_sum is None else dx + grads.of_sum, *others)
 
     def shapes(self, x: torch.Tensor, dims: int) -> Tensors:
-        """Room for the norm, the sum and the statistics."""
+        """Return uninitialised tensors for the norm, the sum and the statistics."""
         y, *stats = self.rows.shapes(x, dims)
         return (y, torch.empty_like(y), *stats)
 
 
 def takes(kernel: str, x: torch.Tensor, residual: torch.Tensor, *parameters: torch.Tensor | None) -> bool:
-    """Whether the kernel computes this call; if not, that is noted, and torch has to."""
+    """Return True if the kernel computes this call; otherwise record why torch has to."""
     same = residual.shape == x.shape and residual.dtype == x.dtype and residual.device == x.device
     if not same and not routing.is_disabled():
         routing.fall_back(kernel, "the residual has another shape, dtype or device than the input")

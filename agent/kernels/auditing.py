@@ -1,7 +1,7 @@
-"""Has the ModelNew face of a shipped kernel judged, and writes the verdict into its kernel.json.
+"""Judging a shipped kernel's ModelNew file, and recording the verdict in its kernel.json.
 
-The judge is given: this package neither builds nor runs a candidate. On the emulator the portable path is
-judged; what a library holds for one architecture is proven on such a GPU alone.
+The caller passes the judge: this package neither builds nor runs a candidate. The emulator judges the
+portable path. Code for one architecture is judged only on a GPU of that architecture.
 """
 
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in
     "linear_fp32x3": "level1/matmul",
     "matmul_fp32x3": "level1/matmul",
 }
-"""The reference that a kernel is judged against; a promoted one has its own beside it."""
+"""Reference against which each kernel is judged. A promoted kernel has its own reference beside it."""
 
 
 def reference(name: str) -> str:
-    """Address of the problem that a kernel is judged as an answer to."""
+    """Return the address of the problem that the kernel is judged on."""
     return PROBLEMS.get(name) or str(sources.ROOT / name / sources.REFERENCE)
 
 
 def audited(
     name: str, problem: Problem, judge: Executor, verifier_version: str, arch: str | None = None
 ) -> tuple[Manifest, Evaluation]:
-    """The manifest with the verdict, not yet saved, and the verdict itself.
+    """Return the manifest with the new verdict, not yet saved, and the evaluation itself.
 
-    `arch` (`90a`) is that of the GPU that the judge uses: the file judged then holds the path for it.
+    `arch` (`90a`) names the architecture of the judge's GPU. The judged file then includes the path for it.
     """
     candidate = Candidate(problem=problem.name, source=sources.candidate(name, arch), origin="catalogue")
     evaluation = judge.confirm(problem, candidate, judge.evaluate(problem, candidate))
@@ -53,7 +53,10 @@ def audited(
 
 
 def described(name: str) -> Manifest:
-    """The manifest as saved, with what the operator says of itself now, where there is one. Imports torch."""
+    """Return the saved manifest, updated from the operator's own constants if there is one.
+
+    These are its schemas, dtypes and envelope. Imports torch.
+    """
     if name not in sources.NAMES:
         return manifest.load(name)
     operator = import_module(f"agent.kernels.{name}.operator")

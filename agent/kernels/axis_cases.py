@@ -1,4 +1,4 @@
-"""The cases of what goes along dimensions: masked softmax, reductions, cumulative sums."""
+"""Timed cases of the kernels along dimensions: masked softmax, reductions, cumulative sums."""
 
 from math import prod
 
@@ -11,7 +11,10 @@ from agent.kernels.reduction.operator import in_torch, reduction
 
 
 def attention() -> list[Case]:
-    """Scores under a mask of keys, causal, and with a bias that is added: decoders and windows of vision."""
+    """Return scores with a key mask, causal scores, and scores with an added bias.
+
+    The shapes are those of decoders and of vision transformers with windows.
+    """
 
     def made(shape: tuple[int, ...], dtype: torch.dtype, causal: bool) -> Case:
         @made_once
@@ -31,7 +34,7 @@ def attention() -> list[Case]:
             assert mask is not None
             return torch.softmax(scores.masked_fill(~mask, -torch.inf), -1)
 
-        # A causal row is read as far as it goes, and written whole.
+        # A causal row is read up to its diagonal, and written in full.
         read = 0.5 if causal else 1.0
         return Case(
             "masked_softmax", ours, native, shape, (), dtype, "causal" if causal else "mask of keys",
@@ -57,7 +60,7 @@ def attention() -> list[Case]:
 
 
 def reductions() -> list[Case]:
-    """Of everything, of rows long and short, of columns, and of channels between both."""
+    """Return reductions of whole tensors, long and short rows, columns, and channels between both."""
 
     def made(kind: str, shape: tuple[int, ...], dims: list[int], dtype: torch.dtype) -> Case:
         def ours(x: torch.Tensor) -> torch.Tensor:
@@ -91,7 +94,7 @@ def reductions() -> list[Case]:
 
 
 def cumulative() -> list[Case]:
-    """Along many rows, few long ones, short ones, and along inner dimensions, wide and narrow."""
+    """Return sums along many rows, few long rows, short rows, and wide and narrow inner dimensions."""
 
     def made(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> Case:
         def ours(x: torch.Tensor) -> torch.Tensor:

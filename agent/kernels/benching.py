@@ -1,9 +1,9 @@
-"""Times a shipped kernel on the present GPU beside torch's own, in one run.
+"""Timing of a shipped kernel beside torch's own operator, on the present GPU and in one run.
 
-A round is one call of each side in random order, each after the L2 cache has been overwritten, or many calls
-in a row over a warm cache; what is reported are percentiles over the rounds and, for the ratio, a 95 %
-interval of the median over the rounds' own ratios. TF32 is off. A training case counts forward and backward.
-Nothing here runs without a GPU.
+A round is one call of each side in random order, each after the L2 cache has been overwritten. Some cases
+time many calls back to back instead, with a warm cache. The report has percentiles over the rounds. The ratio
+has a 95 % interval of the median over the rounds' own ratios. TF32 is off. A training case counts forward and
+backward. Everything here needs a GPU.
 """
 
 import math
@@ -30,7 +30,7 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Machine:
-    """What a time belongs to."""
+    """GPU, driver and commit of a measurement."""
 
     gpu: str
     driver: str
@@ -38,17 +38,18 @@ class Machine:
 
 
 def machine(commit: str) -> Machine:
-    """The present GPU. Raises EnvironmentFault where there is none."""
+    """Return the present GPU. Raises EnvironmentFault if there is none."""
     if not torch.cuda.is_available():
         raise EnvironmentFault("no usable NVIDIA GPU found; timing needs one")
     return Machine(torch.cuda.get_device_name(), _driver(), commit)
 
 
 def measured(case: Case, here: Machine) -> Measured:
-    """Times of one case. Raises EnvironmentFault without a GPU."""
+    """Return the times of one case. Raises EnvironmentFault without a GPU."""
     disable_tf32()
     ours, eager = case.call(case.ours), case.call(case.native)
-    # Cases share a function: compiled for dynamic sizes from the second shape on, left to eager after eight.
+    # Cases share one function. Without a reset torch compiles it for dynamic sizes from the second shape on,
+    # and leaves it to eager after eight.
     torch.compiler.reset()
     compiled = case.call(torch.compile(case.native))
     for call in (ours, eager, compiled) * 3:
@@ -77,20 +78,23 @@ def measured(case: Case, here: Machine) -> Measured:
 
 
 def disable_tf32() -> None:
-    """In this process: products of float32 are of float32."""
+    """Turn TF32 off in this process, so that float32 products are computed in float32."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
 
 
 def fastest(rounds: list[dict[str, float]], names: Iterable[str]) -> str:
-    """That of these sides whose median is the least."""
+    """Return the side with the lowest median."""
     return min(names, key=lambda name: median(spans[name] for spans in rounds))
 
 
 def interval(
     rounds: list[dict[str, float]], names: Iterable[str] = ("eager", "compile")
 ) -> tuple[float, float]:
-    """95 % interval of the median of (the best time of `names` / ours), by order statistics of the rounds."""
+    """Return the 95 % interval of the median of (time of the best of `names` / ours).
+
+    The interval is taken from the order statistics of the rounds.
+    """
     better = fastest(rounds, names)
     ratios = sorted(spans[better] / spans["ours"] for spans in rounds)
     half = 0.98 * math.sqrt(len(ratios))
@@ -108,20 +112,23 @@ def _rounds(calls: dict[str, Call], in_a_row: int) -> Iterator[dict[str, float]]
 
 
 class Clock:
-    """Milliseconds of a call on the present GPU."""
+    """Callable that measures the milliseconds of a call on the present GPU."""
 
     def __init__(self) -> None:
         self._flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
 
     def __call__(self, call: Call, in_a_row: int = 1) -> float:
-        """One alone meets a cold L2 and is queued behind other work, as where the GPU is busy."""
+        """Return the milliseconds of one call.
+
+        A single call meets a cold L2 and is queued behind other work, as on a busy GPU.
+        """
         if in_a_row == 1:
             return clock.queued(call, self._flush.zero_)
         return clock.in_a_row(call, in_a_row)
 
 
 def times_of(values: list[float]) -> Times:
-    """At three percentiles."""
+    """Return the percentiles 20, 50 and 80."""
     fifths = quantiles(values, n=5, method="inclusive")
     return Times(p20=round(fifths[0], 6), p50=round(median(values), 6), p80=round(fifths[3], 6))
 

@@ -1,7 +1,7 @@
-"""Calls into a kernel's C library: each function takes one struct of 8-byte fields, packed in one go.
+"""Calls into a kernel's C library: each function takes one struct of 8-byte fields, packed at once.
 
-ctypes and `struct` cost 0.5 us a call, and the library names no symbol of torch (ADR 12). The caller answers
-for the pointers: nothing here looks at tensors.
+ctypes and `struct` cost 0.5 us a call, and the library uses no symbol of torch (ADR 12). The caller is
+responsible for the pointers: nothing here checks tensors.
 """
 
 import ctypes
@@ -14,23 +14,23 @@ from agent.kernels.replaying import watching
 
 Alike = tuple[int, ...] | None
 MOST_REMEMBERED = 4096
-"""Answers, where the sizes of calls change without an end."""
+"""Maximum number of remembered answers, for programs whose sizes never stop changing."""
 _PLACES: dict[int, tuple["Library", str]] = {}
-"""Functions whose launches were recorded, by their addresses."""
+"""Library and name of each function whose launches were recorded, by address."""
 
 
 class LaunchError(RuntimeError):
-    """A launch that CUDA refused; the text names the kernel and CUDA's own words."""
+    """Error for a launch that CUDA refused; the text has the kernel's name and CUDA's message."""
 
 
 class Library:
-    """The loaded library of one kernel.
+    """Loaded library of one kernel.
 
-    A struct's fields are spelled as `struct` does: `q` an address or an integer, `d` a double.
+    The fields of a struct are spelled as in `struct`: `q` for an address or an integer, `d` for a double.
     """
 
     def __init__(self, name: str, path: Path) -> None:
-        """Raises OSError where the system cannot load it."""
+        """Load the library. Raises OSError if the system cannot load it."""
         self._name = name
         self._loaded = ctypes.CDLL(str(path))
         self._loaded.error_text.restype = ctypes.c_char_p
@@ -38,7 +38,7 @@ class Library:
         self._bound: dict[str, tuple[Callable[..., bytes], Callable[[bytes], int]]] = {}
 
     def launch(self, function: str, fields: str, *values: float) -> None:
-        """Raises LaunchError when CUDA does not take the launch."""
+        """Call a function that launches. Raises LaunchError if CUDA refuses the launch."""
         pack, run = self._bound.get(function) or self._bind(function, fields)
         code = run(pack(*values))
         if code:
@@ -50,17 +50,20 @@ class Library:
             recorder.launched(address, fields, values)
 
     def refuse(self, function: str, code: int) -> NoReturn:
-        """Raises LaunchError for what the function answered."""
+        """Raise LaunchError for the code that the function returned."""
         said = self._loaded.error_text(code).decode()
         raise LaunchError(f"{self._name}: {function} was not launched: {said} (CUDA error {code})")
 
     def ask(self, function: str, fields: str, *values: float) -> int:
-        """The number that a function answers."""
+        """Return the number that a function answers."""
         pack, run = self._bound.get(function) or self._bind(function, fields, ctypes.c_int64)
         return run(pack(*values))
 
     def remembered(self, alike: Alike, function: str, fields: str, *values: float) -> int:
-        """The same, asked once for all calls whose answer `alike` decides; None: asked for this one."""
+        """Return the number that a function answers, asked once for all calls with the same `alike`.
+
+        With None, the function is called each time.
+        """
         if alike is None:
             return self.ask(function, fields, *values)
         known = self._remembered.get((function, alike))
@@ -80,7 +83,7 @@ class Library:
 
 
 def refuse(address: int, code: int) -> NoReturn:
-    """As the library of the function at `address` does, for a launch that was recorded."""
+    """Raise LaunchError for a recorded launch, in the name of the library with the function at `address`."""
     library, function = _PLACES[address]
     library.refuse(function, code)
 

@@ -1,12 +1,12 @@
-"""Builds a kernel's C libraries for one architecture into a cache keyed by content.
+"""Build of a kernel's C libraries for one architecture, into a cache keyed by content.
 
-Contract: `library(name, arch, part)` answers the path of a finished library: one that was shipped for these
-very sources (`built`), or else one that is built at most once for its sources, flags, compiler, torch and
-architecture, in a folder of its own that is renamed when it is complete. Either is the file that its build
-left, by its hash. Who waits for another process's build waits `LOCK_LIMIT_S` at most and is told who holds
-the lock; the lock is the system's, so that of a process that died is free. Raises BuildFault, which says what
-to do.
-Nothing is loaded here, and neither torch nor CUDA is started.
+`library(name, arch, part)` returns the path of a finished library. It is one that was shipped for exactly
+these sources (`built`), or one built here. A build happens at most once for its sources, flags, compiler,
+torch and architecture. It goes into a folder of its own, which is renamed once complete. The hash of either
+library is checked against the one that its build recorded. A caller waits at most LOCK_LIMIT_S for another
+process's build, and the error names that process. The lock belongs to the operating system, so that a dead
+process releases it. Raises BuildFault with a remedy. Nothing is loaded here, and neither torch nor CUDA is
+started.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ from agent.records import Record, digest
 LOCK_LIMIT_S = 300.0
 BUILD_LIMIT_S = 600.0
 SPLIT = ("group_norm", "matmul_fp32x3")
-"""Kernels whose libraries would be ready last: nvcc compiles the functions of one side by side."""
+"""Kernels with the longest builds, for which nvcc compiles the functions in parallel."""
 SPLIT_SINCE = 13
-"""Major version of nvcc, of those that were tried."""
+"""Minimum major version of nvcc for that option, of the versions tried."""
 
 
 def library(
@@ -49,10 +49,10 @@ def library(
     cuda: str | None = None,
     lock_limit_s: float = LOCK_LIMIT_S,
 ) -> Path:
-    """Path of one library of kernel `name` for `arch` (`90a`), built where it is not there yet.
+    """Return the path of one library of kernel `name` for `arch` (`90a`), built if it is missing.
 
-    `part` is one of `sources.parts(name)`; `cuda` the version that torch was built for, where it has to run
-    beside that.
+    `part` is one of `sources.parts(name)`. `cuda` is the CUDA version of torch, if the library has to run
+    beside torch.
     """
     settings = config.kernel_settings()
     if cuda is not None and settings.kernels_built is not None:
@@ -70,7 +70,7 @@ def library(
 
 
 def made_once(made: Path, name: str, build: Callable[[Path], Build], lock_limit_s: float) -> Path:
-    """Path of the library in folder `made`: where it is not there yet, `build` writes it where it is told.
+    """Return the path of the library in folder `made`; `build` writes it if it is missing.
 
     Raises BuildFault.
     """
@@ -91,13 +91,16 @@ def made_once(made: Path, name: str, build: Callable[[Path], Build], lock_limit_
 
 
 def architecture(capability: tuple[int, int]) -> str:
-    """`90a` for (9, 0), whose own instructions exist for that target only; elsewhere the plain number."""
+    """Return nvcc's name of a compute capability: `90a` for (9, 0), otherwise the plain number.
+
+    Instructions of Hopper alone, such as wgmma, exist for the target `90a` only.
+    """
     number = f"{capability[0]}{capability[1]}"
     return "90a" if number == "90" else number
 
 
 class _Tools(Record):
-    """The compiler and the runtime library that the result is linked to."""
+    """Compiler, and the runtime library to link against."""
 
     nvcc: Path
     version: str
@@ -124,7 +127,7 @@ class _Tools(Record):
 
 
 def _cudart(major: str) -> Path:
-    """CUDA's runtime library; torch has loaded one of this name where the result runs."""
+    """Return CUDA's runtime library. The running torch has already loaded one of this name."""
     places = [home / "lib" for home in wheel_homes()]
     with contextlib.suppress(EnvironmentFault):
         include = cuda_headers.directory(None)
@@ -145,7 +148,10 @@ def _key(name: str, arch: str, part: str, tools: _Tools) -> str:
 
 
 def torch_version() -> str:
-    """Its version; the library names no symbol of it, but shares CUDA's runtime with it."""
+    """Return the version of torch, or `none`.
+
+    A library uses no symbol of torch, but shares CUDA's runtime with it.
+    """
     try:
         return version("torch")
     except PackageNotFoundError:
@@ -154,7 +160,7 @@ def torch_version() -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path, name: str, limit_s: float) -> Iterator[None]:
-    """Raises BuildFault with who holds the lock; the note beside it only says so: the lock is a file lock."""
+    """Hold the lock. Raises BuildFault that names the holder, from a note written beside the lock file."""
     holder = path.with_suffix(".holder")
     lock = FileLock(path)
     try:
@@ -180,7 +186,7 @@ def _said(holder: Path) -> str:
 
 
 def _write(made: Path, name: str, build: Callable[[Path], Build]) -> None:
-    """Builds in a folder beside `made` and renames it when it is whole."""
+    """Build in a folder beside `made`, and rename it once it is complete."""
     scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=made.parent))
     try:
         done = build(scratch / LIBRARY)
@@ -222,7 +228,7 @@ def _command(name: str, arch: str, part: str, tools: _Tools, made: Path) -> list
 
 
 def compiled(name: str, words: list[str]) -> str:
-    """What the compiler wrote. Raises BuildFault with its first error and the command."""
+    """Return the compiler's output. Raises BuildFault with its first error and the command."""
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, errors="replace", check=False, timeout=BUILD_LIMIT_S

@@ -1,8 +1,8 @@
-"""A finished library and what stands beside it: what it was made of, and by which hash it is known.
+"""Finished libraries, and the record beside each: what it was built from, and its hash.
 
-Libraries are shipped as folders, one each, and are loaded from there where their sources, architecture and
-CUDA are those of whoever asks. A hash finds a file that was damaged or exchanged by mistake; who can write to
-the folder can run what he likes, as with any library.
+Libraries are shipped as folders, one each. A shipped library is loaded if its sources, architecture and CUDA
+version are those wanted. The hash detects a file that was damaged or replaced by mistake. Anyone who can
+write to the folder can run any code, as with every library.
 """
 
 import hashlib
@@ -21,39 +21,39 @@ FLAGS = (
     "-O1", "-std=c++17", "--shared", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-Xptxas", "-v",
     "-allow-unsupported-compiler", "-cudart", "none",
 )  # fmt: skip
-"""-O1 is for the host's code alone, which chooses and launches: ptxas optimises as it does by default."""
+"""Flags of nvcc. -O1 only affects host code, which chooses and launches: ptxas optimises as by default."""
 
 
 class BuildFault(EnvironmentFault):
-    """A kernel could not be built here; the text is one line with the mend."""
+    """Error for a kernel that could not be built here; the text is one line with the remedy."""
 
 
 class Build(Record):
-    """What a finished build left beside its library."""
+    """Record that a finished build leaves beside its library."""
 
     kernel: str
     part: str
-    """The dtype that it is for, or all of its kernel's."""
+    """Dtype of the library, or ALL for every dtype of its kernel."""
     arch: str
     compiler: str
     sources: str
-    """Digest of what it was made of, the compiler aside."""
+    """Digest of the sources, flags and target, without the compiler."""
     cuda: str
-    """Major version of the CUDA that it runs beside."""
+    """Major version of CUDA beside which the library runs."""
     sha256: str
-    """Of the library."""
+    """Hash of the library."""
     seconds: float
     kernels: tuple[KernelResources, ...]
     warnings: tuple[str, ...] = ()
 
 
 def report(library_path: Path) -> Build:
-    """What the compiler said when that library was built."""
+    """Return the record of the build of that library."""
     return Build.model_validate_json((library_path.parent / REPORT).read_text(encoding="utf-8"))
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the library in it is what its build left."""
+    """Return True if the library in the folder is the one that its build left."""
     try:
         return hashlib.sha256((folder / LIBRARY).read_bytes()).hexdigest() == report(folder / LIBRARY).sha256
     except (OSError, ValueError):
@@ -61,15 +61,15 @@ def is_whole(folder: Path) -> bool:
 
 
 def content(name: str, arch: str, part: str) -> str:
-    """Digest of what a library is made of, wherever it is compiled."""
+    """Return the digest of a library's sources, flags and target, independent of the compiler."""
     texts = [text for _, text in sorted(sources.device_code(name).items())]
     return digest(*texts, *FLAGS, arch, part, platform.machine())
 
 
 def ship(library_path: Path, folder: Path) -> Path:
-    """Copies a library into `folder`, where `AGENT_KERNELS_BUILT` has others look; it replaces an older one.
+    """Copy a library into `folder`, for use through `AGENT_KERNELS_BUILT`, replacing an older one.
 
-    Raises BuildFault where that cannot be written.
+    Raises BuildFault if the folder cannot be written.
     """
     made = report(library_path)
     place = folder / _shipped_name(made.kernel, made.arch, made.part)
@@ -90,11 +90,10 @@ def ship(library_path: Path, folder: Path) -> Path:
 def shipped(
     folder: Path, name: str, arch: str, part: str, cuda: str, made_of: str | None = None
 ) -> Path | None:
-    """A library that `ship` put there, where it is of these sources and for this CUDA; None: there is none.
+    """Return the library that `ship` put there, or None if there is none for these sources and this CUDA.
 
-    `made_of` is the digest of what it is made of; None: of the kernel's sources.
-
-    Raises BuildFault for a file that is not the one that was built.
+    `made_of` is the digest to expect, by default that of the kernel's sources. Raises BuildFault for a file
+    that is not the one that was built.
     """
     place = folder / _shipped_name(name, arch, part)
     try:

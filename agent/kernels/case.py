@@ -1,4 +1,4 @@
-"""One kernel at one shape: both sides as functions of the same tensors, and how far each is from float64."""
+"""One kernel at one shape: both sides as functions of the same tensors, and their errors against float64."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,11 +11,11 @@ import torch
 Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 Made = TypeVar("Made")
 SAMPLE = 2
-"""Leading entries of the input that are compared with float64."""
+"""Number of leading entries of the input that are compared with float64."""
 
 
 class Error(NamedTuple):
-    """Against float64."""
+    """Largest and root-mean-square error against float64."""
 
     largest: float
     rms: float
@@ -23,44 +23,48 @@ class Error(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel at one shape."""
+    """One kernel at one shape, with the sides that it is timed and compared with."""
 
     kernel: str
     ours: Function
     native: Function
-    """Torch's."""
+    """Torch's function."""
     shape: tuple[int, ...]
     parameters: tuple[tuple[int, ...], ...] = ()
-    """Shapes of what both functions take after the input."""
+    """Shapes of the arguments that both functions take after the input."""
     dtype: torch.dtype = torch.float32
     setting: str = ""
     trains: bool = False
     result_share: float = 1.0
-    """Elements of the result or results, for each of the input."""
+    """Elements of the result or results, per element of the input."""
     inputs: int = 1
-    """Tensors of the input's shape that both functions take before the parameters."""
+    """Number of tensors of the input's shape that both functions take before the parameters."""
     backward_share: float = 2.0
-    """Elements that a backward pass reads or writes beside the result's gradient, for each of the input: it
-    again, and its gradient."""
+    """Elements that a backward pass moves besides the result's gradient, per element of the input.
+
+    By default these are the input again, and its gradient."""
     in_a_row: int = 1
-    """Calls that follow each other without a pause in one timing: above 1 what launching costs is in it."""
+    """Number of calls back to back in one timing. Above 1 the launch overhead counts."""
     rivals: Mapping[str, Function] = field(default_factory=dict)
-    """Others that are timed and compared beside torch's, by their names."""
+    """Further functions to time and compare, by name."""
     macs: int = 0
-    """Multiplications and additions of a forward call, where it is a product."""
+    """Multiply-adds of a forward call of a product, otherwise 0."""
     sample: int | None = SAMPLE
-    """Leading entries of the input that are compared with float64; None: all."""
+    """Number of leading entries of the input that are compared with float64, or None for all."""
     is_positive: bool = False
-    """No value is negative, so that what every addition cuts off adds up."""
+    """True if no input value is negative, so that truncation errors of the additions accumulate."""
 
     @property
     def dtype_name(self) -> str:
-        """As torch spells it."""
+        """Return the dtype's name as torch spells it."""
         return str(self.dtype).removeprefix("torch.")
 
     @property
     def least_bytes(self) -> int:
-        """What has to be read and written once; a training step reads the result's gradient, and more."""
+        """Return the minimum of bytes to read and write.
+
+        A training step adds the result's gradient, `backward_share`, and the parameters twice more.
+        """
         again = self.backward_share + self.result_share if self.trains else 0
         traffic = self.inputs + self.result_share + again
         of_parameters = sum(map(prod, self.parameters)) * (3 if self.trains else 1)
@@ -68,11 +72,11 @@ class Case:
 
     @property
     def flops(self) -> int:
-        """Of the products; a training step has three for each."""
+        """Return the floating-point operations of the products; a training step has three for each."""
         return 2 * self.macs * (3 if self.trains else 1)
 
     def call(self, function: Function, device: str = "cuda") -> Callable[[], object]:
-        """A call on tensors made for it, always the same ones."""
+        """Return a call of the function on tensors that are created once."""
         x, parameters = self._tensors(device)
         if not self.trains:
             return partial(_forward, function, x, parameters)
@@ -83,7 +87,7 @@ class Case:
         return partial(_step, function, x, parameters, grad)
 
     def errors(self, device: str = "cuda") -> dict[str, Error]:
-        """Of the kernel (`ours`), of torch (`native`) and of the rivals, on a sample of the input."""
+        """Return the errors of the kernel (`ours`), torch (`native`) and the rivals, on a sample."""
         x, parameters = self._tensors(device)
         x = x[: self.sample].clone()
         alike = self.inputs - 1
@@ -105,10 +109,10 @@ class Case:
 
 
 def made_once(make: Callable[[torch.Tensor], Made]) -> Callable[[torch.Tensor], Made]:
-    """`make` of a tensor's shape, dtype and device, at the first call for them.
+    """Return `make` with its result cached by the tensor's shape, dtype and device.
 
-    For what a model has before the call: what computes it is launched by one side and fused by the other, and
-    its time is neither's.
+    For inputs that a model has before the call, such as tables and targets. One side would launch their
+    computation and the other would fuse it, and its time belongs to neither.
     """
     made: dict[tuple[Any, ...], Made] = {}
 
@@ -122,7 +126,7 @@ def made_once(make: Callable[[torch.Tensor], Made]) -> Callable[[torch.Tensor], 
 
 
 def both(case: Case) -> list[Case]:
-    """The case as it is, and as a training step."""
+    """Return the case itself, and the case as a training step."""
     setting = f"{case.setting} forward and backward".strip()
     return [case, replace(case, trains=True, setting=setting)]
 

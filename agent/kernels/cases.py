@@ -1,4 +1,4 @@
-"""What each kernel is timed on: its reference's shape, a training step there, and grids of sizes."""
+"""Timed cases of each kernel: its reference's shape, a training step there, and grids of sizes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,16 +24,16 @@ SMALL = (
     (1, 32, 8, 8), (2, 64, 16, 16), (8, 64, 32, 32), (16, 128, 16, 16), (1, 512, 16, 16), (32, 256, 8, 8),
     (4, 320, 64, 64), (2, 128, 128, 128), (64, 512), (8, 96, 1000),
 )  # fmt: skip
-"""GroupNorm's grid: what diffusion models, detectors and small networks have."""
+"""Grid of GroupNorm, with shapes of diffusion models, detectors and small networks."""
 
 
 def of(kernel: str) -> tuple[Case, ...]:
-    """The cases of one kernel."""
+    """Return the cases of one kernel."""
     return tuple(_CASES[kernel]())
 
 
 def of_group_norm(shape: tuple[int, ...], groups: int, dtype: torch.dtype, act: str = "none") -> Case:
-    """GroupNorm with weight and bias, and SiLU behind it where `act` is silu."""
+    """Return GroupNorm with weight and bias, followed by SiLU if `act` is silu."""
 
     def ours(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return group_norm(x, groups, weight, bias, act=act)
@@ -55,7 +55,7 @@ def _group_norm() -> list[Case]:
 
 
 def of_layer_norm(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Case:
-    """LayerNorm of the last dimension, with weight and bias."""
+    """Return LayerNorm of the last dimension, with weight and bias."""
 
     def ours(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return layer_norm(x, weight.shape, weight, bias)
@@ -67,7 +67,7 @@ def of_layer_norm(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) ->
 
 
 def of_rms_norm(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Case:
-    """RMSNorm of the last dimension, with a weight."""
+    """Return RMSNorm of the last dimension, with a weight."""
 
     def ours(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return rms_norm(x, weight.shape, weight, 1e-6)
@@ -85,7 +85,7 @@ def _pointwise(
 
 
 def of_conv_logsumexp(shape: tuple[int, ...], channels: int = 64, groups: int = 16) -> Case:
-    """The fused convolution of 3x3, to `channels`, for images [n, channels, height, width]."""
+    """Return the fused 3x3 convolution to `channels`, for images [n, inputs, height, width]."""
 
     def ours(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
         weight, bias, gamma, beta = parameters

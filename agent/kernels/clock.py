@@ -1,18 +1,20 @@
-"""What a call takes of the GPU's time, without the host's and with it."""
+"""Time of a call on the GPU, with and without the host's share."""
 
 from collections.abc import Callable
 
 import torch
 
 AHEAD_CYCLES, MOST_AHEAD = 1_000_000, 64_000_000
-"""What the GPU waits before a call, some 0.6 ms at first: so long the host may take to have it queued."""
+"""Cycles that the GPU waits before a call, at first (some 0.6 ms) and at most.
+
+The host has to queue the call within this time."""
 
 
 def queued(call: Callable[[], object], before: Callable[[], object] | None = None) -> float:
-    """Milliseconds of one call that is queued while the GPU waits; `before` is queued in front of it.
+    """Return the milliseconds of a call queued while the GPU waits; `before` is queued in front of it.
 
-    Where the GPU begins before the host is done it would wait in the midst of the call: then it is called
-    again behind a longer wait. A call that waits for the GPU itself is timed as it is.
+    If the GPU starts before the host is done, it would idle within the call. The call is then repeated behind
+    a longer wait. A call that itself waits for the GPU is timed as it is.
     """
     ahead = AHEAD_CYCLES
     while True:
@@ -33,7 +35,10 @@ def queued(call: Callable[[], object], before: Callable[[], object] | None = Non
 
 
 def in_a_row(call: Callable[[], object], runs: int) -> float:
-    """Milliseconds of one of so many calls in a row; the host's time counts where the GPU waits for it."""
+    """Return the milliseconds per call of `runs` calls back to back.
+
+    Host time counts wherever the GPU waits for the host.
+    """
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
     begin.record()

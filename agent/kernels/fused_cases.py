@@ -1,4 +1,4 @@
-"""The cases of norms of a sum, gates, rotary embeddings and losses: what decoders and transformers have."""
+"""Timed cases of norms of a sum, gates, rotary embeddings, losses and embeddings: parts of transformers."""
 
 from collections.abc import Callable
 from math import prod
@@ -19,7 +19,7 @@ Values = tuple[torch.Tensor, torch.Tensor]
 
 
 def of_rms_norm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
-    """A sum and its RMSNorm over the last dimension."""
+    """Return a sum and its RMSNorm over the last dimension."""
 
     def ours(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> Values:
         return add_rms_norm(x, residual, weight.shape, weight, 1e-6)
@@ -32,14 +32,14 @@ def of_rms_norm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
 
 
 def rms_norms() -> list[Case]:
-    """In float32 as RMSNorm alone is timed, and in bfloat16 at the sizes of a decoder."""
+    """Return the float32 shape at which RMSNorm alone is timed, and bfloat16 shapes of decoders."""
     sizes = ((1, 4096), (4096, 4096), (8192, 8192))
     made = [of_rms_norm((8, 2048, 4096), torch.float32), *(of_rms_norm(one, torch.bfloat16) for one in sizes)]
     return [one for case in made for one in both(case)]
 
 
 def of_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
-    """A sum and its LayerNorm over the last dimension."""
+    """Return a sum and its LayerNorm over the last dimension."""
 
     def ours(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> Values:
         return add_layer_norm(x, residual, weight.shape, weight, bias)
@@ -53,14 +53,14 @@ def of_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
 
 
 def layer_norms() -> list[Case]:
-    """In float32 as LayerNorm alone is timed, and in float16 at the sizes of a vision transformer."""
+    """Return the float32 shape at which LayerNorm alone is timed, and float16 shapes of ViTs."""
     sizes = ((1, 197, 768), (64, 197, 768), (32, 197, 1280))
     made = [of_layer_norm((16, 2048, 4096), torch.float32), *(of_layer_norm(s, torch.float16) for s in sizes)]
     return [one for case in made for one in both(case)]
 
 
 def of_halves(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
-    """SwiGLU of the halves of the last dimension."""
+    """Return SwiGLU of the halves of the last dimension."""
 
     def native(x: torch.Tensor) -> torch.Tensor:
         gate, value = x.chunk(2, -1)
@@ -71,7 +71,7 @@ def of_halves(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
 
 
 def of_two(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
-    """SwiGLU of two tensors."""
+    """Return SwiGLU of two tensors."""
 
     def native(gate: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         return F.silu(gate) * value
@@ -90,7 +90,7 @@ def of_two(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
 
 
 def of_geglu(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
-    """GeGLU of the halves of the last dimension, of which the second is the gate."""
+    """Return GeGLU of the halves of the last dimension, the second of which is the gate."""
 
     def geglu(x: torch.Tensor) -> torch.Tensor:
         return gate_product_halves(x, "gelu", gate_first=False)
@@ -104,7 +104,7 @@ def of_geglu(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
 
 
 def gates() -> list[Case]:
-    """SwiGLU of halves and of two tensors, and GeGLU of halves whose second is the gate."""
+    """Return SwiGLU of halves and of two tensors, and GeGLU of halves with the gate second."""
     large = [
         of_halves((8192, 22016), torch.float32), of_halves((8192, 22016), torch.bfloat16),
         of_two((4096, 14336), torch.bfloat16), of_geglu((2, 4096, 2560), torch.float16),
@@ -113,7 +113,7 @@ def gates() -> list[Case]:
 
 
 def of_rotary(shape: tuple[int, ...], dim: int, dtype: torch.dtype, interleaved: bool = False) -> Case:
-    """Rotary embedding by tables in float32, with the positions in dimension `dim`."""
+    """Return rotary embedding by tables in float32, with the positions in dimension `dim`."""
 
     held: list[Values] = []
 
@@ -135,7 +135,7 @@ def of_rotary(shape: tuple[int, ...], dim: int, dtype: torch.dtype, interleaved:
 
 
 def turns() -> list[Case]:
-    """Queries of a decoder, with the positions before the heads and behind them."""
+    """Return queries of a decoder, with the positions before the heads and behind them."""
     large = [
         of_rotary((8, 32, 2048, 128), -2, torch.float32),
         of_rotary((4, 4096, 32, 128), -3, torch.bfloat16),
@@ -146,7 +146,7 @@ def turns() -> list[Case]:
 
 
 def targets_of(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """For rows of these classes, or the first of them."""
+    """Return a function that maps x to one of `shape[1]` classes for each of its rows."""
 
     @made_once
     def targets(x: torch.Tensor) -> torch.Tensor:
@@ -156,7 +156,7 @@ def targets_of(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]
 
 
 def of_loss(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
-    """The loss of each row, with label smoothing."""
+    """Return the cross entropy of each row, with label smoothing."""
     targets = targets_of(shape)
 
     def ours(x: torch.Tensor) -> torch.Tensor:
@@ -169,13 +169,13 @@ def of_loss(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
 
 
 def losses() -> list[Case]:
-    """Of a vocabulary, by the row."""
+    """Return losses over vocabularies, without a reduction over the rows."""
     sizes = (((4096, 32000), torch.float32), ((4096, 128256), torch.bfloat16), ((8, 50257), torch.float16))
     return [one for size in sizes for one in both(of_loss(*size))]
 
 
 def vocabularies() -> list[Case]:
-    """The linear layer before that loss with it: logits that fit a chunk, and of a large vocabulary."""
+    """Return a linear layer fused with its loss: logits that fit one chunk, and a large vocabulary."""
 
     def made(rows: int, features: int, classes: int) -> Case:
         targets = targets_of((rows, classes))
@@ -197,7 +197,7 @@ def vocabularies() -> list[Case]:
 
 
 def embeddings() -> list[Case]:
-    """The beginning of an encoder, with positions, and of a decoder."""
+    """Return the first layer of an encoder, with positions, and of a decoder."""
 
     def numbers(*shape: int) -> Callable[[torch.Tensor], torch.Tensor]:
         @made_once
@@ -226,7 +226,7 @@ def embeddings() -> list[Case]:
         embedded = F.embedding(tokens_of(table), table)
         return F.rms_norm(embedded, weight.shape, weight, 1e-6), embedded
 
-    # Of the table the entries are read that the numbers name.
+    # Only the rows of the table that the indices name are read.
     words = Case(
         "embedding_norm", encoder, native_encoder, (30522, 768), ((512, 768), (768,), (768,)), torch.float16,
         "32 by 512 numbers, positions", result_share=3 * 32 * 512 / 30522, inputs=0, sample=None,

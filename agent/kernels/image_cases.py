@@ -1,4 +1,4 @@
-"""The cases of BatchNorm in evaluation: what networks of images have."""
+"""Timed cases of BatchNorm in evaluation, as in image networks."""
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from agent.kernels.group_norm.activation import value
 
 
 def evaluated() -> list[Case]:
-    """The end of a ResNet's block with its residual, channels first and last, and layers with SiLU."""
+    """Return the end of a ResNet block with its residual, channels first and last, and layers with SiLU."""
 
     def made(shape: tuple[int, ...], dtype: torch.dtype, act: str, is_last: bool = False) -> Case:
         @made_once
@@ -17,7 +17,7 @@ def evaluated() -> list[Case]:
             return torch.zeros_like(x[0, :, 0, 0]), torch.ones_like(x[0, :, 0, 0])
 
         def laid(x: torch.Tensor) -> torch.Tensor:
-            # As it lies in memory, channels come last.
+            # The case's shape is the order in memory; torch's shape has the channels second.
             return x.permute(0, 3, 1, 2) if is_last else x
 
         def ours(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What the library did in this process, and what it knows of its kernels."""
+"""State of the kernels in this process, and what is known of each."""
 
 from dataclasses import dataclass, field
 
@@ -7,17 +7,17 @@ from agent.kernels import manifest, routing, sources
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """One kernel as it stands in this process."""
+    """One kernel: its envelope, its verdicts, and its builds and fallbacks in this process."""
 
     name: str
     envelope: tuple[str, ...]
     verified: tuple[str, ...]
-    """`verified on cuda`, with the scope; empty where nothing was."""
+    """One entry for each verdict, `verified on cuda: SCOPE`; empty if there is none."""
     is_disabled: bool
     builds: dict[int, str] = field(default_factory=dict)
-    """For each CUDA device that it was called on: `ready`, or why there is no library."""
+    """State of each CUDA device on which the kernel was called: `ready`, or why there is no library."""
     fallbacks: dict[str, int] = field(default_factory=dict)
-    """Why calls went to torch, and how many did."""
+    """Number of calls that went to torch, by reason."""
 
     def __str__(self) -> str:
         lines = [f"{self.name}{' (switched off by AGENT_KERNELS_DISABLE)' if self.is_disabled else ''}"]
@@ -28,7 +28,7 @@ class KernelInfo:
 
 
 def info(name: str | None = None) -> dict[str, KernelInfo]:
-    """Every kernel by name, or the one that is asked for. Raises KeyError for a name that is none."""
+    """Return the info of every kernel by name, or of the named one. Raises KeyError for an unknown name."""
     if name is not None and name not in sources.NAMES:
         raise KeyError(f"there is no kernel {name!r}; there are {', '.join(sources.NAMES)}")
     return {known: _of(known) for known in sources.NAMES if name in (None, known)}

@@ -1,4 +1,4 @@
-"""InstanceNorm: GroupNorm's kernel with a group for each channel, or BatchNorm's by running statistics."""
+"""InstanceNorm: GroupNorm's kernel with one group per channel, or BatchNorm's with running statistics."""
 
 import torch
 import torch.nn.functional as F
@@ -15,10 +15,10 @@ def instance_norm(
     x: torch.Tensor, weight: torch.Tensor | None = None, bias: torch.Tensor | None = None, eps: float = 1e-5,
     *, act: str = "none", residual: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """act(F.instance_norm(x, weight=weight, bias=bias, eps=eps) + residual) of x [n, channels, ...].
+    """Return act(F.instance_norm(x, weight=weight, bias=bias, eps=eps) + residual) for x [n, channels, ...].
 
-    By the statistics of each image and channel, forward and backward; as `group_norm` with as many groups as
-    channels, and in its envelope. Raises what torch raises, also for planes of one element.
+    Statistics are those of each image and channel, forward and backward. The call equals `group_norm` with
+    one group per channel, and has its envelope. Raises the errors of torch, also for planes of one element.
     """
     if x.dim() < 3 or x.numel() <= x.shape[0] * x.shape[1]:
         y = F.instance_norm(x, weight=weight, bias=bias, eps=eps)
@@ -27,11 +27,12 @@ def instance_norm(
 
 
 class _Shipped(Acting, _InstanceNorm):
-    """Constructor, parameters, buffers and state_dict are torch's; `act` comes in addition."""
+    """Base with torch's constructor, parameters, buffers and state_dict, and the argument `act`."""
 
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """act(instance_norm(input) + residual), of the input's shape; unbatched, or with running statistics
-        in training, by torch.
+        """Return act(instance_norm(input) + residual), of the input's shape.
+
+        Unbatched input falls back to torch, and so does training with running statistics.
         """
         rank = self._get_no_batch_dim() + 1  # type: ignore[no-untyped-call]
         tracked = self.track_running_stats
@@ -46,12 +47,12 @@ class _Shipped(Acting, _InstanceNorm):
 
 
 class InstanceNorm1d(_Shipped, nn.InstanceNorm1d):
-    """Of [n, channels, length]."""
+    """InstanceNorm of [n, channels, length]."""
 
 
 class InstanceNorm2d(_Shipped, nn.InstanceNorm2d):
-    """Of [n, channels, height, width]."""
+    """InstanceNorm of [n, channels, height, width]."""
 
 
 class InstanceNorm3d(_Shipped, nn.InstanceNorm3d):
-    """Of [n, channels, depth, height, width]."""
+    """InstanceNorm of [n, channels, depth, height, width]."""

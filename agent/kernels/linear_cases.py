@@ -1,4 +1,4 @@
-"""The cases of products: the fused kernel's shape at every depth, squares, and a prepared weight."""
+"""Timed cases of linear layers: the fused kernel's shape at every depth, squares, a prepared weight."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ SIZES = (
 
 
 class _Prepared:
-    """A function whose weight, its second argument, is split once and not in every call."""
+    """Function whose weight, its second argument, is split once instead of in every call."""
 
     def __init__(self, function: Callable[..., torch.Tensor]) -> None:
         self._function = function
@@ -42,7 +42,7 @@ def _in_tf32(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def products() -> list[Case]:
-    """Of linear_fp32x3, with TF32 beside SGEMM."""
+    """Return the cases of linear_fp32x3, with TF32 as a rival."""
 
     def made(m: int, n: int, k: int, **more: Any) -> Case:
         ours = {"rivals": {"TF32": _in_tf32}, "ours": linear_fp32x3, "setting": f"{n} features", **more}
@@ -66,7 +66,7 @@ def products() -> list[Case]:
 
 
 def fused() -> list[Case]:
-    """Of linear_group_norm_min_bias."""
+    """Return the cases of linear_group_norm_min_bias."""
 
     def ours(
         x: torch.Tensor, weight: Any, bias: torch.Tensor, *affine: torch.Tensor, precision: str = "fp32x3"

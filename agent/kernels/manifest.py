@@ -1,6 +1,6 @@
-"""kernel.json: what is known of a shipped kernel. Written by `agent kernels verify|bench|promote` alone.
+"""Record of a shipped kernel, kernel.json, written only by `agent kernels verify|bench|promote`.
 
-Unknown numbers are None, never 0 or -1. A time is one of the library's operator on the named GPU, beside
+Unknown numbers are None, never 0 or -1. Times are those of the library's operator on the named GPU, beside
 torch's in the same run. Torch is not imported here.
 """
 
@@ -15,7 +15,7 @@ from agent.store.disk import write_durably
 
 
 class Times(Record):
-    """Milliseconds at three percentiles of the calls."""
+    """Milliseconds per call at three percentiles."""
 
     p20: float
     p50: float
@@ -23,7 +23,7 @@ class Times(Record):
 
 
 class Rival(Record):
-    """Another way to the result, timed in the same run; errors as in Measured."""
+    """Another implementation timed in the same run; errors as in Measured."""
 
     ms: Times
     max_abs_err: float
@@ -31,7 +31,7 @@ class Rival(Record):
 
 
 class Measured(Record):
-    """One shape on one GPU, both sides timed in one run."""
+    """One shape on one GPU, all sides timed in one run."""
 
     gpu: str
     driver: str
@@ -42,27 +42,29 @@ class Measured(Record):
     shape: tuple[int, ...]
     dtype: str
     setting: str = ""
-    """Groups, dimension, activation, direction: what else the call was given."""
+    """Further arguments of the call: groups, dimension, activation, direction."""
     candidate_ms: Times
     eager_ms: Times | None = None
     compile_ms: Times | None = None
     roofline_fraction: float | None = None
-    """Least traffic at the card's measured copy rate, or products at their peak where that takes longer, over
-    the time."""
+    """Roofline time over measured time.
+
+    The roofline is the minimum traffic at the card's measured copy rate, or the products at peak if that is
+    longer."""
     max_abs_err: float | None = None
-    """Against float64."""
+    """Error of the kernel against float64."""
     rms_err: float | None = None
     native_max_abs_err: float | None = None
-    """Torch's own, against the same."""
+    """Error of torch against float64."""
     native_rms_err: float | None = None
     rivals: dict[str, Rival] = {}
-    """By name, `TF32`."""
+    """Rivals by name, such as `TF32`."""
     ratio_ci: tuple[float, float] | None = None
-    """95 % interval of the best torch time over this one; above 1 the kernel is faster."""
+    """95 % interval of (best torch time / kernel's time); above 1 the kernel is faster."""
 
 
 class Verified(Record):
-    """The verdict on the ModelNew face."""
+    """Verdict on the ModelNew file."""
 
     problem: str
     executor: Literal["cuda", "emulator"]
@@ -70,7 +72,7 @@ class Verified(Record):
     scope: str
     verifier_version: str
     files: str
-    """Digest of the files it was reached on."""
+    """Digest of the files that were judged."""
     date: str
     torch: str
     max_abs_err: float | None = None
@@ -78,29 +80,29 @@ class Verified(Record):
 
 
 class Manifest(Record):
-    """kernel.json of one kernel."""
+    """Contents of one kernel.json."""
 
     name: str
     version: int = 1
     operators: tuple[str, ...] = ()
-    """Schemas of what is registered with torch.library."""
+    """Schemas of the operators registered with torch.library."""
     dtypes: tuple[str, ...] = ()
     envelope: tuple[str, ...] = ()
     files: dict[str, str] = {}
-    """sha256 of each file that decides what the kernel does."""
+    """Digest of the code of each file that decides what the kernel does."""
     verifier_version: str | None = None
-    """Of the judge that last verified these files; None where none has."""
+    """Version of the judge that last verified these files, or None if none has."""
     source: str = "written by hand"
     verified: tuple[Verified, ...] = ()
-    """One for each executor, the latest."""
+    """Latest verdict of each executor."""
     measured: tuple[Measured, ...] = ()
 
     def speaks_for_present(self, verdict: Verified) -> bool:
-        """Whether the verdict was reached on the files that are shipped now."""
+        """Return True if the verdict was reached on the files that are shipped now."""
         return verdict.files == fingerprint(self.name)
 
     def stale(self, verifier_version: str) -> str | None:
-        """Why its verdict does not speak for what is shipped now; None where it does."""
+        """Return why the verdict does not hold for the shipped files, or None if it does."""
         if not self.verified:
             return "it was never verified"
         if self.files != sources.files(self.name):
@@ -113,12 +115,12 @@ class Manifest(Record):
 
 
 def fingerprint(name: str) -> str:
-    """Of the files that decide what the kernel does."""
+    """Return the digest of all files that affect the kernel's results."""
     return digest(*(f"{path} {content}" for path, content in sorted(sources.files(name).items())))
 
 
 def load(name: str) -> Manifest:
-    """The manifest of a kernel; an empty one where none was written yet.
+    """Return the manifest of a kernel, or an empty one if none was written yet.
 
     Raises EnvironmentFault for a file that is no manifest.
     """
@@ -135,7 +137,7 @@ def load(name: str) -> Manifest:
 
 
 def save(manifest: Manifest) -> None:
-    """Raises EnvironmentFault where the package's folder cannot be written."""
+    """Write the manifest. Raises EnvironmentFault if the package's folder cannot be written."""
     path = sources.ROOT / manifest.name / sources.MANIFEST
     try:
         write_durably(path, (manifest.model_dump_json(indent=1) + "\n").encode())
@@ -147,7 +149,7 @@ def save(manifest: Manifest) -> None:
 
 
 def with_verdict(manifest: Manifest, verdict: Verified) -> Manifest:
-    """The manifest with a verdict in place of the executor's earlier one."""
+    """Return the manifest with the verdict in place of the executor's earlier one."""
     kept = tuple(one for one in manifest.verified if one.executor != verdict.executor)
     holds = verdict.status == "verified"
     return manifest.model_copy(
@@ -160,7 +162,7 @@ def with_verdict(manifest: Manifest, verdict: Verified) -> Manifest:
 
 
 def with_times(manifest: Manifest, measured: tuple[Measured, ...]) -> Manifest:
-    """The manifest with new times in place of those of the same GPU, shape and setting."""
+    """Return the manifest with new times in place of those with the same GPU, shape, dtype and setting."""
 
     def place(one: Measured) -> tuple[object, ...]:
         return one.gpu, one.shape, one.dtype, one.setting

@@ -1,9 +1,9 @@
-"""One shape for every operator: a forward that returns its statistics, and a backward that uses them.
+"""Base of all operators: a forward that returns its statistics, and a backward that uses them.
 
-Each is registered with `torch.library` under the namespace `kernelwright` (schema, CPU and CUDA
-implementations, fake, autograd), so that torch.compile, opcheck, vmap's errors and modes see an operator of
-torch's own kind. A call in plain eager mode takes the same functions without the dispatcher (ADR 12). The
-CPU implementation is the formula in torch's operators: it exists to be compared with, not to be fast.
+Each direction is registered with `torch.library` under the namespace `kernelwright`: schema, CPU and CUDA
+implementations, fake implementation, autograd. So torch.compile, opcheck, vmap's errors and modes see an
+ordinary operator. A call in plain eager mode uses the same functions without the dispatcher (ADR 12). The CPU
+implementation is the formula in torch's operators, for comparison and not for speed.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ _LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
 Tensors = tuple[torch.Tensor, ...]
 Gradients = tuple[torch.Tensor | None, ...]
-"""Of a backward direction: None, or an empty tensor, for what is not wanted."""
+"""Results of a backward direction: None, or an empty tensor, for unwanted gradients."""
 R = TypeVar("R", bound=Gradients)
 
 
@@ -34,34 +34,34 @@ class Direction(Generic[R]):
     schema: str
     """Arguments and results, `(Tensor x, ...) -> (Tensor, Tensor)`; a single result is `-> Tensor`.
 
-    Tensors come before everything else.
-    """
+    Tensors precede all other arguments."""
     cpu: Callable[..., R]
     cuda: Callable[..., R]
     fake: Callable[..., R]
-    """Shapes, strides, dtypes and devices of the results; computes nothing."""
+    """Return results with the right shapes, strides, dtypes and devices, without computing them."""
 
     @property
     def tensors(self) -> int:
-        """How many of the arguments are tensors, or None in the place of one."""
+        """Return the number of tensor arguments, optional ones included."""
         return self.schema.partition("->")[0].count("Tensor")
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """How a backward call follows from a forward one."""
+    """Connection between a forward call and its backward call."""
 
     saved: Callable[[Sequence[Any], Tensors], Sequence[torch.Tensor | None]]
-    """Tensors to keep, of the forward's arguments and results."""
+    """(arguments, results of the forward) -> tensors to keep for the backward."""
     backward: Callable[[Sequence[torch.Tensor | None], Sequence[Any], Sequence[bool], Any], Sequence[Any]]
-    """(saved tensors, arguments that are no tensors, which arguments want a gradient, gradient of the value;
-    of several values a tuple, with None for what nobody used) -> one gradient for each argument."""
+    """(saved tensors, arguments that are no tensors, arguments that want a gradient, gradient of the value)
+    -> one gradient for each argument. With several values, their gradients are a tuple, with None for unused
+    values."""
 
 
 class Operator:
-    """An operator whose first result is its value and whose others are statistics without a gradient.
+    """Operator whose first result is its value; the others are statistics without a gradient.
 
-    One that has several values, `values` of them, returns those first, and is called by `several`.
+    An operator with several values returns those first, `values` in number, and is called by `several`.
     """
 
     def __init__(
@@ -88,25 +88,25 @@ class Operator:
 
     @property
     def schemas(self) -> tuple[str, str]:
-        """Of the forward and the backward direction, as torch.library has them."""
+        """Return the schemas of forward and backward, as torch.library has them."""
         return str(self.forward._schema), str(self._dispatched_backward._schema)
 
     def __call__(self, *arguments: Any) -> torch.Tensor:
-        """The value, by the shortest way that gives the same result and gradient."""
+        """Return the value, by the shortest path that gives the same result and gradient."""
         if torch.compiler.is_compiling():
             return _several(self.forward(*arguments))[0]
         value: torch.Tensor = self._eager.call(*arguments)
         return value
 
     def several(self, *arguments: Any) -> Tensors:
-        """All values of an operator that has several, likewise."""
+        """Return all values of an operator that has several, by the shortest path."""
         if torch.compiler.is_compiling():
             return _several(self.forward(*arguments))[: self._values]
         values: Tensors = self._eager.call(*arguments)
         return values
 
     def _by_python(self, *arguments: Any) -> Any:
-        """What the function of autograd returns: the value, or a tuple of several."""
+        """Return what the autograd function returns: the value, or a tuple of several values."""
         tensors = arguments[: self._tensors]
         if not routing.is_eager(tensors):
             routing.refuse_forward_mode(tensors)
@@ -118,7 +118,7 @@ class Operator:
         return made[0] if self._values == 1 else made[: self._values]
 
     def backward(self, grad: torch.Tensor, *arguments: Any) -> Gradients:
-        """All results of the backward direction, by the shortest way."""
+        """Return all results of the backward direction, by the shortest path."""
         if not torch.compiler.is_compiling():
             tensors = (grad, *arguments)[: self._backward_tensors]
             if not torch.is_grad_enabled() and routing.is_eager(tensors):
@@ -139,14 +139,14 @@ class Operator:
             recorder.kept(self, inputs[: self._tensors], saved, results[: self._values], ctx.settings)
 
     def differentiated(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
-        """One gradient for each argument, or None, by what the context of a forward call kept."""
+        """Return one gradient or None for each argument, from the saved context of a forward call."""
         grad: Any = grads[0] if self._values == 1 else grads[: self._values]
         if grad is None or (self._values > 1 and all(one is None for one in grad)):
             return (None,) * len(ctx.settings)
         return tuple(self._gradient.backward(ctx.saved_tensors, ctx.settings, ctx.needs_input_grad, grad))
 
     def _function(self, name: str) -> Callable[..., Any]:
-        """The same gradient as a function of autograd, for calls without the dispatcher."""
+        """Return an autograd function with the same gradient, for calls without the dispatcher."""
         operator = self
 
         def forward(ctx: Any, *arguments: Any) -> torch.Tensor | Tensors:
@@ -157,36 +157,36 @@ class Operator:
         once = once_differentiable(operator.differentiated)
 
         def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-            # Torch's guard takes longer than what it guards; without a graph it has nothing to do.
+            # once_differentiable costs more than the call it guards, and matters only if a graph is built.
             return (once if torch.is_grad_enabled() else operator.differentiated)(ctx, *grads)
 
         body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
         function: Any = torch.autograd.Function
-        # Its own `apply` first sees to functional transforms: `routing.is_eager` has looked for those.
+        # Skip Function.apply, which handles functional transforms: `routing.is_eager` has excluded those.
         below: Any = super(function, type(name, (function,), body))
         applied: Callable[..., Any] = below.apply
         return applied
 
 
 def on_device(x: torch.Tensor) -> bool:
-    """Whether the kernel computes for x, or the formula."""
+    """Return True if the kernel computes for x, and False if the CPU formula does."""
     return x.is_cuda
 
 
 def stream(x: torch.Tensor) -> int:
-    """Handle of the stream that torch would launch on for `x`."""
-    # As Inductor's own code asks for it; `torch.cuda.current_stream` makes an object, at ten times the cost.
+    """Return the handle of the stream on which torch would launch for `x`."""
+    # Inductor's code uses this call too. `torch.cuda.current_stream` builds an object, at ten times the cost.
     handle: int = torch._C._cuda_getCurrentRawStream(x.get_device())
     return handle if watching.recorder() is None else StreamHandle(handle)
 
 
 def address(tensor: torch.Tensor | None) -> int:
-    """Of the tensor's first element; 0 for None."""
+    """Return the address of the tensor's first element, or 0 for None."""
     return 0 if tensor is None else tensor.data_ptr()
 
 
 def matrix(x: torch.Tensor, dim: int) -> tuple[int, int, int]:
-    """Sizes of a contiguous x as [outer, length, inner], where length is that of `dim`."""
+    """Return the sizes of a contiguous x as [outer, length, inner], where length is that of `dim`."""
     dim %= x.dim()
     length, inner = x.shape[dim], 1
     for size in x.shape[dim + 1 :]:
@@ -195,7 +195,7 @@ def matrix(x: torch.Tensor, dim: int) -> tuple[int, int, int]:
 
 
 def _watched(direction: Direction[R], x: torch.Tensor) -> Callable[..., R]:
-    """The implementation for x, with a recorder beside it where the call is being recorded."""
+    """Return the implementation for x, wrapped by the recorder if this call is being recorded."""
     chosen, device = (direction.cuda, "cuda") if on_device(x) else (direction.cpu, "cpu")
     if torch.is_autocast_enabled(device):
         chosen = _in_its_dtypes(chosen, device)
@@ -204,7 +204,10 @@ def _watched(direction: Direction[R], x: torch.Tensor) -> Callable[..., R]:
 
 
 def _in_its_dtypes(implementation: Callable[..., R], device: str) -> Callable[..., R]:
-    """The same where autocast would give torch's operators in it other dtypes than it was called with."""
+    """Return the implementation with autocast off.
+
+    Autocast would otherwise change the dtypes of torch's operators in it.
+    """
 
     def call(*arguments: Any, **named: Any) -> R:
         with torch.autocast(device, enabled=False):
@@ -214,7 +217,7 @@ def _in_its_dtypes(implementation: Callable[..., R], device: str) -> Callable[..
 
 
 def _wants_gradient(tensors: Sequence[torch.Tensor | None]) -> bool:
-    for tensor in tensors:  # noqa: SIM110  # a generator takes longer than what it asks
+    for tensor in tensors:  # noqa: SIM110  # a generator would cost more than the checks
         if tensor is not None and tensor.requires_grad:
             return True
     return False
@@ -223,7 +226,7 @@ def _wants_gradient(tensors: Sequence[torch.Tensor | None]) -> bool:
 def _registered(name: str, direction: Direction[Any]) -> Any:
     _LIBRARY.define(f"{name}{direction.schema}")
     given = _one if direction.schema.endswith("-> Tensor") else _whole
-    # Code that torch.compile made calls it by the dispatcher, for which it is replayed as well.
+    # Code generated by torch.compile calls it through the dispatcher; those calls are replayed too.
     direct = Function(
         lambda *arguments: _watched(direction, arguments[0])(*arguments), f"{NAMESPACE}::{name}"
     )
@@ -238,14 +241,14 @@ def _one(implementation: Callable[..., Tensors]) -> Callable[..., torch.Tensor]:
 
 
 def _whole(implementation: Callable[..., Gradients]) -> Callable[..., Tensors]:
-    """A schema has no None among its results: an empty tensor stands for it."""
+    """Return the implementation with None replaced by an empty tensor: a schema's results cannot be None."""
     return lambda *arguments: tuple(
         arguments[0].new_empty(0) if result is None else result for result in implementation(*arguments)
     )
 
 
 def _several(results: torch.Tensor | Tensors) -> Tensors:
-    """A schema has no tuple of one."""
+    """Return the results as a tuple: a schema with a single result returns a tensor."""
     return (results,) if isinstance(results, torch.Tensor) else results
 
 

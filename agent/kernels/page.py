@@ -1,6 +1,7 @@
-"""docs/kernels.md, rendered from the kernel.json files: `python -m agent.kernels.page > docs/kernels.md`.
+"""Page docs/kernels.md, rendered from the kernel.json files.
 
-Nothing is stated there that no command has measured or judged.
+Write it with `python -m agent.kernels.page > docs/kernels.md`. It states only what a command has measured or
+judged.
 """
 
 import sys
@@ -35,7 +36,7 @@ _COLUMNS = (
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return (
         "\n".join([_HEAD, *(line for name in sources.NAMES for line in _kernel(manifest.load(name)))]) + "\n"
     )
@@ -101,7 +102,7 @@ def _rivals(measured: tuple[Measured, ...]) -> Iterator[str]:
 
 
 def _error(largest: float | None, rms: float | None) -> str:
-    """`2.7e-06, 3.3e-07`; empty where neither is known."""
+    """Return the errors as `2.7e-06, 3.3e-07`; empty if neither is known."""
     return ", ".join(f"{error:.2g}" for error in (largest, rms) if error is not None)
 
 

@@ -1,4 +1,7 @@
-"""Builds many libraries at once, the longest first: on enough processors it takes as long as the slowest."""
+"""Parallel build of many libraries, longest first.
+
+With enough processors the whole build takes as long as the slowest library.
+"""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,7 +19,7 @@ class Wanted(NamedTuple):
 
 
 def wanted(names: Sequence[str], dtypes: Sequence[str] | None = None) -> tuple[Wanted, ...]:
-    """Every library of these kernels; where they have one for each dtype, those of `dtypes` alone."""
+    """Return every library of these kernels; for kernels with one per dtype, only those of `dtypes`."""
     found = (Wanted(name, part) for name in names for part in sources.parts(name))
     return tuple(one for one in found if not dtypes or one.part in (*dtypes, sources.ALL))
 
@@ -26,8 +29,9 @@ _LONG = (
     "reduction", "add_layer_norm", "matmul_half", "embedding_norm", "layer_norm", "add_rms_norm",
     "masked_softmax", "linear_group_norm_min_bias", "softmax", "rms_norm", "rotary",
 )  # fmt: skip
-"""Kernels whose libraries take long to build, the longest first, as measured; all others follow them.
-An order by the size of their sources would take longer (docs/log.md)."""
+"""Kernels with the longest builds, longest first, as measured; all others follow them.
+
+Sorting by the size of the sources would take longer (docs/log.md)."""
 
 
 def _rank(one: Wanted) -> int:
@@ -35,9 +39,9 @@ def _rank(one: Wanted) -> int:
 
 
 def libraries(wanted: Sequence[Wanted], arch: str, jobs: int) -> Iterator[Path]:
-    """The path of each library, as they get ready, `jobs` compilers at a time.
+    """Yield the path of each library as it becomes ready, with `jobs` compilers at a time.
 
-    Raises BuildFault for the first that fails; what is being compiled then is still finished, and kept.
+    Raises BuildFault for the first failure. Compilations under way then are finished, and their results kept.
     """
     first = sorted(wanted, key=_rank)
     pool = ThreadPoolExecutor(jobs)

@@ -1,7 +1,8 @@
-"""docs/kernels.svg, drawn from the kernel.json files: `python -m agent.kernels.plot > docs/kernels.svg`.
+"""Picture docs/kernels.svg, drawn from the kernel.json files.
 
-A row for each kernel's reference shape and for its training step: the floor, the kernel, torch.compile and
-eager, as multiples of the kernel's own time on a logarithmic scale.
+Write it with `python -m agent.kernels.plot > docs/kernels.svg`. Each kernel has a row for its reference shape
+and one for the training step there. A row shows the floor, the kernel, torch.compile and eager, as multiples
+of the kernel's own time on a logarithmic scale.
 """
 
 import math
@@ -15,13 +16,13 @@ from agent.kernels import manifest, sources
 from agent.kernels.manifest import Manifest
 
 LEFT, RIGHT, STEP, TOP = 316.0, 640.0, 34.0, 64.0
-"""Pixels: where the scale begins and ends, the height of a row, and what is above the first one."""
+"""Layout in pixels: start and end of the scale, height of a row, and space above the first row."""
 MOST_TICKS = 9
 SIDES = ("floor", "kernel", "torch.compile", "eager")
 
 
 class Mark(NamedTuple):
-    """One side's time in a row."""
+    """Time of one side in a row."""
 
     side: str
     x: float
@@ -38,14 +39,14 @@ class Row(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A multiple of the kernel's time."""
+    """One multiple of the kernel's time on the scale."""
 
     label: str
     x: float
 
 
 def render() -> str:
-    """The picture; cases without a time of torch's are left out."""
+    """Return the picture; cases without a time of torch are left out."""
     found = [case for name in sources.NAMES for case in _cases(manifest.load(name))]
     multiples = [ms / times["kernel"] for _, _, times in found for ms in times.values()]
     low = 2.0 ** math.floor(math.log2(min(multiples, default=0.5)))
@@ -75,7 +76,10 @@ def render() -> str:
 
 
 def _cases(known: Manifest) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Name, words and milliseconds of the first case, and of the training step where that follows."""
+    """Yield name, description and milliseconds of the first case.
+
+    The second case follows if it is a training step.
+    """
     for place, one in enumerate(known.measured[:2]):
         trains = "backward" in one.setting
         if one.compile_ms is None or one.eager_ms is None or (place == 1 and not trains):

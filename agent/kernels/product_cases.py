@@ -1,4 +1,4 @@
-"""The cases of matrix products and of convolutions: sizes of KernelBench and of networks."""
+"""Timed cases of matrix products and convolutions, with sizes of KernelBench and of networks."""
 
 from functools import partial
 from math import prod
@@ -29,7 +29,10 @@ WINDOWS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
 
 
 def products() -> list[Case]:
-    """Of matmul_fp32x3; the square of 4096 as a training step too, and with operands that lie transposed."""
+    """Return the cases of matmul_fp32x3.
+
+    The square of 4096 comes as a training step too, and with transposed operands.
+    """
 
     def made(a: tuple[int, ...], b: tuple[int, ...], **more: Any) -> Case:
         sizes = {"ours": matmul_fp32x3, "native": torch.matmul, "setting": " x ".join(map(str, b)), **more}
@@ -51,7 +54,7 @@ def products() -> list[Case]:
 
 
 def halves() -> list[Case]:
-    """Of matmul_half, in both dtypes; the square of 4096 as a training step too."""
+    """Return the cases of matmul_half in both dtypes; the square of 4096 comes as a training step too."""
 
     def made(a: tuple[int, ...], b: tuple[int, ...], dtype: torch.dtype) -> Case:
         return Case(
@@ -65,7 +68,7 @@ def halves() -> list[Case]:
 
 
 def convolutions() -> list[Case]:
-    """Of conv_fp32x3, TF32 off; one as a training step too, and two transposed ones."""
+    """Return the cases of conv_fp32x3 with TF32 off; one as a training step too, and two transposed."""
 
     def made(x: tuple[int, ...], weight: tuple[int, ...], more: dict[str, Any], back: bool = False) -> Case:
         space = len(weight) - 2

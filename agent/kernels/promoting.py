@@ -1,7 +1,8 @@
-"""Keeps a run's verified candidate beside the shipped kernels, as a file with its reference and kernel.json.
+"""Promotion of a run's verified candidate to a file beside the shipped kernels.
 
-Only what a real GPU has verified anew is kept; the caller judges, and this refuses anything else. What is
-kept is a ModelNew file: an operator with a gradient is made of it by hand.
+The file is kept with its reference and a kernel.json. The caller judges the candidate again. Only one that a
+real GPU verified again is kept, and anything else is refused. A promoted kernel is a ModelNew file; turning
+it into an operator with a gradient is manual work.
 """
 
 from datetime import UTC, datetime
@@ -15,9 +16,9 @@ from agent.store.renaming import with_reference_names
 
 
 def promote(problem: Problem, attempt: Attempt, again: Evaluation, run: str, verifier_version: str) -> str:
-    """The name it is listed by; one that had the name before is replaced.
+    """Keep the candidate, and return its name; an earlier kernel of that name is replaced.
 
-    Raises UsageError for a verdict that is none of a GPU, EnvironmentFault where the folder is read-only.
+    Raises UsageError unless a GPU verified it, and EnvironmentFault if the folder is read-only.
     """
     if again.status is not Status.VERIFIED or again.scope.executor != "cuda":
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What `replace_modules` did to a model: what was swapped and fused, what that gains, what stays and why."""
+"""Report of `replace_modules`: which modules were swapped and fused, what that gains, what stays and why."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,23 +6,26 @@ from dataclasses import dataclass, field
 from agent.kernels import routing
 
 SLOWER = 1.02
-"""A fused call that takes longer than this many times its pair stays out: below, rounds differ as much."""
+"""Ratio above which a fused call is rejected as slower than its pair. Rounds differ by as much."""
 FORWARD, STEP = "forward", "forward and backward"
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Milliseconds of a pair and of the call in its place on the example, by the GPU's time alone."""
+    """Milliseconds of a pair and of its fused call on the example, counting the GPU's time alone."""
 
     gpu: str
     before_ms: float
     after_ms: float
     step_before_ms: float
-    """Forward and backward."""
+    """Time of forward and backward."""
     step_after_ms: float
 
     def loss(self, training: bool) -> str | None:
-        """How the call is slower, where it is: in training a step counts, else the forward."""
+        """Return how the fused call is slower, or None if it is not.
+
+        A training step counts in training, otherwise the forward.
+        """
         if training:
             return _loss(STEP, self.step_before_ms, self.step_after_ms)
         return _loss(FORWARD, self.before_ms, self.after_ms)
@@ -36,17 +39,17 @@ class Gain:
 
 @dataclass(frozen=True)
 class CompiledGain:
-    """Milliseconds of a whole model under torch.compile on the example, call after call."""
+    """Milliseconds of a whole model under torch.compile on the example, called back to back."""
 
     gpu: str
     what: str
-    """What is timed: a STEP of a model in training, else its FORWARD."""
+    """The timed call: STEP for a model in training, FORWARD otherwise."""
     before_ms: float
     after_ms: float
 
     @property
     def loss(self) -> str | None:
-        """How the model is slower than it was, where it is."""
+        """Return how the model became slower, or None if it did not."""
         return _loss(self.what, self.before_ms, self.after_ms)
 
     def __str__(self) -> str:
@@ -61,16 +64,16 @@ def _loss(what: str, before_ms: float, after_ms: float) -> str | None:
 
 @dataclass(frozen=True)
 class Fusion:
-    """One call in the place of several operations."""
+    """One fused call that replaces several operations."""
 
     pattern: str
     kernel: str
     error: float
-    """The largest of results and gradients on the example, against float64, as a share of their rms."""
+    """Largest error of results and gradients on the example against float64, as a share of their rms."""
     error_before: float
-    """The same of the operations as they stood."""
+    """Largest error of the original operations, by the same measure."""
     gain: Gain | None
-    """None: not measured, for the example ran on no GPU."""
+    """Measured times, or None if the example ran on no GPU."""
 
     def __str__(self) -> str:
         gain = "not measured: no GPU" if self.gain is None else str(self.gain)
@@ -81,27 +84,29 @@ class Fusion:
 
 @dataclass(frozen=True)
 class Replaced:
-    """What `replace_modules` did, by the modules' names in the model."""
+    """Outcome of `replace_modules`, by the modules' names in the model."""
 
     swapped: dict[str, str] = field(default_factory=dict)
-    """`encoder.0.norm` -> `GroupNorm`."""
+    """Class of each swapped module: `encoder.0.norm` -> `GroupNorm`."""
     kept: dict[str, str] = field(default_factory=dict)
-    """Modules of a kind that has a kernel, and pairs and modules that could not be fused: why they stayed."""
+    """Reasons why a module that has a kernel was not swapped, or a pair or module not fused."""
     fused: dict[str, Fusion] = field(default_factory=dict)
-    """`encoder.0: norm + act` -> the call in its place."""
+    """Fused call of each group of operations: `encoder.0: norm + act` -> its Fusion."""
     difference: float | None = None
-    """Largest of the example's outputs before and after, as a share of their rms; None: no example."""
+    """Largest difference of the example's outputs before and after, as a share of their rms.
+
+    None without an example."""
     compiled: CompiledGain | None = None
-    """Of the whole model under torch.compile, where that was asked for and what was replaced stays."""
+    """Times of the whole model under torch.compile, if `compiled` was set and the replacement stays."""
     undo: list[Callable[[], None]] = field(default_factory=list, repr=False, compare=False)
 
     def restore(self) -> None:
-        """Puts back the very modules and forwards that stood there; what was replaced since then stays."""
+        """Put back the original modules and forwards; whatever was replaced since then stays."""
         while self.undo:
             self.undo.pop()()
 
     def undone(self, why: str) -> "Replaced":
-        """All put back, and why."""
+        """Restore everything, and return a report with the reason."""
         self.restore()
         return Replaced(kept={**self.kept, "the model itself": why})
 

@@ -1,4 +1,4 @@
-"""Puts the shipped kernels in the place of torch's modules, and says what stayed and why."""
+"""Replacement of torch's modules by the shipped kernels, with a report of what stayed and why."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -34,22 +34,24 @@ KINDS: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def replace_modules(model: nn.Module, example: Example | None = None, compiled: bool = False) -> Replaced:
-    """Swaps, in place, every submodule that a shipped kernel replaces; its parameters and hooks are kept.
+    """Swap, in place, every submodule that has a shipped kernel; parameters and hooks are kept.
 
-    With `example` (an input, a tuple of positional ones, or a dict of named ones) operations that follow each
-    other are fused too, also across modules: pairs that one kernel computes, each checked on the example,
-    forward and backward, and on a GPU timed. The example runs three times, without gradients, and modules
-    with a pair in them once or twice more; buffers and random numbers end as they were, what a module keeps
-    elsewhere is its own.
+    `example` is an input, a tuple of positional inputs, or a dict of named ones. With it, consecutive
+    operations that one kernel computes are fused too, also across modules. Each pair is checked on the
+    example, forward and backward, and timed on a GPU. The example runs three times without gradients, and
+    modules with a pair run once or twice more. Buffers and random states end as they were; state that a
+    module keeps elsewhere is not restored.
 
-    With `compiled` the model is for torch.compile: it is compiled and timed on the example before and after,
-    and where it is slower than it was nothing is replaced. In training a forward with backward counts, else
-    the forward, and only that is compiled. It takes as long as torch.compile takes twice. The host's time
-    counts, so that nothing else should run on the machine.
+    With `compiled`, the model is compiled by torch.compile and timed on the example before and after. If it
+    became slower, nothing is replaced. In training, forward and backward count, otherwise the forward, and
+    only that is compiled. The call takes as long as two compilations. Host time counts, so nothing else
+    should run on the machine.
 
     A module that stands in several places becomes one module in the same places. The model itself stays the
-    object that it is. `restore()` of the answer undoes it all. Raises ValueError where the model does not
-    take the example, and with `compiled` where that is on no GPU.
+    same object. `restore()` of the result undoes everything.
+
+    Raises ValueError if the model does not accept the example. With `compiled` it is also raised without an
+    example, or if no tensor of the example is on a GPU.
     """
     if not compiled:
         return _replaced(model, example)
@@ -64,7 +66,7 @@ def replace_modules(model: nn.Module, example: Example | None = None, compiled: 
         gain = before.gain(span(model, example))
     except Exception as error:  # noqa: BLE001 - the user's model has to go on as it was
         return done.undone(f"torch.compile does not take what was replaced: {line(error)}")
-    except BaseException:  # interrupted in what may take minutes
+    except BaseException:  # an interrupt: compiling takes minutes
         done.restore()
         raise
     if gain.loss is not None:
@@ -97,7 +99,7 @@ def _replaced(model: nn.Module, example: Example | None) -> Replaced:
 
 
 def _back(holder: nn.Module, name: str, was: nn.Module, made: nn.Module) -> Callable[[], None]:
-    """Puts `was` where `made` stands, unless something else stands there by then."""
+    """Return a function that puts `was` back, unless `made` has been replaced by then."""
 
     def undo() -> None:
         if getattr(holder, name, None) is made:

@@ -1,8 +1,8 @@
-"""Which calls a kernel takes, and what is done, visibly, about the others.
+"""Decision whether a kernel takes a call, and the visible fallback to torch otherwise.
 
-A call outside a kernel's envelope goes to torch: with one `Fallback` warning for each kernel and reason, a
-count that `info()` shows, and an `OutsideEnvelope` instead where AGENT_KERNELS_STRICT is set.
-AGENT_KERNELS_DISABLE sends every call to torch without a word. Both are read once.
+A call outside a kernel's envelope goes to torch. The first such call of each kernel and reason emits a
+`Fallback` warning, and `info()` shows the counts. With AGENT_KERNELS_STRICT set, `OutsideEnvelope` is raised
+instead. AGENT_KERNELS_DISABLE sends every call to torch silently. Both settings are read once.
 """
 
 import sys
@@ -22,43 +22,45 @@ from agent.kernels import building, sources
 from agent.kernels.binding import Alike, Library
 
 DTYPES: dict[torch.dtype, int] = {getattr(torch, name): n for n, name in enumerate(sources.DTYPES)}
-"""What elements are stored as, with the number that device code knows it by."""
+"""Storage dtypes, with the number by which device code knows each."""
 _BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 OLDEST = (7, 0)
-"""Compute capability from which the device code runs: warps whose lanes advance on their own."""
+"""Minimum compute capability of the device code, which needs independent thread scheduling."""
 POINTWISE = ("batch_norm", "gate_product", "gelu")
-"""Kernels without sums: torch.compile makes one kernel of them and what stands around, and so has them."""
+"""Kernels without sums. torch.compile fuses these operations with their neighbours, so it computes them."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _asked_while_tracing(function: F) -> F:
-    """Has torch.compile call it for real while it traces, and take the answer as a constant."""
+    """Make torch.compile call the function while it traces, and take the result as a constant."""
     marked: F = torch.compiler.assume_constant_result(function)
     return marked
 
 
 class Fallback(UserWarning):
-    """A call went to torch because the kernel does not take it."""
+    """Warning that a call went to torch because the kernel does not take it."""
 
 
 class OutsideEnvelope(RuntimeError):
-    """The same, where AGENT_KERNELS_STRICT forbids it."""
+    """Error for a call outside the envelope, where AGENT_KERNELS_STRICT is set or there is no fallback."""
 
 
 _fallbacks: Counter[tuple[str, str]] = Counter()
 _libraries: dict[tuple[str, int, torch.dtype | None], Library | str] = {}
-"""For a kernel, a device and, where it has a library for each, a dtype: the library, or why there is none."""
+"""Loaded library, or the reason why there is none, by kernel, device and dtype.
+
+The dtype is None for kernels with one library for all dtypes."""
 resets: list[Callable[[], None]] = []
-"""What `reset` calls beside its own work."""
+"""Further functions that `reset` calls."""
 
 
 def takes(
     kernel: str, x: torch.Tensor, *parameters: torch.Tensor | None, dtypes: Collection[torch.dtype] = DTYPES
 ) -> bool:
-    """Whether `kernel` computes this call; if not, that is noted, and torch has to. Builds it on first use.
+    """Return True if `kernel` computes this call; otherwise record the fallback to torch.
 
-    Raises OutsideEnvelope where AGENT_KERNELS_STRICT forbids that torch does.
+    The first use builds the kernel. Raises OutsideEnvelope where AGENT_KERNELS_STRICT forbids a fallback.
     """
     if is_disabled() or is_compilers(kernel, x):
         return False
@@ -69,7 +71,7 @@ def takes(
 
 
 def is_compilers(kernel: str, x: torch.Tensor) -> bool:
-    """Whether torch.compile computes this call itself, which the kernel takes elsewhere."""
+    """Return True if torch.compile computes this call itself, although the kernel would take it."""
     return kernel in POINTWISE and x.is_cuda and torch.compiler.is_compiling() and not is_always()
 
 
@@ -79,7 +81,10 @@ def obstacle(
     parameters: Iterable[torch.Tensor | None],
     dtypes: Collection[torch.dtype] = DTYPES,
 ) -> str | None:
-    """Why `kernel`, which takes `x` of these dtypes, cannot take it with these parameters; None: it can."""
+    """Return why `kernel` cannot take `x` with these parameters, or None if it can.
+
+    `dtypes` are the dtypes of `x` that the kernel takes.
+    """
     if not x.is_cuda:
         return f"the tensor is on {x.device.type}, and it runs on CUDA"
     if x.dtype not in dtypes:
@@ -104,7 +109,7 @@ def obstacle(
 
 @_asked_while_tracing
 def missing(kernel: str, device: int, dtype: torch.dtype | None = None) -> str | None:
-    """Why there is no library of `kernel` for a CUDA device, which is built where need be; None: there is."""
+    """Return why `kernel` has no library for a CUDA device, or None. Builds the library if needed."""
     found: Library | str | None = _libraries.get((kernel, device, dtype))
     if found is None:
         _libraries[kernel, device, dtype] = found = _load(kernel, device, dtype)
@@ -112,21 +117,21 @@ def missing(kernel: str, device: int, dtype: torch.dtype | None = None) -> str |
 
 
 class Parts:
-    """The libraries of a kernel that has one for each dtype: a call goes to that of its own."""
+    """Libraries of a kernel that has one for each dtype; each call goes to the library of its dtype."""
 
     def __init__(self, kernel: str, device: int) -> None:
         self._kernel, self._device, self._places = kernel, device, sources.APART[kernel]
 
     def launch(self, function: str, fields: str, *values: float) -> None:
-        """As a Library's."""
+        """See `Library.launch`."""
         self._of(function, values).launch(function, fields, *values)
 
     def ask(self, function: str, fields: str, *values: float) -> int:
-        """As a Library's."""
+        """See `Library.ask`."""
         return self._of(function, values).ask(function, fields, *values)
 
     def remembered(self, alike: Alike, function: str, fields: str, *values: float) -> int:
-        """As that one's `remembered`."""
+        """See `Library.remembered`."""
         return self._of(function, values).remembered(alike, function, fields, *values)
 
     def _of(self, function: str, values: tuple[float, ...]) -> Library:
@@ -135,15 +140,15 @@ class Parts:
 
 
 def library(kernel: str, device: int) -> Library | Parts:
-    """The library of `kernel` for CUDA device number `device`, built where need be.
+    """Return the library of `kernel` for CUDA device number `device`, built if needed.
 
-    Raises OutsideEnvelope where there is none: an operator called by its own name has no torch beside it.
+    Raises OutsideEnvelope if there is none: an operator called by its own name has no fallback.
     """
     return Parts(kernel, device) if kernel in sources.APART else _loaded(kernel, device, None)
 
 
 def _loaded(kernel: str, device: int, dtype: torch.dtype | None) -> Library:
-    """Raises OutsideEnvelope."""
+    """Return one library. Raises OutsideEnvelope if there is none."""
     found = _libraries.get((kernel, device, dtype))
     if found is None:
         found = missing(kernel, device, dtype) or _libraries[kernel, device, dtype]
@@ -153,27 +158,27 @@ def _loaded(kernel: str, device: int, dtype: torch.dtype | None) -> Library:
 
 
 def has_libraries() -> bool:
-    """Whether a kernel's library was loaded in this process."""
+    """Return True if a kernel's library was loaded in this process."""
     return any(not isinstance(found, str) for found in _libraries.values())
 
 
 @_asked_while_tracing
 def is_disabled() -> bool:
-    """Whether AGENT_KERNELS_DISABLE is set."""
+    """Return True if AGENT_KERNELS_DISABLE is set."""
     return _settings().kernels_disable
 
 
 @_asked_while_tracing
 def is_always() -> bool:
-    """Whether AGENT_KERNELS_ALWAYS is set."""
+    """Return True if AGENT_KERNELS_ALWAYS is set."""
     return _settings().kernels_always
 
 
 @_asked_while_tracing
 def fall_back(kernel: str, reason: str) -> None:
-    """Notes that torch computes this call. Under torch.compile it runs once, while the call is traced.
+    """Record that torch computes this call. Under torch.compile this happens once, during tracing.
 
-    Raises OutsideEnvelope where AGENT_KERNELS_STRICT is set.
+    Raises OutsideEnvelope if AGENT_KERNELS_STRICT is set.
     """
     if _settings().kernels_strict:
         raise OutsideEnvelope(
@@ -185,7 +190,7 @@ def fall_back(kernel: str, reason: str) -> None:
 
 
 def _level_of_user() -> int:
-    """How far above `fall_back` the first frame is that is neither the library's nor torch's."""
+    """Return the distance from `fall_back` to the first frame outside this package and torch."""
     ours = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
@@ -194,12 +199,12 @@ def _level_of_user() -> int:
 
 
 def fallbacks(kernel: str) -> dict[str, int]:
-    """Reasons for which calls of `kernel` went to torch in this process, and how many did."""
+    """Return the number of calls of `kernel` that went to torch in this process, by reason."""
     return {reason: count for (name, reason), count in _fallbacks.items() if name == kernel}
 
 
 def states(kernel: str) -> dict[int, str]:
-    """`ready`, or why not, for the devices that `kernel` was called on in this process."""
+    """Return `ready`, or why not, for each device on which `kernel` was called in this process."""
     found: dict[int, str] = {}
     for (name, device, _), one in _libraries.items():
         if name == kernel and found.get(device, "ready") == "ready":
@@ -208,21 +213,21 @@ def states(kernel: str) -> dict[int, str]:
 
 
 def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
-    """Whether nothing stands between this call and the device: no trace, mode, subclass or transform.
+    """Return True if nothing intercepts this call: no trace, mode, tensor subclass or transform.
 
     Such a call needs no dispatcher, which takes longer than a small kernel (ADR 12).
     """
     for probe in _PROBES:
         if probe():
             return False
-    for tensor in tensors:  # noqa: SIM110  # a generator takes longer than what it asks
+    for tensor in tensors:  # noqa: SIM110  # a generator would cost more than the checks
         if type(tensor) not in _PLAIN_TYPES:
             return False
     return True
 
 
 def refuse_forward_mode(tensors: Iterable[torch.Tensor | None]) -> None:
-    """Raises NotImplementedError for a tangent, which the dispatcher would drop without a word."""
+    """Raise NotImplementedError for a tangent, which the dispatcher would drop silently."""
     if _has_level() and any(
         tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors
     ):
@@ -236,20 +241,20 @@ def _has_level() -> bool:
 
 
 def widened(x: torch.Tensor) -> torch.Tensor:
-    """The tensor as torch's autocast gives it to an operator that it runs in float32."""
+    """Return the tensor as torch's autocast would pass it to an operator that runs in float32."""
     is_half = x.dtype in (torch.float16, torch.bfloat16)
     return x.float() if is_half and torch.is_autocast_enabled("cuda") else x
 
 
 def all_widened(*tensors: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-    """`widened`, of each that is there."""
+    """Apply `widened` to each tensor that is not None."""
     if not torch.is_autocast_enabled("cuda"):
         return tensors
     return tuple(None if tensor is None else widened(tensor) for tensor in tensors)
 
 
 def reset() -> None:
-    """Forgets warnings, counts, settings and libraries."""
+    """Forget warnings, counts, settings and libraries."""
     _fallbacks.clear()
     _libraries.clear()
     _settings.cache_clear()
@@ -281,10 +286,10 @@ def _plain(dtype: torch.dtype) -> str:
 
 
 def _probes() -> tuple[Callable[[], object], ...]:
-    """Questions whose every answer is empty where nothing intercepts a call.
+    """Return functions that all give an empty value if nothing intercepts a call.
 
-    They are torch's own and not documented. A torch that lacks one gets an answer that is never empty, so
-    that its calls take the dispatcher.
+    They are undocumented functions of torch. If a version of torch lacks one, a substitute returns True, so
+    that calls take the dispatcher.
     """
     places = (
         (torch._C, "_len_torch_dispatch_stack"),

@@ -1,7 +1,8 @@
-"""LayerNorm and RMSNorm over the trailing dimensions of a tensor: what their operators share.
+"""Shared implementation of the operators for LayerNorm and RMSNorm over the trailing dimensions.
 
-Both see x as [rows, length]; statistics have the shape of the leading dimensions, in float32 (float64 for
-float64 on the CPU). A gradient that nobody wants is an empty tensor.
+Both operators see x as [rows, length]. Statistics have the shape of the leading dimensions and are float32,
+or float64 for float64 on the CPU. An unwanted gradient is None here, and an empty tensor among the results of
+the registered operator.
 """
 
 from collections.abc import Sequence
@@ -14,51 +15,51 @@ from agent.kernels import routing
 from agent.kernels.operators import Gradients, Tensors, address, stream
 
 FORWARD = "10qd2q"
-"""RowForward of csrc/row_norm.cuh."""
+"""`struct` format of RowForward in csrc/row_norm.cuh."""
 BACKWARD = "15q"
-"""RowBackward."""
+"""`struct` format of RowBackward in csrc/row_norm.cuh."""
 NOWHERE = (0, 0)
-"""Addresses of statistics that nobody wants."""
+"""Addresses that stand for statistics nobody wants."""
 _DENSE = torch.contiguous_format
 
 
 class Parameters(NamedTuple):
-    """Of the shape of the normalised dimensions, each or None."""
+    """Weight and bias, each None or of the shape of the normalised dimensions."""
 
     weight: torch.Tensor | None
     bias: torch.Tensor | None = None
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """Theirs; None where there are none."""
+        """Return the dtype of the parameters, or None if there are none."""
         known = self.weight if self.weight is not None else self.bias
         return None if known is None else known.dtype
 
     def contiguous(self) -> "Parameters":
-        """The same values, one after the other."""
+        """Return the same parameters as contiguous tensors."""
         weight, bias = self
         if (weight is None or weight.is_contiguous()) and (bias is None or bias.is_contiguous()):
             return self
         return Parameters(*(None if value is None else value.contiguous() for value in self))
 
     def places(self) -> tuple[int, int]:
-        """Addresses of weight and bias."""
+        """Return the addresses of weight and bias, 0 for None."""
         weight, bias = self
         return 0 if weight is None else weight.data_ptr(), 0 if bias is None else bias.data_ptr()
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The two directions of one of the kernels, on CUDA, on the CPU and as shapes alone."""
+    """Forward and backward of one kernel: on CUDA, on the CPU, and as shapes alone."""
 
     kernel: str
     centred: bool
-    """Whether the mean is subtracted, and so is a statistic."""
+    """True if the mean is subtracted, and therefore is one of the statistics."""
 
     def launch_forward(
         self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float, statistics: bool
     ) -> Tensors:
-        """The value, then the statistics, of which there are none where they are not wanted."""
+        """Return the value, followed by the statistics if `statistics` is true."""
         x, parameters = x.contiguous(), parameters.contiguous()
         y = torch.empty_like(x)
         stats, places = self.statistics(x, dims) if statistics else ((), NOWHERE)
@@ -78,7 +79,7 @@ class Rows:
         stats: Tensors,
         wanted: Sequence[bool],
     ) -> Gradients:
-        """Gradients of x, weight and bias."""
+        """Return the gradients of x, weight and bias; None for unwanted ones."""
         grad, x, parameters = grad.contiguous(), x.contiguous(), parameters.contiguous()
         grads = gradient_shapes(x, parameters, wanted)
         dims = x.dim() - stats[-1].dim()
@@ -100,7 +101,7 @@ class Rows:
         return grads
 
     def compute_forward(self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float) -> Tensors:
-        """The formula."""
+        """Return value and statistics, computed by the formula in torch's operators."""
         over = list(range(x.dim() - dims, x.dim()))
         exact = x.double() if x.dtype == torch.float64 else x.float()
         mean = exact.mean(over, keepdim=True) if self.centred else torch.zeros_like(exact[..., :1])
@@ -123,7 +124,10 @@ class Rows:
         stats: Tensors,
         wanted: Sequence[bool],
     ) -> Gradients:
-        """dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), g = grad * weight; RMSNorm has no mean(g)."""
+        """Return the gradients by the formula.
+
+        dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = grad * weight; RMSNorm has no mean(g).
+        """
         leading = stats[-1].dim()
         over = list(range(leading, x.dim()))
         wide = (*stats[-1].shape, *[1] * (x.dim() - leading))
@@ -147,16 +151,16 @@ class Rows:
         )
 
     def shapes(self, x: torch.Tensor, dims: int) -> Tensors:
-        """Room for the value and the statistics."""
+        """Return uninitialised tensors for the value and the statistics."""
         return (torch.empty_like(x, memory_format=torch.contiguous_format), *self._room(x, dims))
 
     def statistics(self, x: torch.Tensor, dims: int) -> tuple[Tensors, tuple[int, int]]:
-        """Room for them, and its addresses."""
+        """Return uninitialised tensors for the statistics, and their addresses."""
         stats = self._room(x, dims)
         return stats, self.places(stats)
 
     def places(self, stats: Tensors) -> tuple[int, int]:
-        """Addresses of mean and rstd."""
+        """Return the addresses of mean and rstd; the mean's is 0 without one."""
         rstd = stats[-1].data_ptr()
         return (stats[0].data_ptr(), rstd) if self.centred else (0, rstd)
 
@@ -167,18 +171,18 @@ class Rows:
 
 
 def fits(x: torch.Tensor, shape: tuple[int, ...], *parameters: torch.Tensor | None) -> bool:
-    """Whether torch takes these sizes and there is something to compute; else it is torch's to answer."""
-    # By its length: torch.compile of torch 2.11 does not trace the truth of a tuple.
+    """Return True if torch accepts these sizes and there is something to compute; otherwise torch answers."""
+    # len(shape) == 0, because torch.compile of torch 2.11 does not trace bool() of a tuple.
     if len(shape) == 0 or x.shape[-len(shape) :] != shape or x.numel() == 0:
         return False
-    for parameter in parameters:  # noqa: SIM110  # a generator takes longer than what it asks
+    for parameter in parameters:  # noqa: SIM110  # a generator would cost more than the checks
         if parameter is not None and parameter.shape != shape:
             return False
     return True
 
 
 def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bool]) -> Gradients:
-    """Room for the gradients of x, weight and bias; None for one that is not wanted."""
+    """Return uninitialised gradients of x, weight and bias, or None for unwanted ones."""
     weight, bias = parameters
     return (
         torch.empty_like(x, memory_format=_DENSE) if wanted[0] else None,
@@ -188,7 +192,7 @@ def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bo
 
 
 def matrix(x: torch.Tensor, dims: int) -> tuple[int, int]:
-    """Sizes of x as [rows, length], of which the last `dims` dimensions are the length."""
+    """Return the sizes of x as [rows, length], where the last `dims` dimensions are the length."""
     length = 1
     for size in x.shape[x.dim() - dims :]:
         length *= size

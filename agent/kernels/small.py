@@ -1,11 +1,13 @@
-"""Which calls a kernel leaves to torch though it takes them: small ones, in which the host's time decides.
+"""Small calls that go to torch although the kernel takes them, because host time dominates there.
 
-Where calls are replayed there are none: those cost the host no more than torch's own. Elsewhere one of a
-kernel costs the host more than one of torch's operators, most of all with a gradient, whose formula is
-Python's. Below these sizes that is more than the GPU saves. They are drawn from the shapes of the sweep that
-are not held back, on an H100 (docs/kernels-sweep.md). Under torch.compile and while a CUDA graph is captured
-the host's time is nothing, so there none is left to torch for its size; routing.POINTWISE says what the
-compiler has. AGENT_KERNELS_ALWAYS=1 makes every call the kernel's.
+Replayed calls are never left to torch: they cost the host no more than torch's own. Without replay, a
+kernel's call costs the host more than one of torch's operators. With a gradient it costs most, because its
+formula is Python. Below these sizes that is more than the GPU saves. The thresholds come from the sweep's
+shapes that are not held back, on an H100 (docs/kernels-sweep.md).
+
+Under torch.compile and during CUDA graph capture host time does not count, so no call is left to torch for
+its size. `routing.POINTWISE` names the kernels that the compiler computes itself. AGENT_KERNELS_ALWAYS=1
+sends every call to its kernel.
 """
 
 from math import inf
@@ -18,11 +20,11 @@ from agent.kernels.replaying import replayed
 
 
 class Least(NamedTuple):
-    """Bytes of an input from which on the kernel is faster than torch."""
+    """Minimum bytes of an input for which the kernel is faster than torch."""
 
     forward: float
     step: float
-    """Where a gradient is wanted."""
+    """Minimum if a gradient is wanted."""
 
 
 BY_PYTHON = {
@@ -40,12 +42,12 @@ OF_SHORT_ROWS = {
     "layer_norm": Least(4e6, 80e6),
     "rms_norm": Least(0, 16e6),
 }
-"""The same of rows of up to SHORT elements, for which torch's norms take several times as long."""
+"""Thresholds for rows of up to SHORT elements, where torch's norms take several times as long."""
 SHORT = 256
 
 
 def is_torchs(kernel: str, x: torch.Tensor, *others: torch.Tensor | None) -> bool:
-    """Whether this call, which the kernel takes, is torch's; `others` are its further tensors."""
+    """Return True if torch should compute this call; `others` are its further tensors."""
     if not x.is_cuda or torch.compiler.is_compiling():
         return False
     if routing.is_disabled() or routing.is_always() or torch.cuda.is_current_stream_capturing():

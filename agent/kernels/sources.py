@@ -1,8 +1,8 @@
-"""The shipped kernels' files: one folder each, and the same device code with two faces.
+"""Files of the shipped kernels: one folder each, whose device code serves two interfaces.
 
-`csrc/library.cu` is the face of the library (plain C, no torch header); `candidate.py` is the face of a
-`ModelNew` file for `agent eval` and the catalogue, whose CUDA text includes the same device code. Nothing is
-compiled or imported here.
+`csrc/library.cu` is the library: plain C without a torch header. `candidate.py` is a `ModelNew` file for
+`agent eval` and the catalogue, and its CUDA text includes the same device code. Nothing is compiled or
+imported here.
 """
 
 import hashlib
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from agent.kernels.code_text import code
+
 ROOT = Path(__file__).resolve().parent
 OPERATORS = (
     "add_layer_norm", "add_rms_norm", "batch_norm", "conv_fp32x3", "cross_entropy", "cumsum",
@@ -18,9 +20,9 @@ OPERATORS = (
     "linear_fp32x3", "logsumexp", "masked_softmax", "matmul_fp32x3", "matmul_half", "reduction", "rms_norm",
     "rotary", "softmax",
 )  # fmt: skip
-"""Kernels of one operator each."""
+"""Kernels that implement one operator each."""
 FUSED = ("conv_group_norm_tanh_hardswish_residual_logsumexp", "linear_group_norm_min_bias")
-"""Kernels of a whole reference."""
+"""Kernels that implement a whole reference."""
 NAMES = tuple(sorted((*OPERATORS, *FUSED)))
 """Every shipped kernel, by the name of its folder."""
 OWN_REFERENCES = (
@@ -28,7 +30,7 @@ OWN_REFERENCES = (
     "embedding_norm", "gate_product", "linear_cross_entropy", "masked_softmax", "matmul_half", "reduction",
     "rotary",
 )  # fmt: skip
-"""Those that are judged against a reference in their own folder."""
+"""Kernels that are judged against a reference in their own folder."""
 OWN_PATHS = dict.fromkeys(
     (
         *FUSED, "conv_fp32x3", "cross_entropy", "cumsum", "group_norm", "linear_cross_entropy",
@@ -36,9 +38,9 @@ OWN_PATHS = dict.fromkeys(
     ),
     "90a",
 )  # fmt: skip
-"""Kernels that are fast by a path for one architecture: their candidate file for it holds that path too."""
+"""Kernels with a fast path for one architecture; their candidate file for it contains that path."""
 DTYPES = ("float32", "float16", "bfloat16")
-"""What elements are stored as; device code knows each by its place here."""
+"""Storage dtypes; device code knows each by its index here."""
 APART = {
     "add_layer_norm": {"forward": 10, "backward": 12},
     "add_rms_norm": {"forward": 10, "backward": 12},
@@ -49,12 +51,13 @@ APART = {
     "rms_norm": {"forward": 8, "backward": 11},
     "softmax": {"forward": 5, "backward": 6},
 }
-"""Kernels with a library for each dtype, since one for all takes three times as long to build: in which field
-of each direction's struct a call says its own."""
+"""Kernels with a library for each dtype, because one for all takes three times as long to build.
+
+The numbers are the index of the field, in each direction's struct, that holds the dtype of the call."""
 ALL = "all"
-"""In the place of a dtype: the library that has each dtype of its kernel."""
+"""Name that stands for a dtype in a library that serves every dtype of its kernel."""
 PROMOTED = "promoted"
-"""Folder of the kernels that `agent kernels promote` kept: ModelNew files alone, with their references."""
+"""Folder of the kernels kept by `agent kernels promote`: ModelNew files and their references."""
 LIBRARY = Path("csrc") / "library.cu"
 CANDIDATE = Path("candidate.py")
 REFERENCE = Path("reference.py")
@@ -65,20 +68,20 @@ _ONCE = re.compile(r"^#pragma once\n+", re.MULTILINE)
 _NOT_PORTABLE = re.compile(
     r"^#ifndef KW_PORTABLE_ONLY\n.*?(?:^#else\n(?P<instead>.*?))?^#endif\b.*?\n", re.MULTILINE | re.DOTALL
 )
-"""What is for one architecture only, and what stands in its place elsewhere."""
+"""Code for one architecture only, and its replacement elsewhere."""
 _MODEL_NEW = "class ModelNew"
 _FLAGS = 'extra_cuda_cflags=["-O3"'
 
 
 def promoted() -> tuple[str, ...]:
-    """Every kernel that was promoted, as `promoted/NAME`."""
+    """Return every promoted kernel, as `promoted/NAME`."""
     return tuple(sorted(f"{PROMOTED}/{path.parent.name}" for path in ROOT.glob(f"{PROMOTED}/*/{MANIFEST}")))
 
 
 def device_code(name: str) -> dict[str, str]:
-    """Text of every file that the library of a kernel is compiled from, by its path below this folder.
+    """Return the text of every file compiled into a kernel's library, by path below this folder.
 
-    Empty for a promoted kernel, which has none.
+    Empty for a promoted kernel, which has no library.
     """
     found: dict[str, str] = {}
     if (ROOT / name / LIBRARY).is_file():
@@ -87,10 +90,11 @@ def device_code(name: str) -> dict[str, str]:
 
 
 def candidate(name: str, arch: str | None = None) -> str:
-    """The kernel as one self-contained file with a `ModelNew`: local includes stand in it as their text.
+    """Return the kernel as one self-contained `ModelNew` file, with local includes expanded.
 
-    It holds the portable path, which every GPU and the emulator run. For the architecture (`90a`) that
-    OWN_PATHS names for the kernel it holds that path beside it, and is built for that architecture alone.
+    It contains the portable path, which every GPU and the emulator run. If `arch` (`90a`) is the architecture
+    that OWN_PATHS names for the kernel, the file also contains that path, and is built for that architecture
+    alone.
     """
     path = ROOT / name / CANDIDATE
     text = path.read_text(encoding="utf-8")
@@ -101,23 +105,26 @@ def candidate(name: str, arch: str | None = None) -> str:
 
 
 def as_portable(text: str) -> str:
-    """Device code as a compiler reads it with KW_PORTABLE_ONLY."""
+    """Return device code as a compiler sees it with KW_PORTABLE_ONLY."""
     return _NOT_PORTABLE.sub(lambda part: part["instead"] or "", text)
 
 
 def kernel_part(name: str, arch: str | None = None) -> str:
-    """`candidate` without its `ModelNew`: what the catalogue writes another one below."""
+    """Return `candidate` without its `ModelNew`; the catalogue appends another one."""
     return candidate(name, arch).partition(_MODEL_NEW)[0]
 
 
 def parts(name: str) -> tuple[str, ...]:
-    """The libraries of a kernel: one for each dtype, or ALL alone."""
+    """Return the libraries of a kernel: one for each dtype, or ALL alone."""
     return DTYPES if name in APART else (ALL,)
 
 
 @cache
 def files(name: str) -> dict[str, str]:
-    """sha256 of each file that decides what the kernel does, by its path below this folder."""
+    """Return a digest of the code of each file that decides what the kernel does, by path below this folder.
+
+    Comments and docstrings do not count.
+    """
     paths = {
         ROOT / name / CANDIDATE,
         *(ROOT / name).glob("*.py"),
@@ -125,7 +132,7 @@ def files(name: str) -> dict[str, str]:
     }
     paths |= {ROOT / path for path in _included(ROOT / name / CANDIDATE)}
     return {
-        path.relative_to(ROOT).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(ROOT).as_posix(): hashlib.sha256(code(path).encode()).hexdigest()
         for path in sorted(paths)
     }
 
@@ -146,7 +153,7 @@ def _included(path: Path) -> dict[str, str]:
 
 
 def _expanded(path: Path, text: str, seen: set[Path], portable: bool) -> Iterator[str]:
-    """The text with each local include replaced by that file, the first time it is named."""
+    """Yield the text, with each local include replaced by its file at the first occurrence."""
     end = 0
     for match in _INCLUDE.finditer(text):
         yield text[end : match.start()]

@@ -72,6 +72,8 @@ FEWER_DRAWS = Limits(max_elements=2 * 1_200_000, max_macs=2 * 60_000_000)
 """Cost above which sizes are judged on fewer draws."""
 ONCE = Limits(max_elements=20_000_000, max_macs=100_000_000)
 """Maximum cost of real sizes that get one run after smaller sizes were judged."""
+LARGE = Limits(max_elements=10_000_000, max_macs=60_000_000)
+"""Maximum cost of the largest sizes that are judged where the real ones cost more than ONCE."""
 DEAREST = Limits(max_elements=32_000_000, max_macs=400_000_000)
 """Maximum cost that is judged on a CPU."""
 
@@ -123,6 +125,27 @@ class Search:
                     return found
                 values, last, first = found.values, level.last, first or found.values
         return None
+
+    def enlarged(self, start: Values, limits: Limits, level: Level) -> Values | None:
+        """Return `start` with its larger dimensions as near to their real values as `limits` allow.
+
+        The dimension with the largest real value grows first. Constructor sizes stay. Returns None if nothing
+        grows to at least twice its size.
+        """
+        self._left = MAX_PROPOSALS
+        values = start
+        order = sorted(range(len(start)), key=lambda place: -self.dimensions[place].value)
+        for place in order:
+            dimension = self.dimensions[place]
+            if dimension.role >= Role.CONSTRUCTOR or dimension.value < 2 * start[place]:
+                continue
+            for more in (dimension.value, *sorted(lower_values(dimension, dimension.value, level))[::-1]):
+                seen = self._asked(_with(values, place, more), level) if more > values[place] else None
+                if seen is not None and seen.within(limits):
+                    values = _with(values, place, more)
+                    break
+        grown = any(value >= 2 * small for value, small in zip(values, start, strict=True))
+        return values if grown else None
 
     def _descended(self, values: Values, limits: Limits, level: Level) -> Found | None:
         """Step down until a run fits or no step is left at this level."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from agent.problems.form import same_operators, same_work
 from agent.problems.levels import BY_DEFAULTS, LEVELS, LOOSE, Level
-from agent.problems.planning import Cost, Found, Limits, Search, Values, affordable, cost
+from agent.problems.planning import LARGE, ONCE, Cost, Found, Limits, Search, Values, affordable, cost
 from agent.problems.roles import Role, dimensions
 from agent.problems.sizes import constructor_sizes, rewritten, sizes
 from agent.records import Record, Trace
@@ -28,6 +28,8 @@ class Plan(Record):
     """Modulus of the remainder that each changed size except the batch keeps; None if nothing changed."""
     lost: tuple[str, ...] = ()
     """Properties of the real sizes that these lack, for the scope of a verdict."""
+    large: "Plan | None" = None
+    """Larger sizes for a few draws, if the real ones are too costly for a single one."""
 
 
 class Scaling:
@@ -51,8 +53,14 @@ class Scaling:
             for bounds in limits:
                 found = self._search.run(bounds, levels)
                 if found is not None and affordable(self._trace(found.values)):
-                    return self._plan(found)
+                    return self._plan(found).model_copy(update={"large": self._large(found)})
         return None
+
+    def _large(self, found: Found) -> Plan | None:
+        if cost(self._real).within(ONCE):
+            return None
+        values = self._search.enlarged(found.values, LARGE, found.level)
+        return self._plan(found._replace(values=values)) if values else None
 
     def _judged(self, values: Values, level: Level) -> Cost | None:
         seen = self._traced(self._changed(values))

@@ -42,6 +42,8 @@ class Shrunken(Record):
     """Modulus of the remainder that each changed size except the batch keeps; None if none changed."""
     lost: tuple[str, ...] = ()
     """Properties of the real sizes that these lack."""
+    large: "Shrunken | None" = None
+    """Larger sizes for a few draws, if the real ones are too costly for a single one."""
 
     @property
     def changed(self) -> dict[str, tuple[int, int]]:
@@ -89,6 +91,7 @@ def _shrunken(problem: Problem, plan: Plan) -> Shrunken:
         hard=tuple(sorted(_betraying(plan.sizes, problem.trace, plan.trace))),
         modulus=plan.modulus,
         lost=plan.lost,
+        large=plan.large and _shrunken(problem, plan.large),
     )
 
 

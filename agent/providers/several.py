@@ -35,8 +35,10 @@ class Several:
             with self._lock:
                 # A plan holds no kernel, so its round must not lower the model's yield.
                 self._events += [] if event.round in self._plans else [event]
-                if isinstance(event, Completed) and event.completion.asked is not None:
-                    self._open[event.completion.asked] -= 1
+                asked = event.completion.asked if isinstance(event, Completed) else None
+                # A resumed run hears answers again that no request of this process waits for.
+                if asked is not None and self._open[asked] > 0:
+                    self._open[asked] -= 1
 
     def complete(self, prompt: Prompt) -> Completion:
         """Return the answer of the chosen model. Raises what its provider raises."""

@@ -218,7 +218,8 @@ class Evaluation(Record):
     @property
     def unconfirmed(self) -> bool:
         """Return True if the candidate is verified and a second look at it is still to be made."""
-        return self.status is Status.VERIFIED and self.scope.confirmed is False
+        is_due = self.scope.confirmed is False and not self.scope.doubt
+        return self.status is Status.VERIFIED and is_due
 
     @property
     def withdrawn(self) -> bool:

@@ -106,8 +106,10 @@ class SecondLook(EventBase):
     seconds: float | None = None
 
     @property
-    def outcome(self) -> Literal["confirmed", "withdrawn"]:
-        return "withdrawn" if self.evaluation.withdrawn else "confirmed"
+    def outcome(self) -> Literal["confirmed", "doubtful", "withdrawn"]:
+        if self.evaluation.withdrawn:
+            return "withdrawn"
+        return "doubtful" if self.evaluation.scope.doubt else "confirmed"
 
 
 class Unconfirmed(EventBase):

@@ -4,11 +4,12 @@ from typing import Literal
 
 from agent.records.base import Record
 
-Request = Literal["backward", "compile-safe", "any-rank"]
+Request = Literal["backward", "compile-safe", "any-rank", "confirmed"]
 """Requirements that a user can add to the protocol. They are judged like everything else."""
 
 _SHOWN_NAMES = 8
 _LOOKS = {None: "", True: ", confirmed by a second look", False: ", not confirmed by a second look"}
+_DOUBT = ", not confirmed: a second look found nothing against it, and could not do all of its checks"
 
 
 class Scope(Record):
@@ -33,9 +34,12 @@ class Scope(Record):
     parameters: dict[str, str] = {}
     """Those that ModelNew holds under another name: the reference's name -> ModelNew's."""
     confirmed: bool | None = None
-    """True if a second look, by other means, came to *verified* as well. False until it has, and for good
-    if it refuses. Null where none belongs to the verdict: on the emulator, with `--quick`, for what the
-    first look refused, and before schema version 4."""
+    """True if a second look with all of its main checks came to *verified* as well. False until it has, and
+    for good if it refuses or leaves a `doubt`. Null where no second look belongs to the verdict: on the
+    emulator, with `--quick`, for a candidate refused by the first look, and before schema version 4."""
+    doubt: tuple[str, ...] = ()
+    """Those of `skipped` that are the second look's main checks. *Verified* with a doubt is not confirmed,
+    and no further look is due."""
     skipped: tuple[str, ...] = ()
     """Checks of the protocol that did not run, each with its reason."""
 
@@ -50,7 +54,8 @@ class Scope(Record):
         pairs = ", ".join([*shown, f"{more} more"] if more else shown)
         renamed = f", parameters by other names ({pairs})" if pairs else ""
         judged = f"{where}, {shapes}, isolation {self.isolation}, {self.protocol} protocol"
-        return f"{judged}{beside}{renamed}{_LOOKS[self.confirmed]}{self.exception}"
+        look = _DOUBT if self.doubt else _LOOKS[self.confirmed]
+        return f"{judged}{beside}{renamed}{look}{self.exception}"
 
     @property
     def limits(self) -> tuple[str, ...]:

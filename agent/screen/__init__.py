@@ -1,16 +1,17 @@
 """Static checks on a candidate before it is built: early feedback to the model, never the only defence.
 
-`check` reads the candidate's syntax tree and the C++ text that it passes to `load_inline`. Findings of
+`check` reads the syntax trees of the candidate and of the C++ that it passes to `load_inline`. Findings of
 severity `error` refuse the candidate. No code of the candidate runs. Comments, docstrings and messages never
 trigger a rule, nor does code under `if __name__ == "__main__":`, which does not run when it is judged.
 The builder checks compiler flags; the harness checks that kernels really run and matter.
 """
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from agent.python_source import source_lines, syntax_tree
 from agent.records import Candidate, Finding, Location
+from agent.screen.host_rules import Permits
 from agent.screen.inputs import differing_inputs
 from agent.screen.names import Names
 from agent.screen.rules import violations
@@ -22,8 +23,17 @@ __all__ = ["check", "compiled_text", "defines_target"]
 TARGET = "ModelNew"
 
 
-def check(reference_source: str, candidate: Candidate) -> tuple[Finding, ...]:
+def _any_operator(name: str) -> bool:
+    """Permit every operator of torch."""
+    return True
+
+
+def check(
+    reference_source: str, candidate: Candidate, permits: Permits = _any_operator
+) -> tuple[Finding, ...]:
     """Return the findings on the candidate's text, errors first, then by line; empty if there are none.
+
+    `permits` says which operators of torch C++ may call.
 
     Kinds: `syntax-error`, `no-model-new`, `no-cuda-kernel`, `missing-import`, `dynamic-code`,
     `forbidden-import`, `extra-dependency`, `process-control`, `patches-module`, `introspection`,
@@ -31,7 +41,7 @@ def check(reference_source: str, candidate: Candidate) -> tuple[Finding, ...]:
     `load-time-code`, and the warning `own-inputs-differ`.
     """
     try:
-        return _findings(_seen(reference_source, candidate.source), candidate.source)
+        return _findings(_seen(reference_source, candidate.source, permits), candidate.source)
     except SyntaxError as error:
         location = Location(line=error.lineno, text=(error.text or "").strip()[:200] or None)
         return (Finding(kind="syntax-error", message=f"Not valid Python: {error.msg}.", location=location),)
@@ -40,19 +50,27 @@ def check(reference_source: str, candidate: Candidate) -> tuple[Finding, ...]:
         return (Finding(kind="syntax-error", message=words),)
 
 
-def compiled_text(text: str, candidate_source: str) -> tuple[Finding, ...]:
-    """Return the findings on a text passed to `load_inline`, which may have been built at run time."""
-    return _findings(text_violations(text, candidate_source), candidate_source)
+def compiled_text(
+    texts: Sequence[str],
+    candidate_source: str,
+    permits: Permits = _any_operator,
+    definitions: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Return the findings on the texts of one build, which may have been made at run time.
+
+    `definitions` are macros that flags define, as lines of C++.
+    """
+    return _findings(text_violations(texts, candidate_source, permits, definitions), candidate_source)
 
 
-def _seen(reference_source: str, source: str) -> list[Seen]:
+def _seen(reference_source: str, source: str, permits: Permits) -> list[Seen]:
     tree = syntax_tree(source)
     names = Names(tree)
     missing = [] if defines_target(tree) else [Seen("no-model-new", f"The file defines no class {TARGET}.")]
     return [
         *missing,
         *violations(tree, names),
-        *source_violations(tree, names, source),
+        *source_violations(tree, names, source, permits),
         *differing_inputs(reference_source, tree),
     ]
 

@@ -50,6 +50,14 @@ _NAMES = {
     "introspection": """
         sys._getframe sys._getframemodulename sys._current_frames sys.settrace sys.setprofile
         traceback.extract_stack traceback.format_stack traceback.print_stack traceback.walk_stack
+        torch._C._dispatch_keys torch._C._dispatch_tls_local_include_set
+        torch._C._dispatch_tls_local_exclude_set torch._C._dispatch_dump
+        torch._C._dispatch_has_kernel_for_dispatch_key torch._C._get_tracing_state
+        torch.cuda.memory_allocated torch.cuda.memory_reserved torch.cuda.max_memory_allocated
+        torch.cuda.max_memory_reserved torch.cuda.memory_stats torch.cuda.memory_snapshot
+        torch.cuda.mem_get_info torch.cuda.memory_summary torch.cuda.memory_usage torch.cuda.utilization
+        torch.cuda.list_gpu_processes torch.cuda.memory torch.cuda.host_memory_stats
+        torch.cuda.device_memory_used
     """,
     "other-compiler": "torch.compile torch.jit torch._dynamo torch._inductor torch.cuda.jiterator",
     "file-access": """
@@ -71,6 +79,7 @@ _HARMLESS = frozenset(
 _MEMBERS = {
     "introspection": """
         f_locals f_globals f_back f_builtins tb_frame gi_frame __globals__ __code__ __closure__ __subclasses__
+        untyped_storage _typed_storage
     """,
     "file-access": "read_text write_text read_bytes write_bytes",
 }

@@ -51,11 +51,12 @@ def expected_gain(tree: Tree, shape: Shape) -> float | None:
     """Return the gain expected from one more round as a log speedup, or None if too little is known.
 
     The gain is the mean over the latest `patience * width` answers, limited to the distance to the roofline.
-    The first answers, as many as rounds begin a line, are left out: they do not try to improve the best.
+    Answers that begin a line are left out: they do not try to improve the best.
     """
     window = shape.patience * shape.width
-    fresh = sum(node.begins for node in tree.nodes.values())
-    gains = tree.gains[fresh:]
+    begun = {node.round for node in tree.nodes.values() if node.begins}
+    pairs = zip(tree.gains, tree.answered, strict=True)
+    gains = [gain for gain, number in pairs if number not in begun]
     if tree.best is None or len(gains) < window:
         return None
     mean = sum(gains[-window:]) / window

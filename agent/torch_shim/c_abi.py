@@ -1,6 +1,6 @@
 # ruff: noqa: E501
 # fmt: off
-"""What the emulator's C and C++ say of themselves, for Python. Generated: do not edit.
+"""Python view of the emulator's C and C++ interfaces. Generated: do not edit.
 
 Written by `python -m agent.contracts` from kw/runtime.h, kw/host_abi.h, kw/host_scalars.h, kw/device_limits.h,
 kw/torch_bridge.h, kw/device.h and runtime/*.h. It imports the standard library alone.
@@ -14,7 +14,7 @@ Prototypes = dict[str, tuple[Any, list[Any]]]
 
 
 def declare(library: ctypes.CDLL, prototypes: Prototypes) -> None:
-    """Gives a loaded library's functions their types. Raises AttributeError where it lacks one."""
+    """Set the types of a loaded library's functions. Raises AttributeError if the library lacks one."""
     for name, (result, arguments) in prototypes.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -72,7 +72,7 @@ L2_CACHE_BYTES = 52428800
 
 
 class Tag(enum.IntEnum):
-    """kw_tag."""
+    """Mirror of `kw_tag`."""
 
     ABSENT = 0
     NONE = 1
@@ -94,7 +94,7 @@ class Tag(enum.IntEnum):
 
 
 class Flag(enum.IntEnum):
-    """kw_flag."""
+    """Mirror of `kw_flag`."""
 
     REQUIRES_GRAD = 1
     CONTIGUOUS = 2
@@ -102,7 +102,7 @@ class Flag(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """kw_status."""
+    """Mirror of `kw_status`."""
 
     OK = 0
     MISMATCH = 1
@@ -114,7 +114,7 @@ class Status(enum.IntEnum):
 
 
 class ScalarType(enum.IntEnum):
-    """ScalarType."""
+    """Mirror of `ScalarType`."""
 
     Byte = 0
     Char = 1
@@ -133,7 +133,7 @@ class ScalarType(enum.IntEnum):
 
 
 class MemoryFormat(enum.IntEnum):
-    """MemoryFormat."""
+    """Mirror of `MemoryFormat`."""
 
     Contiguous = 0
     Preserve = 1
@@ -141,10 +141,10 @@ class MemoryFormat(enum.IntEnum):
     ChannelsLast3d = 3
 
 
-# By what kw/device.h calls the functions at which a launch enters an extension.
+# Prefix of the symbols through which kw/device.h enters an extension to launch.
 LAUNCH_ENTRY = "_ZN2kw12launch_entryI"
 
-# Why a launch is refused (runtime/launch_words.h), as patterns that give the numbers back.
+# Reasons to refuse a launch (runtime/launch_words.h), as patterns for their numbers.
 REFUSED_EMPTY_LAUNCH = r'grid \((\d+), (\d+), (\d+)\) and block \((\d+), (\d+), (\d+)\): no size may be 0'
 REFUSED_LARGE_BLOCK = r'block \((\d+), (\d+), (\d+)\) has (\d+) threads; the limit is (\d+) threads \(x and y up to (\d+), z up to (\d+)\)'
 REFUSED_LARGE_GRID = r'grid \((\d+), (\d+), (\d+)\); the limits are x (\d+), y (\d+) and z (\d+)'
@@ -155,7 +155,7 @@ REFUSED_LARGE_CLUSTER = r'A cluster of (\d+) blocks: more than (\d+) need cudaFu
 REFUSED_BAD_CLUSTER = r'clusters of \((\d+),(\d+),(\d+)\) blocks in a grid of \((\d+),(\d+),(\d+)\); they have to divide it, with at most (\d+) blocks each'
 REFUSED_TOO_MANY_AT_ONCE = r'(\d+) blocks of (\d+) threads at once; a cooperative launch may have (\d+)'
 
-# The lines of a record that the runtime writes (runtime/json_formats.h), by their `do`.
+# Keys of each line in the runtime's record (runtime/json_formats.h), by the line's `do`.
 RECORD_EVENTS: dict[str, frozenset[str]] = {
     "allocate": frozenset(("do", "to", "bytes",)),
     "write": frozenset(("do", "to", "bytes", "data",)),
@@ -169,7 +169,7 @@ CLaunchRequest_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class CLaunchRequest(ctypes.Structure):
-    """kw_launch_request."""
+    """Mirror of `kw_launch_request`."""
 
     _fields_ = [
         ("size", ctypes.c_size_t),
@@ -189,7 +189,7 @@ class CLaunchRequest(ctypes.Structure):
 
 
 class CTensor(ctypes.Structure):
-    """kw_tensor."""
+    """Mirror of `kw_tensor`."""
 
     _fields_ = [
         ("handle", ctypes.c_int64),
@@ -205,7 +205,7 @@ class CTensor(ctypes.Structure):
 
 
 class CValue(ctypes.Structure):
-    """kw_value."""
+    """Mirror of `kw_value`."""
 
     _fields_ = [
         ("tag", ctypes.c_int32),
@@ -222,7 +222,7 @@ CHost_RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 
 class CHost(ctypes.Structure):
-    """kw_host."""
+    """Mirror of `kw_host`."""
 
     _fields_ = [
         ("version", ctypes.c_int32),
@@ -270,13 +270,13 @@ RUNTIME: Prototypes = {
     "kw_set_function_attribute": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_int, ctypes.c_int]),
     "kw_launch": (ctypes.c_int, [ctypes.POINTER(CLaunchRequest)]),
 }
-"""Of libkw_runtime."""
+"""Functions of libkw_runtime."""
 
 
 SERVES_TORCH: Prototypes = {
     "kw_serve_torch": (None, []),
 }
-"""Of TORCH_MEMORY."""
+"""Functions of the library TORCH_MEMORY."""
 
 
 EXTENSION: Prototypes = {
@@ -285,7 +285,7 @@ EXTENSION: Prototypes = {
     "kw_invoke": (ctypes.c_int32, [ctypes.c_int64, ctypes.POINTER(CValue), ctypes.c_int64, ctypes.POINTER(ctypes.c_char_p), ctypes.c_int64, ctypes.POINTER(CValue)]),
     "kw_forget": (None, []),
 }
-"""Of an extension against the slim headers."""
+"""Functions of extensions with slim headers."""
 
 
 BRIDGE: Prototypes = {
@@ -295,4 +295,4 @@ BRIDGE: Prototypes = {
     "kw_torch_on_host": (ctypes.py_object, [ctypes.py_object]),
     "kw_torch_uninitialised": (ctypes.c_int, [ctypes.c_void_p]),
 }
-"""Of an extension against torch's own headers."""
+"""Functions of extensions with torch headers."""

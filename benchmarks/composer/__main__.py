@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from agent import config
+from benchmarks import storage
 from benchmarks.composer import cases, judging, page, waves
 from tests.foreign import documents
 from tests.gpu import verify
 
 DOCUMENTS = {
-    "gemm-conv": verify.ROOT / "docs" / "composer" / "kernelbench.json",
-    "none": verify.ROOT / "docs" / "composer" / "none.json",
+    "gemm-conv": storage.COMPOSER / "kernelbench.json",
+    "none": storage.COMPOSER / "none.json",
 }
 """By `--library-ops`."""
 

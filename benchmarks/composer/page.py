@@ -18,13 +18,13 @@ HEAD = """\
 # The composer on KernelBench
 
 Rendered by `python -m benchmarks.composer page` from what its `compose`, `judge` and `time` wrote to
-`docs/composer/kernelbench.json`; a test compares. The problems are those of a local checkout (commit
-423217d), of which only figures are kept: every fifth of levels 1 and 2 and all of level 3 by rule, others
-where they were run. *ratio* is the best of torch (eager, `torch.compile`, and its `max-autotune` where that
-was run) over the composed file: medians of one run in turns, TF32 off, the L2 cache overwritten before each
-call, on the *card* that is named; times of two cards are not to be compared. *error* is the norm of the
-difference to torch's result, relative to the result's. Kernels were built and references compiled beside
-other problems; nothing else ran on the GPU while one was timed.
+`benchmarks/results/composer/kernelbench.json`; a test compares. The problems are those of a local checkout
+(commit 423217d), of which only figures are kept: every fifth of levels 1 and 2 and all of level 3 by rule,
+others where they were run. *ratio* is the best of torch (eager, `torch.compile`, and its `max-autotune`
+where that was run) over the composed file: medians of one run in turns, TF32 off, the L2 cache overwritten
+before each call, on the *card* that is named; times of two cards are not to be compared. *error* is the norm
+of the difference to torch's result, relative to the result's. Kernels were built and references compiled
+beside other problems; nothing else ran on the GPU while one was timed.
 
 The file of a problem is what `agent run` answers without an endpoint: a shipped kernel where one matches the
 whole reference, else a composed one; on the GPU with the shipped products and convolutions as parts
@@ -47,7 +47,7 @@ OWN_HEAD = """\
 ## Under `--library-ops none`
 
 No operator of torch's computes: products and convolutions are the shipped ones by their portable path, or
-kernels like any other where memory bounds them. Rendered from `docs/composer/none.json`, which
+kernels like any other where memory bounds them. Rendered from `benchmarks/results/composer/none.json`, which
 `python -m benchmarks.composer judge --library-ops none --executor emulator --quick --only level1` writes.
 *not run*: kernels that the problem's own sizes launch and no judged size does, as the verdict's scope names
 them. For sm_90 a file holds the path of the tensor cores beside the portable one (`--arch 90a`); how fast

@@ -1,6 +1,6 @@
 """Renders what `products` and `convolutions` printed on a GPU: errors, times, and what the library takes.
 
-    python -m benchmarks.kernels.page docs/products/*.jsonl > docs/products.md
+    python -m benchmarks.kernels.page benchmarks/results/products/*.jsonl > docs/products.md
 
 Of each part the last run counts that is among the files, in the order given.
 """
@@ -21,10 +21,10 @@ Line = dict[str, Any]
 Parts = dict[str, list[Line]]
 INTRODUCTION = """# Products and convolutions: errors and times
 
-Rendered from `docs/products/` by `python -m benchmarks.kernels.page`; how the documents are made stands in
-`benchmarks/kernels/README.md`. What is timed is the tensor cores' path, also where the library, by its
-present rules, leaves a call to torch. Of kernels that have changed since the commit named below, errors
-and times are in their READMEs and in `docs/limits.md` until both are measured anew."""
+Rendered from `benchmarks/results/products/` by `python -m benchmarks.kernels.page`; how the documents are
+made stands in `benchmarks/kernels/README.md`. What is timed is the tensor cores' path, also where the
+library, by its present rules, leaves a call to torch. Of kernels that have changed since the commit named
+below, errors and times are in their READMEs and in `docs/limits.md` until both are measured anew."""
 SHAPES = {shape.name: shape for shape in (*FUSED, *HELD_BACK, *KERNELBENCH, *NETWORKS)}
 
 

@@ -1,4 +1,4 @@
-"""The commands are tested away from the settings, the cache and the runs of whoever runs the tests."""
+"""Fixtures that isolate the commands from the user's settings, cache and runs."""
 
 import os
 from pathlib import Path
@@ -21,12 +21,12 @@ from agent.records import Completed, Evaluated, Prompted, RetryScheduled, Status
 from agent.store import Run, create, write_best
 
 RUNS = Path("runs")
-"""Under the bare directory in which each test runs."""
+"""Folder of the runs, inside the empty directory of each test."""
 
 
 @pytest.fixture(autouse=True)
 def _bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty directory and home, and none of the variables that change what a command does."""
+    """Run each test in an empty directory and home, without variables that affect commands."""
     for name in os.environ:
         if name.startswith(("AGENT_", "OPENAI_", "KERNELBENCH_")) or name in ("NO_COLOR", "FORCE_COLOR"):
             monkeypatch.delenv(name)
@@ -52,7 +52,7 @@ def finished() -> Run:
 
 @pytest.fixture
 def killed() -> Run:
-    """Stopped in its second round; an attempt of the first has a mend that was measured."""
+    """Return a run killed in its second round. An attempt of the first round has a mend that was timed."""
     run = create(RUNS, SETTINGS.model_copy(update={"provider": "openai_compat", "model": "m-[red]1"}))
     first = attempt(1, evaluation(Status.BUILD_ERROR))
     with run.writer() as writer:

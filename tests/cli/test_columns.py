@@ -1,4 +1,4 @@
-"""Tables at 80 columns: no line is wider, and no name, path or verdict is broken in its middle."""
+"""Tests of tables at 80 columns: no line is wider, and no name, path or verdict is broken."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def test_settings_keep_their_names_and_values(options: list[str], monkeypatch: p
 def test_the_parts_of_the_cache_are_whole() -> None:
     text = printed("cache")
     assert all(part in text.split() for part in PARTS)
-    # The first line is the path of the cache, which is as long as it is.
+    # The first line is the path of the cache, which may exceed the width.
     assert fits(text.split("\n", 1)[1])
 
 

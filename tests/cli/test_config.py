@@ -1,4 +1,4 @@
-"""Where each setting comes from, and what a project file may not do."""
+"""Tests of the origin of each setting, and of the limits of project files."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What reaches the terminal, and the boundary at which errors end."""
+"""Tests of the terminal output and of the boundary that reports errors."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def agent(*arguments: str, python: tuple[str, ...] = ()) -> subprocess.Completed
 
 
 def failing(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
-    """The application with one command, `fail`, that raises."""
+    """Build the application with a single command, `fail`, that raises the error."""
 
     def fail(verbose: console.Verbose = False) -> None:
         raise error
@@ -191,7 +191,7 @@ def test_every_help_has_its_example_and_fits(command: application.Command) -> No
     result = CliRunner().invoke(application.app, [command.name, "--help"])
     assert result.exit_code == 0
     assert f"Example: {command.example}" in " ".join(result.stdout.split())
-    # The options of a group are those of the commands in it.
+    # A group has no options of its own, so check its commands.
     inside = [[command.name, name] for name in getattr(command.load(), "commands", ())] or [[command.name]]
     for name in inside:
         page = CliRunner().invoke(application.app, [*name, "--help"]).stdout
@@ -224,12 +224,12 @@ def test_a_reader_that_leaves_early_hears_nothing() -> None:
 
 
 def on_a_terminal(body: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> str:
-    """What `body` writes to a terminal that stands where stderr was."""
+    """Return the text that `body` writes to stderr if it is a terminal."""
     main, side = pty.openpty()
     seen = bytearray()
 
     def read() -> None:
-        # Linux ends the reading with EIO once the other side is closed.
+        # On Linux, reading fails with EIO once the other side is closed.
         with suppress(OSError):
             while data := os.read(main, 65536):
                 seen.extend(data)

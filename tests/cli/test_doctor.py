@@ -1,4 +1,4 @@
-"""What `agent doctor` says of whoever is to answer."""
+"""Tests of the endpoint's line in `agent doctor`."""
 
 from agent.cli.doctor import _endpoint
 from agent.settings import Settings

@@ -1,4 +1,4 @@
-"""*Verified* with a kernel left out is never shown without naming it."""
+"""Tests that a verdict with unexercised kernels is never shown without naming them."""
 
 from verdicts import verified
 

@@ -1,4 +1,4 @@
-"""`agent show RUN --follow`: while it is written, at its end, and broken off."""
+"""Tests of `agent show RUN --follow`: during a run, at its end, and after an interruption."""
 
 import os
 import signal

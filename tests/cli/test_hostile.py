@@ -1,4 +1,4 @@
-"""What a model or a candidate wrote never steers the terminal, and its size does not matter."""
+"""Tests that text from a model or candidate cannot control the terminal, whatever its size."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ HUGE = "x" * 10_000_000
 
 
 def written(text: str) -> Run:
-    """A run in which every text that is not ours is this one."""
+    """Write a run in which every text from outside is `text`."""
     run = create(RUNS, SETTINGS.model_copy(update={"model": "m"}))
     finding = Finding(
         kind="wrong-values", message=text, location=Location(line=1, text=text, kernel=text), evidence=text
@@ -92,7 +92,7 @@ def test_nothing_of_it_reaches_the_terminal(hostile: Run, view: tuple[str, ...])
     if view[0] == "runs":
         arguments += ["--runs-dir", str(hostile.path.parent)]
     result = CliRunner().invoke(app, arguments)
-    # Its prompt id is no hash of its prompt.
+    # The run's prompt id is not the hash of its prompt, which --verify reports.
     assert result.exit_code == (1 if "--verify" in view else 0)
     for character in FORBIDDEN:
         assert character not in result.stdout

@@ -1,4 +1,4 @@
-"""`agent kernels`: what it says and how it exits where there is no GPU."""
+"""Tests of the output and exit codes of `agent kernels` without a GPU."""
 
 import json
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_bench_waits_for_its_turn_on_the_gpu(tmp_path: Path, monkeypatch: pytest
     shown = console._Lines.update
 
     def update(self: Any, text: str, done: float | None = None, total: float | None = None) -> None:
-        """The other evaluation ends as soon as this one says that it waits."""
+        """End the other evaluation as soon as this one reports that it waits."""
         shown(self, text, done, total)
         if text.startswith("waiting"):
             evaluation.release()

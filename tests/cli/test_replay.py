@@ -1,4 +1,4 @@
-"""`agent replay` compares verdicts: a table of old and new, and exit codes that scripts can use."""
+"""Tests of `agent replay`: the table of old and new verdicts, and the exit codes."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ RUNS = Path("runs")
 
 
 class Judge(OneLook):
-    """An executor that gives prepared verdicts, one after the other."""
+    """Executor that returns prepared verdicts in order."""
 
     name = "emulator"
 

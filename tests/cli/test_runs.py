@@ -1,4 +1,4 @@
-"""`agent runs`: choosing, ordering, checking and deleting, at 80 columns and in JSON."""
+"""Tests of `agent runs`: filters, order, --verify and --prune, at 80 columns and as JSON."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def listed(*arguments: str) -> list[str]:
 
 @pytest.fixture
 def old() -> Run:
-    """A run of last year that failed; nothing was asked."""
+    """Return a failed run from 2001 without any round."""
     run = create(RUNS, SETTINGS.model_copy(update={"problem_name": "level2/matmul"}))
     with run.writer() as writer:
         writer.append(STARTED)

@@ -1,4 +1,4 @@
-"""`--sandbox`: a plain process is warned of, or refused before anything runs."""
+"""Tests of `--sandbox`: a plain process causes a warning, or an error before anything runs."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from agent.sandbox import Level
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, level: Level, wanted: str | None = None) -> str:
-    """What a judge warns of before it prepares anything."""
+    """Return the warnings that a judge gives before it prepares anything."""
     warned: list[str] = []
     monkeypatch.setattr(sandbox, "strongest", lambda gpu=False: level)
     told = Listener()

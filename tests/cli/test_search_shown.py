@@ -1,4 +1,4 @@
-"""What `show` and `runs` say of a run of several lines."""
+"""Tests of `agent show` and `agent runs` for a search with several lines."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A run whose best is confirmed beside the search: what is on disk, what is shown, what Ctrl-C leaves."""
+"""Tests of a run whose best is confirmed during the search: files, output, and interruption."""
 
 import json
 import threading
@@ -32,7 +32,7 @@ class Heard(Listener):
 
 
 def carried(run: Run, provider: Answers, executor: TwoLooks, rounds: int, *, again: bool = False) -> Heard:
-    """Carries the run to its end, or to where it is stopped."""
+    """Carry out the run until it ends or is stopped, and return the printed lines."""
     heard = Heard()
     stored = Resume(run.read()) if again else None
     with run.writer() as writer:

@@ -1,4 +1,4 @@
-"""`agent show` over transcripts, whole and damaged."""
+"""Tests of `agent show` with intact and damaged transcripts."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`agent view`: the file it writes, how its server ends, and what it says where something is missing."""
+"""Tests of `agent view`: the exported file, the server's end, and errors for missing things."""
 
 import json
 import os

@@ -17,11 +17,12 @@ from agent.build.build_request import BuildRequest
 from agent.emulator.compile import toolchain
 from agent.emulator.compile.build import extension
 from agent.records import Attempt, Candidate, Evaluation
+from benchmarks import storage
 
 from . import labels, score
 from .labels import Case
 
-PAGE = score.RECORD.parents[1] / "feedback.md"
+PAGE = storage.ROOT / "docs" / "feedback.md"
 TAIL_LINES = 15
 """What a public agent commonly keeps of a log."""
 EXAMPLES = (

@@ -6,26 +6,28 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
+from benchmarks import storage
+
 from . import labels, score, timings
 from .score import Score
 
-WORST = score.RECORD.parent / "worst.json"
-READERS = score.RECORD.parent / "readers.json"
+WORST = storage.DIAGNOSIS / "worst.json"
+READERS = storage.DIAGNOSIS / "readers.json"
 VERDICTS = ("right", "one", "unsure", "wrong")
-PAGE = score.RECORD.parents[1] / "diagnosis.md"
+PAGE = storage.ROOT / "docs" / "diagnosis.md"
 HEAD = """\
 # Does the feedback name the cause?
 
-Rendered from the scores that `make diagnose` wrote to `docs/diagnosis/score.json`; a test compares. The cases
-are wrong answers with their true cause, and right ones that must raise nothing: `tests/diagnosis/corpus`,
-whose README says what counts as right. The half `blind` was written and labelled by somebody who had not seen
-the diagnoser; nothing is tuned on it. A second set, by others who had not seen it either and over operators
-that the first one lacks, is split by a rule into `learn`, which was learned from, and `closed`, judged once
-and then learned from as well. `unseen` was written after that, by others again, and `fresh` after the search
-in place of a list, by somebody who knew some twenty lines of this page; each was judged once and last. A
-third set, by two more, is split by the second's rule into `third_learn`, learned from, and `third_closed`,
-judged once and last. The sets before it were there to learn from, so that the fourth, by one more, is closed
-as a whole: `fourth_closed` was judged once, after all that is told here.
+Rendered from the scores that `make diagnose` wrote to `benchmarks/results/diagnosis/score.json`; a test
+compares. The cases are wrong answers with their true cause, and right ones that must raise nothing:
+`tests/diagnosis/corpus`, whose README says what counts as right. The half `blind` was written and labelled
+by somebody who had not seen the diagnoser; nothing is tuned on it. A second set, by others who had not seen
+it either and over operators that the first one lacks, is split by a rule into `learn`, which was learned
+from, and `closed`, judged once and then learned from as well. `unseen` was written after that, by others
+again, and `fresh` after the search in place of a list, by somebody who knew some twenty lines of this page;
+each was judged once and last. A third set, by two more, is split by the second's rule into `third_learn`,
+learned from, and `third_closed`, judged once and last. The sets before it were there to learn from, so that
+the fourth, by one more, is closed as a whole: `fourth_closed` was judged once, after all that is told here.
 
 - **right**: the headline is the true cause, in its kind and in its words; of two faults both are named.
 - **one of two**: the headline is one of two faults, and nothing names the other.

@@ -1,9 +1,9 @@
 """Scores the diagnoser on the corpus: `python -m tests.diagnosis.score [--only WHAT] [--jobs N]`.
 
 Every case goes through the executor that `agent eval` uses, without its label, and its headline is compared
-with the label (`corpus/README.md` says how). Writes docs/diagnosis/score.json, where the verdicts of cases
-that are not judged anew stay, and renders docs/diagnosis.md. Tokens are those of the text that a model would
-get, at four characters each. Exits 1 when a case could not be judged.
+with the label (`corpus/README.md` says how). Writes benchmarks/results/diagnosis/score.json, where the
+verdicts of cases that are not judged anew stay, and renders docs/diagnosis.md. Tokens are those of the text
+that a model would get, at four characters each. Exits 1 when a case could not be judged.
 """
 
 import argparse
@@ -23,13 +23,14 @@ from agent.emulator.compile import toolchain
 from agent.errors import AgentError
 from agent.executors import JudgeOptions, LocalExecutor
 from agent.records import Attempt, Candidate, Evaluation, Problem, Status
+from benchmarks import storage
 
 from . import labels
 from .labels import Case, Fault
 
 Outcome = Literal["right", "one of two", "unsure", "misled", "quiet", "false alarm", "fault"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-RECORD = Path(__file__).resolve().parents[2] / "docs" / "diagnosis" / "score.json"
+RECORD = storage.DIAGNOSIS / "score.json"
 MESSAGE_CHARACTERS = 400
 
 
@@ -157,8 +158,7 @@ def write(scores: Iterable[Score], path: Path = RECORD) -> None:
         "characters_per_token": sections.CHARACTERS_PER_TOKEN,
         "scores": [score._asdict() for score in sorted(scores, key=lambda score: score[:2])],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    storage.write(path, document)
 
 
 def chosen(names: list[str]) -> list[Case]:

@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F
 
 from agent.diagnosis.mismatch import shapes
 from agent.diagnosis.tape import record
@@ -40,3 +43,14 @@ def test_a_size_of_no_known_slip_gets_the_formula_alone() -> None:
     message = _told("F.max_pool2d(x, 3, 2, 1)", (2, 4, 20, 23), (2, 4, 3, 12))
     assert "= 10 for dim -2" in message
     assert " it is " not in message
+
+
+@given(st.integers(4, 20), st.integers(1, 4), st.integers(1, 4), st.integers(1, 2), st.data())
+def test_a_window_has_torch_s_size(
+    size: int, kernel: int, stride: int, dilation: int, data: st.DataObject
+) -> None:
+    padding = data.draw(st.integers(0, kernel // 2))
+    if size + 2 * padding < dilation * (kernel - 1) + 1:
+        return
+    made = F.max_pool1d(torch.zeros(1, 1, size), kernel, stride, padding, dilation, ceil_mode=True)
+    assert shapes._Window(kernel, stride, padding, dilation, ceil=True).of(size)[1] == made.shape[-1]

@@ -3,7 +3,8 @@
 Measured is the computing of `Explaining.of_values`, as the oracle calls it, in seconds of its thread: a busy
 machine changes little, where OMP_WAIT_POLICY is passive as the oracle's is. The wrong answers are those of
 `faults.py` at the corpus's sizes, and two over a million elements, about the most that the emulator judges:
-one that mixes samples, and noise, for which every hypothesis is tried. Writes docs/diagnosis/timings.json.
+one that mixes samples, and noise, for which every hypothesis is tried. Writes
+benchmarks/results/diagnosis/timings.json.
 """
 
 import json
@@ -18,11 +19,12 @@ from agent.harness.oracle import explanation
 from agent.harness.truth.draws import Draw
 from agent.harness.truth.reference import Reference
 from agent.records import Finding
+from benchmarks import storage
 
 from .faults import FAULTS
 from .labels import PROBLEMS
 
-RECORD = Path(__file__).resolve().parents[2] / "docs" / "diagnosis" / "timings.json"
+RECORD = storage.DIAGNOSIS / "timings.json"
 LARGE = "group_norm of a million elements"
 BATCH = 1387
 """Samples of `problems/group_norm.py` that make a million elements."""
@@ -83,7 +85,7 @@ def main() -> None:
     torch.set_num_threads(2)
     with tempfile.TemporaryDirectory() as folder:
         seconds = large(Path(folder)) | small()
-    RECORD.write_text(json.dumps({"threads": 2, "seconds": seconds}, indent=1) + "\n", encoding="utf-8")
+    storage.write(RECORD, {"threads": 2, "seconds": seconds})
     sys.stdout.write(f"{len(seconds)} mismatches, {max(seconds.values())} s at most\n")
 
 

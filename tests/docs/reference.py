@@ -55,9 +55,9 @@ def _commands() -> Iterator[str]:
         "| 1 | judged and not accepted; no verified kernel found |",
         "| 2 | usage: bad arguments, or a file that is missing or is not a reference |",
         "| 3 | environment: no compiler, GPU, sandbox or disk space where one is needed |",
-        "| 4 | the endpoint failed for good |",
+        "| 4 | the endpoint failed permanently |",
         "| 5 | this executor cannot judge the candidate |",
-        "| 75 | `--no-wait`: nothing but answers, or the GPU for them, is missing; the run can be resumed |",
+        "| 75 | `--no-wait`: only answers, or the GPU to judge them, are missing; the run can be resumed |",
         "| 124 | a budget of the run was used up with nothing verified |",
         "| 130 | interrupted; the run can be resumed |",
     )  # fmt: skip

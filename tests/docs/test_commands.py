@@ -20,8 +20,8 @@ from agent.cli.app import app
 from docs.reference import ROOT
 
 PAGES = sorted(
-    {ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"),
-     *(ROOT / "agent" / "kernels").rglob("README.md")}
+    {ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "results" / "README.md",
+     *(ROOT / "docs").rglob("*.md"), *(ROOT / "agent" / "kernels").rglob("README.md")}
 )  # fmt: skip
 READING = {"config", "cache", "runs", "show", "view", "export", "kernels list", "kernels info"}
 """Commands that need neither a GPU nor an endpoint, build nothing, and write only where they are."""

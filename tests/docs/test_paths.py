@@ -100,3 +100,9 @@ def test_every_room_has_its_line_in_the_order_of_the_imports() -> None:
 def test_rooms_within_a_package_are_listed(package: str) -> None:
     there = {f"{package}/{p.parent.name}" for p in (ROOT / "agent" / package).glob("*/__init__.py")}
     assert there == {name for name in rooms() if name.startswith(f"{package}/")}
+
+
+def test_the_folder_of_the_pages_holds_no_rows() -> None:
+    """Measured rows belong into benchmarks/results."""
+    kinds = {path.suffix for path in (ROOT / "docs").rglob("*") if path.is_file()}
+    assert kinds == {".md", ".png", ".svg"}

@@ -1,12 +1,15 @@
 """Problems that no GPU of this size can hold are refused before anything is asked of a model."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from second_looks import TRACE
 
 from agent.errors import EnvironmentFault
-from agent.executors import JudgeOptions, LocalExecutor, local, select, warm
+from agent.executors import JudgeOptions, LocalExecutor, warm
+from agent.harness.backends import gpu_memory
 from agent.records import Problem, TensorSpec
 
 GB = 10**9
@@ -21,7 +24,7 @@ def problem(*shapes: int, dtype: str = "float32") -> Problem:
 
 def require(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, total: int | None, asked: Problem) -> None:
     monkeypatch.setattr(warm, "begin", lambda *_: None)
-    monkeypatch.setattr(local, "gpu_memory_bytes", lambda: total)
+    monkeypatch.setattr(gpu_memory, "total_bytes", lambda: total)
     options = JudgeOptions(candidate_timeout_s=1.0)
     LocalExecutor("cuda", cache_dir=tmp_path, options=options).require_memory(asked)
 
@@ -43,10 +46,12 @@ def test_integers_have_no_copies_in_float64(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"), [(("143771 MiB", "81559 MiB"), 143771 << 20), (("[N/A]",), None), ((), None)]
+    ("answer", "expected"), [("143771\n81559\n", 143771 << 20), ("[N/A]\n", None), ("", None)]
 )
 def test_the_memory_is_that_of_the_first_gpu(
-    monkeypatch: pytest.MonkeyPatch, answer: tuple[str, ...], expected: int | None
+    monkeypatch: pytest.MonkeyPatch, answer: str, expected: int | None
 ) -> None:
-    monkeypatch.setattr(select, "_asked", lambda field: answer)
-    assert select.gpu_memory_bytes() == expected
+    done = subprocess.CompletedProcess([], 0, answer, "")
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(subprocess, "run", lambda *given, **options: done)
+    assert gpu_memory.total_bytes.__wrapped__() == expected

@@ -14,7 +14,7 @@ from agent.api.listening import Listener
 from agent.build.build_request import BuildRequest
 from agent.build.outcome import Built
 from agent.errors import EnvironmentFault, UsageError
-from agent.executors import JudgeOptions, LocalExecutor, local
+from agent.executors import JudgeOptions, LocalExecutor, local, warm
 from agent.executors.local import Cancelled
 from agent.harness.backends.cuda import CudaBackend
 from agent.harness.confirmation import confirmation
@@ -25,9 +25,12 @@ from agent.records import (
     Candidate,
     Envelope,
     Evaluation,
+    Finding,
     KernelResources,
     Phase,
     Problem,
+    Scope,
+    SecondLook,
     Status,
     Trace,
 )
@@ -46,6 +49,9 @@ class Looks(LocalExecutor):
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: Evaluation,
         stock: Evaluation | None = None, cheap: Evaluation = PASSED,
     ) -> None:  # fmt: skip
+        monkeypatch.setattr(
+            warm, "begin", lambda *_: None
+        )  # no process server for a judge that is asked here
         super().__init__("cuda", cache_dir=tmp_path, options=JudgeOptions(candidate_timeout_s=1.0))
         self.asked: list[Job] = []
         verdicts = {None: first, "cheap": cheap, "stock": stock}
@@ -121,6 +127,57 @@ def test_the_second_look_stands_in_place_of_the_first(
     assert "confirmed by a second look" in str(found.scope)
     assert found.scope.limits == ()
     assert executor.second_look(job(), found) is found, "what is confirmed is not looked at again"
+
+
+UNSURE = Evaluation(
+    status=Status.UNSUPPORTED, stage="run", scope=Scope(executor="emulator"),
+    findings=(Finding(kind="not-emulated", message="It uses cudaGraph_t."),),
+)  # fmt: skip
+"""Verdict of an emulator that cannot run the candidate."""
+
+
+def doubtful(emulator: Evaluation) -> Evaluation:
+    """Result of the cheap checks where the emulator said this, and nothing else was found."""
+    look = confirmation.by_emulator(emulator)
+    scope = Scope(executor="cuda", skipped=look.skipped, doubt=look.doubt)
+    return PASSED.model_copy(update={"scope": scope})
+
+
+@pytest.mark.parametrize(
+    ("emulator", "reason"),
+    [(UNSURE, "unsupported (not-emulated: It uses cudaGraph_t.)"),
+     (refused(1, Finding(kind="compile-error", message="No header."), status=Status.BUILD_ERROR).evaluation,
+      "build_error (compile-error: No header.)"),
+     (refused(1, status=Status.INCORRECT).evaluation, "incorrect"),
+     (verified(1, executor="emulator").evaluation.model_copy(
+         update={"scope": Scope(executor="emulator", shapes="shrunken", unexercised=("scan<8>",))}),
+      "only the real sizes launch scan<8>")],
+)  # fmt: skip
+def test_a_look_without_its_main_check_confirms_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, emulator: Evaluation, reason: str
+) -> None:
+    executor = Looks(monkeypatch, tmp_path, FIRST, FIRST, doubtful(emulator))
+    found = executor.second_look(job(), executor.judge(job()))
+    assert found.status is Status.VERIFIED
+    assert found.scope.confirmed is False
+    assert not found.unconfirmed, "no further look is due"
+    assert not found.withdrawn
+    assert reason in found.scope.doubt[0]
+    assert set(found.scope.doubt) <= set(found.scope.skipped)
+    assert "could not do all of its checks" in str(found.scope)
+    assert SecondLook(round=1, number=1, evaluation=found).outcome == "doubtful"
+
+
+def test_a_user_can_insist_on_a_complete_second_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    insists = job().model_copy(update={"requests": ("confirmed",)})
+    executor = Looks(monkeypatch, tmp_path, FIRST, FIRST, doubtful(UNSURE))
+    found = executor.second_look(insists, executor.judge(insists))
+    assert found.status is Status.UNSUPPORTED
+    assert found.headline is not None
+    assert found.headline.kind == "not-confirmed"
+    assert "It uses cudaGraph_t." in found.headline.message
+    complete = Looks(monkeypatch, tmp_path, FIRST, FIRST)
+    assert complete.second_look(insists, complete.judge(insists)).scope.confirmed is True
 
 
 def test_the_second_look_knows_what_ptxas_said_in_the_first(

@@ -1,7 +1,7 @@
 """Foreign ground: `python -m tests.foreign problems|answers|page`.
 
-    problems --root CHECKOUT   KernelBench's levels 1 to 3, up to admission, into docs/foreign/
-    answers                    right answers by an outsider, judged, into docs/foreign/
+    problems --root CHECKOUT   KernelBench's levels 1 to 3, up to admission, into benchmarks/results/foreign/
+    answers                    right answers by an outsider, judged, into benchmarks/results/foreign/
     page                       docs/foreign.md from these documents; a test compares
 
 `--resume` leaves out what the document has of the same text, `--only` names what to run. Documents are

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent import __version__
+from benchmarks import storage
 
-ROOT = Path(__file__).resolve().parents[2]
-RECORDS = ROOT / "docs" / "foreign"
+ROOT, RECORDS = storage.ROOT, storage.FOREIGN
 Entry = dict[str, Any]
 Item = TypeVar("Item")
 WORDS = 400
@@ -34,10 +34,7 @@ def write(path: Path, entries: Iterable[Entry]) -> None:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "results": sorted(entries, key=lambda entry: natural(entry["id"])),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_suffix(".part")
-    written.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    written.replace(path)
+    storage.write(path, document)
 
 
 def at_once(work: Callable[[Item], Entry], items: Iterable[Item], jobs: int) -> Iterator[Entry]:

@@ -13,8 +13,8 @@ HEAD = """\
 # Foreign ground
 
 Rendered by `python -m tests.foreign page` from what `python -m tests.foreign problems` and `answers` wrote to
-`docs/foreign/`; a test compares. The problems are those of a local checkout of KernelBench, of which only
-figures are kept; the answers were written for this purpose by somebody who had not read the judge.
+`benchmarks/results/foreign/`; a test compares. The problems are those of a local checkout of KernelBench, of
+which only figures are kept; the answers were written for this purpose by somebody who had not read the judge.
 """
 OUTCOMES = {
     "admitted": "judged on the emulator, and every wrong answer that was tried is refused",

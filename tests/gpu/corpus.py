@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import storage
+
 from .verify import circumstances
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +26,7 @@ AT_ONCE = 6
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    options.add_argument("--out", type=Path, default=ROOT / "docs" / "gpu")
+    options.add_argument("--out", type=Path, default=storage.GPU)
     options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
     options.add_argument("--one", type=Path, default=None, help="run this program here and print its cases")
     given = options.parse_args()
@@ -38,9 +40,8 @@ def main() -> int:
         **circumstances(given.commit),
         "programs": programs,
     }
-    given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / f"corpus-{now:%Y%m%d-%H%M%S}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    storage.write(path, document)
     cases = [
         difference for program in programs for difference in (program["cases"] or {"": "failed"}).values()
     ]

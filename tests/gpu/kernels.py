@@ -6,7 +6,6 @@ elements take 40 GB and are left out by --quick. compute-sanitizer runs this fil
 """
 
 import argparse
-import json
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from torch import nn
 
 from agent.kernels import GroupNorm, gelu, group_norm, info, layer_norm, replace_modules, softmax
 from agent.kernels.routing import Fallback
+from benchmarks import storage
 
 from . import fusing_checks, linear_checks, product_checks, verify
 from .conv_calls import convolution_and_all_that_follows
@@ -284,10 +284,10 @@ def main() -> int:
         if name.startswith(begins):
             report[name] = found = outcome(check)
             sys.stderr.write(f"{name}: {found}\n")
-    text = json.dumps({**verify.circumstances(given.commit), "checks": report}, indent=1)
-    sys.stdout.write(text + "\n")
+    document = {**verify.circumstances(given.commit), "checks": report}
+    sys.stdout.write(storage.text(document))
     if given.out:
-        given.out.write_text(text + "\n", encoding="utf-8")
+        storage.write(given.out, document)
     return int(any(found.get("passed") is False for found in report.values()))
 
 

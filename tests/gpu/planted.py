@@ -7,7 +7,6 @@ of its own. By the rule of `agent.ranking` the slower one must not be kept and t
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from typing import Any
 from agent import config, problems, ranking
 from agent.executors import JudgeOptions, LocalExecutor
 from agent.records import Attempt, Candidate, Evaluation, Problem
+from benchmarks import storage
 
 from . import verify
 
@@ -65,13 +65,12 @@ class ModelNew(nn.Module):
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--repeats", type=int, default=10)
-    options.add_argument("--out", type=Path, default=verify.ROOT / "docs" / "gpu")
+    options.add_argument("--out", type=Path, default=storage.GPU)
     options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
     given = options.parse_args()
     cache_dir = config.load({}, offline=True).settings.cache_dir
     judged = JudgeOptions(candidate_timeout_s=60.0, protocol="quick")
     executor = LocalExecutor("cuda", cache_dir=cache_dir, options=judged)
-    given.out.mkdir(parents=True, exist_ok=True)
     problem = problems.load(str(REFERENCE))
     now = datetime.now(UTC)
     path = given.out / f"planted-{now:%Y%m%d-%H%M%S}.json"
@@ -85,7 +84,7 @@ def main() -> int:
             **circumstances, "summary": found, "repeats": repeats,
             "seconds": round(time.monotonic() - started, 1),
         }  # fmt: skip
-        path.write_text(json.dumps(document, indent=1) + "\n")
+        storage.write(path, document)
         sys.stdout.write(f"{words(found)}\n")
         sys.stdout.flush()
     sys.stdout.write(f"{path}\n")

@@ -1,25 +1,24 @@
-"""Renders docs/gpu-verification.md from the raw documents in docs/gpu: `python -m tests.gpu.summary`."""
+"""Renders docs/gpu-verification.md from the raw documents: `python -m tests.gpu.summary`."""
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
+
+from benchmarks import storage
 
 from .planted import words
 
-ROOT = Path(__file__).resolve().parents[2]
-RAW = ROOT / "docs" / "gpu"
-PAGE = ROOT / "docs" / "gpu-verification.md"
+PAGE = storage.ROOT / "docs" / "gpu-verification.md"
 HEAD = """\
 # What ran on a GPU
 
-Rendered by `python -m tests.gpu.summary` from the raw output in `docs/gpu/`; a test compares. Each section is
-a run of `python -m tests.gpu.verify`, `tests.gpu.kernels`, `tests.gpu.planted` or `tests.gpu.corpus` (`make
-gpu-test` runs all and the integrity corpus, which has [a page of its own](integrity.md)), of
-`benchmarks.verdict` or of `benchmarks.build`; what `agent kernels verify` and `bench` found there is in
-[another](kernels.md). Times are medians in milliseconds with a cold L2 cache. Those of commits before 00dc5b9
-are by CUDA events in the candidate's own process alone; later ones are taken in turns with the reference and
-held against a clock of the judge's (`agent/harness/timing/benchmark.py`).
+Rendered by `python -m tests.gpu.summary` from the raw output in `benchmarks/results/gpu/`; a test compares.
+Each section is a run of `python -m tests.gpu.verify`, `tests.gpu.kernels`, `tests.gpu.planted` or
+`tests.gpu.corpus` (`make gpu-test` runs all and the integrity corpus, which has [a page of its
+own](integrity.md)), of `benchmarks.verdict` or of `benchmarks.build`; what `agent kernels verify` and
+`bench` found there is in [another](kernels.md). Times are medians in milliseconds with a cold L2 cache.
+Those of commits before 00dc5b9 are by CUDA events in the candidate's own process alone; later ones are taken
+in turns with the reference and held against a clock of the judge's (`agent/harness/timing/benchmark.py`).
 """
 
 
@@ -36,7 +35,7 @@ def render() -> str:
 
 def _documents(runs: str) -> list[dict[str, Any]]:
     """Of all runs of one kind, newest first."""
-    return [json.loads(path.read_text()) for path in sorted(RAW.glob(f"{runs}.json"), reverse=True)]
+    return [json.loads(path.read_text()) for path in sorted(storage.GPU.glob(f"{runs}.json"), reverse=True)]
 
 
 def _heading(title: str, document: dict[str, Any]) -> list[str]:

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import storage
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = (("build_error", 1), ("incorrect", 1), ("incorrect", 1), ("verified", 0))
 CORPUS = ROOT / "tests" / "integrity"
@@ -36,7 +38,7 @@ CATALOGUE = ("level1/softmax", "level1/layer_norm", "level1/gelu", "level1/group
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    options.add_argument("--out", type=Path, default=ROOT / "docs" / "gpu")
+    options.add_argument("--out", type=Path, default=storage.GPU)
     options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
     options.add_argument("--only", choices=("recorded", "catalogue", "builds"), default=None)
     given = options.parse_args()
@@ -58,9 +60,8 @@ def main() -> int:
         **circumstances(given.commit),
         "steps": steps,
     }
-    given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / f"{now:%Y%m%d-%H%M%S}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    storage.write(path, document)
     wrong = [step["command"] for step in steps if not step["as_expected"]]
     sys.stdout.write(f"{len(steps) - len(wrong)} passed, {len(wrong)} failed\n{path}\n")
     for command in wrong:
@@ -108,7 +109,7 @@ def judged(arguments: list[str], status: str, code: int, kind: str | None = None
 
 
 def circumstances(commit: str | None) -> dict[str, Any]:
-    """Date, commit and machine, which every document in docs/gpu begins with."""
+    """Date, commit and machine, which every document in benchmarks/results/gpu begins with."""
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": commit or revision(),

@@ -3,7 +3,7 @@
 import pytest
 
 from agent import config, problems
-from agent.executors import local
+from agent.executors import local, warm
 from agent.executors.local import Cancelled, JudgeOptions, LocalExecutor
 from agent.harness.confirmation import fault_localization
 from agent.harness.task.job import Announce, Job
@@ -110,6 +110,7 @@ def test_the_executor_looks_again_with_small_sizes(monkeypatch: pytest.MonkeyPat
         return verdict("emulator", PAST_THE_END) if job.locates else verdict("cuda", ILLEGAL)
 
     monkeypatch.setattr(local, "judged", judged)
+    monkeypatch.setattr(warm, "begin", lambda *_: None)
     executor = LocalExecutor("cuda", cache_dir=cache_dir, options=JudgeOptions(candidate_timeout_s=9))
     job = Job(
         problem=problem, candidate=candidate, executor="cuda", candidate_timeout_s=9, cache_dir=str(cache_dir)

@@ -75,7 +75,7 @@ class Judge(BuildingBackend):
             return {"error": f"{error}"}
         build_watch.too_many(self.requests, request)
         stored(list(refusals.of_request(request)))
-        build_watch.screened(request, self._job.candidate)
+        build_watch.screened(request, self._job.candidate, self._job.library_ops)
         return {}
 
 

@@ -126,6 +126,6 @@ def test_a_call_that_a_flag_names_is_read_as_text() -> None:
     for flags in (("-Drun=system",), ("-D", "run=popen")):
         request = BuildRequest(name="n", cpp_sources=("int f();",), extra_cuda_cflags=flags)
         with pytest.raises(Refused, match="starts and ends no process"):
-            build_watch.screened(request, Candidate(problem="p", source=""))
+            build_watch.screened(request, Candidate(problem="p", source=""), "gemm-conv")
     fine = BuildRequest(name="n", cpp_sources=("int f();",), extra_cuda_cflags=("-DTILE=16", "-DFAST"))
-    build_watch.screened(fine, Candidate(problem="p", source=""))
+    build_watch.screened(fine, Candidate(problem="p", source=""), "gemm-conv")

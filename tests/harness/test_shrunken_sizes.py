@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from verdicts import refused, verified
 
 from agent.harness.judge import shrunken_sizes
@@ -26,6 +27,7 @@ def plan(source: str, hard: tuple[int, ...] = (), **sizes: tuple[int, int]) -> S
 
 
 REAL = Problem(name="p", source="real", trace=trace(1 << 15, 1 << 15))
+LARGE = plan("large", (1 << 15,), rows=(1 << 15, 512), columns=(1 << 15, 16384))
 SMALL = plan("small", (1 << 15,), rows=(1 << 15, 512), columns=(1 << 15, 64))
 WIDE = plan("wide", (), rows=(1 << 15, 2), columns=(1 << 15, 1 << 15))
 TALL = plan("tall", (), rows=(1 << 15, 1 << 15), columns=(1 << 15, 2))
@@ -83,6 +85,41 @@ def test_a_kernel_that_never_ran_is_named() -> None:
     assert found.scope.unexercised == ("scan<8>",)
     assert str(found.scope).endswith(", except kernel scan<8>, which only the real sizes launch")
     assert found.scope.limits == ("shrunken", "except scan<8>")
+
+
+def judged_with_large(trials: Trials, candidate: str = "") -> Evaluation:
+    given = job(candidate)
+    given = given.model_copy(update={"shrunken": SMALL.model_copy(update={"large": LARGE})})
+    return shrunken_sizes.judged(given, SCOPE, (), lambda what: None, trials.tried)
+
+
+def test_sizes_too_costly_for_one_draw_are_approached() -> None:
+    trials = Trials(small=(RIGHT, [], Coverage()), large=(RIGHT, [], Coverage()))
+    found = judged_with_large(trials)
+    assert found.status is Status.VERIFIED
+    assert trials.asked == [("small", "full", ("backward",)), ("large", "large", ())]
+    assert found.scope.further == ({"rows": (1 << 15, 512), "columns": (1 << 15, 16384)},)
+
+
+def test_a_fault_of_large_sizes_alone_refuses_and_says_so() -> None:
+    trials = Trials(small=(RIGHT, [], Coverage()), large=(WRONG, [], Coverage()))
+    found = judged_with_large(trials)
+    assert found.status is Status.INCORRECT
+    assert found.headline is not None
+    assert found.headline.message.startswith(
+        "At larger sizes (rows 32768->512, columns 32768->16384) alone: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("candidate", "end"),
+    [("n = 32768", WRONG), ("", refused(1, status=Status.TIMEOUT).evaluation)],
+)
+def test_large_sizes_that_prove_nothing_are_named(candidate: str, end: Evaluation) -> None:
+    trials = Trials(small=(RIGHT, [], Coverage()), large=(end, [], Coverage()))
+    found = judged_with_large(trials, candidate)
+    assert found.status is Status.VERIFIED
+    assert any(check.startswith("values at larger sizes (rows 32768->512") for check in found.scope.skipped)
 
 
 def test_two_more_places_are_both_judged() -> None:

@@ -17,7 +17,6 @@ from .page import CATEGORIES
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "training.md"
 BEGIN, END = "<!-- earned: begin -->", "<!-- earned: end -->"
-RECORD = ROOT / "docs" / "integrity" / "emulator.json"
 
 
 def earned(verdict: run.Verdict) -> float:
@@ -44,7 +43,7 @@ def totals() -> dict[tuple[str, str], list[tuple[str, float]]]:
     """Name and score of each program that is judged with the screen, by kind and category."""
     known: dict[tuple[str, str], corpus.Program] = {(p.kind, p.name): p for p in corpus.programs()}
     found: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
-    for verdict in run.read(RECORD):
+    for verdict in run.read(run.RECORD):
         program = known.get((verdict.kind, verdict.name))
         if program is not None and verdict.screened and verdict.status not in ("fault", "unsupported"):
             found[program.kind, program.category].append((program.name, earned(verdict)))

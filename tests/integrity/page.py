@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import get_args
 
 from agent.records import Stage
+from benchmarks import storage
 
 from . import corpus, run
 from .corpus import Program, Where
 from .run import Verdict
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "integrity.md"
-RECORDS = ROOT / "docs" / "integrity"
+PAGE = storage.ROOT / "docs" / "integrity.md"
 STAGES = get_args(Stage)
 CATEGORIES = {
     "attacks": {
@@ -51,9 +50,9 @@ HEAD = """\
 # Evaluation integrity: the corpora
 
 Rendered by `python -m tests.integrity.page` from the verdicts that `python -m tests.integrity.run` wrote to
-`docs/integrity/`; a test compares. The programs are in `tests/integrity/programs`, each with what is expected
-of it at its head: attacks have to be refused, honest answers that look suspicious have to be verified, and
-plainly buggy ones have to be refused with the status that names the fault.
+`benchmarks/results/integrity/`; a test compares. The programs are in `tests/integrity/programs`, each with
+what is expected of it at its head: attacks have to be refused, honest answers that look suspicious have to be
+verified, and plainly buggy ones have to be refused with the status that names the fault.
 
 Every program is judged by the executor that `agent eval` uses. An attack that the screen refuses is judged a
 second time without the screen and has to fall at a later stage; where the screen has nothing to say, both are
@@ -69,7 +68,7 @@ LIMITS = Path(__file__).resolve().with_name("where_it_ends.md")
 
 def render() -> str:
     """The page: one section for each recorded document."""
-    sections = [_section(path) for path in sorted(RECORDS.glob("*.json"), reverse=True)]
+    sections = [_section(path) for path in sorted(storage.INTEGRITY.glob("*.json"), reverse=True)]
     return "\n".join([HEAD, LIMITS.read_text(), *sections])
 
 

@@ -23,12 +23,12 @@ from agent.errors import AgentError
 from agent.executors import JudgeOptions, LocalExecutor
 from agent.harness.task.job import Job
 from agent.records import Candidate, Problem
+from benchmarks import storage
 
 from . import corpus
 from .corpus import Program, Where
 
-RECORDS = Path(__file__).resolve().parents[2] / "docs" / "integrity"
-RECORD = RECORDS / "emulator.json"
+RECORD = storage.INTEGRITY / "emulator.json"
 TRUTHFUL = 0.9
 """Share of the honest time below which a time is not true: the clock leaves 10 % to its own resolution."""
 
@@ -177,8 +177,7 @@ def write(path: Path, verdicts: Iterable[Verdict], where: Where, note: str | Non
         **({"note": note} if note else {}),
         "verdicts": [verdict._asdict() for verdict in sorted(verdicts, key=lambda verdict: verdict[:3])],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    storage.write(path, document)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -193,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = options.parse_args(arguments)
     if given.pending and not given.out:
         options.error("--pending needs --out: docs record the corpora alone")
-    out: Path = given.out or RECORDS / f"{given.executor}.json"
+    out: Path = given.out or storage.INTEGRITY / f"{given.executor}.json"
     known = (*corpus.programs(), *corpus.pending()) if given.pending else corpus.programs()
     own = [p for p in known if p.pending == given.pending]
     chosen = [p for p in own if not given.only or {p.name, p.kind, p.category, p.group} & set(given.only)]

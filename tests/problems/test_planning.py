@@ -47,6 +47,31 @@ def found(
     return search.values if search else None
 
 
+@pytest.mark.parametrize(
+    ("real", "small", "most", "large"),
+    [
+        ((1 << 25,), (524_320,), 10_000_000, (8_388_608,)),
+        ((131_072, 64), (16, 64), 10_000_000, (131_072, 64)),
+        ((4_096, 393_216), (2, 1_056), 10_000_000, (24, 393_216)),
+        ((64, 64), (32, 32), 512, None),
+    ],
+)
+def test_large_sizes_come_near_the_real_ones(
+    real: Values, small: Values, most: int, large: Values | None
+) -> None:
+    roles = (Role.BATCH, Role.REDUCED) if len(real) > 1 else (Role.FREE,)
+    pairs = zip(real, roles, strict=True)
+    sizes = tuple(Dimension((str(n),), value, role, 0) for n, (value, role) in enumerate(pairs))
+    found = Search(sizes, volume).enlarged(small, limits(most), LEVELS[0])
+    if large is None:
+        assert found is None
+        return
+    assert found is not None
+    assert math.prod(found) <= most
+    assert all(used >= least for used, least in zip(found, small, strict=True))
+    assert math.prod(found) >= math.prod(large) // 2
+
+
 def test_sizes_in_a_ratio_keep_their_remainder_both() -> None:
     joined = Dimension(("image", "window"), 224, Role.DEFAULT, divided=("window",), step=32)
     assert joined.sizes(224) == {"image": 224, "window": 7}

@@ -8,7 +8,7 @@ from verdicts import refused, verified
 from agent.errors import EndpointError
 from agent.providers.openai_compat import OpenAICompat
 from agent.providers.several import Several
-from agent.records import Completed, Evaluated
+from agent.records import Completed, Completion, Evaluated
 
 
 def several(endpoint: Endpoint, *models: str) -> Several:
@@ -41,6 +41,17 @@ def test_a_resumed_run_goes_on_with_what_it_knew() -> None:
         resumed = several(endpoint, "a", "b")
         resumed.hear(Completed(round=1, prompt_id=PROMPT.id, completion=completion))
         assert [resumed.complete(PROMPT).asked, completion.asked] == ["b", "a"]
+
+
+def test_requests_of_a_resumed_run_count_although_it_heard_earlier_answers() -> None:
+    with Endpoint([stream("x")] * 6) as endpoint:
+        resumed = several(endpoint, "a", "b")
+        for number in (1, 2):
+            completion = Completion(provider="x", model=None, text="", asked="a")
+            resumed.hear(Completed(round=number, prompt_id=PROMPT.id, completion=completion))
+            completion = Completion(provider="x", model=None, text="", asked="b")
+            resumed.hear(Completed(round=number + 2, prompt_id=PROMPT.id, completion=completion))
+        assert [resumed.complete(PROMPT).asked for _ in range(4)] == ["a", "b", "a", "b"]
 
 
 def test_an_open_question_counts_as_asked_and_a_failed_one_does_not() -> None:

@@ -41,13 +41,14 @@ def test_what_a_candidate_may_not_do_in_cuda(text: str, kind: str) -> None:
         'const char* words = "system(1); dlsym(2); // no comment";',
         'const char* raw = R"x(fork(); ")" fopen(1) )x";',
         "float ecosystem(float x) { return x; }",
-        "policy.system(1); graph->fork();",
+        "struct P { void system(int); void fork(); }; void f(P p, P* q) { p.system(1); q->fork(); }",
         "__global__ void __launch_bounds__(256) other() {}",
         "#include <cuda_runtime.h>\n#include <cooperative_groups/reduce.h>",
         "constexpr int big = 1'000'000; constexpr char c = '\"'; // system(\"x\")",
         '// a comment that goes on \\\n   system("true");',
-        'asm volatile("bar.sync 0;"); const char* words = ".incbin is not used"; // asm(".incbin")',
-        'if (bad) { printf("failed\\n"); exit(1); }',
+        '__device__ void f() { asm volatile("bar.sync 0;"); } // asm(".incbin")',
+        'const char* words = ".incbin is not used";',
+        'void f(bool bad) { if (bad) { printf("failed\\n"); exit(1); } }',
     ],
 )
 def test_what_a_candidate_may_do_in_cuda(text: str) -> None:

@@ -15,7 +15,7 @@ from agent.build.logical_text import logical
 
 
 def kinds(text: str) -> set[str]:
-    return {finding.kind for finding in screen.compiled_text(text, text)}
+    return {finding.kind for finding in screen.compiled_text([text], text)}
 
 
 @pytest.mark.parametrize(

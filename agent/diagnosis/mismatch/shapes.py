@@ -95,7 +95,11 @@ class _Window(NamedTuple):
         room = size + 2 * self.padding - reach - 1
         rounded = "ceil" if self.ceil else "floor"
         steps = -(-room // self.stride) if self.ceil else room // self.stride
-        return f"{rounded}(({size} + 2 * {self.padding} - {span} - 1) / {self.stride}) + 1", steps + 1
+        formula = f"{rounded}(({size} + 2 * {self.padding} - {span} - 1) / {self.stride}) + 1"
+        if self.ceil and steps * self.stride >= size + self.padding:
+            # Torch leaves out a last window that begins beyond the input and its left padding.
+            return f"{formula} - 1", steps
+        return formula, steps + 1
 
     def slips(self) -> Iterator[tuple[str, "_Window"]]:
         """Yield common slips: parameters that are forgotten or confused."""

@@ -1,4 +1,4 @@
-"""The server: its tools, what can be read, and the prompts."""
+"""The MCP server with its tools, resources and prompts."""
 
 import json
 from collections.abc import Callable
@@ -31,13 +31,13 @@ PAGES = {
     "limits": "limits.md",
     "coding-agents": "guides/coding-agents.md",
 }
-"""What can be read as kernelwright://docs/PAGE."""
+"""Documentation files by PAGE of kernelwright://docs/PAGE."""
 ROUND_CHARACTERS = 2**18
 Made = TypeVar("Made")
 
 
 def build(settings: Settings, access: Access, at_a_time: int) -> MCPServer:
-    """The server, with no transport yet."""
+    """Build the server without a transport. At most `at_a_time` calls judge at the same time."""
     server: MCPServer = MCPServer(
         "kernelwright", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
@@ -53,12 +53,12 @@ def build(settings: Settings, access: Access, at_a_time: int) -> MCPServer:
 def _add_resources(server: MCPServer, access: Access) -> None:
     @server.resource("kernelwright://runs/{+run}", mime_type="application/json")
     def run(run: str) -> str:
-        """The state of a run, without its texts."""
+        """Return the state of a run, without its prompts, answers and sources."""
         return _told(lambda: answers.run_state(access.run(run)).model_dump_json(indent=1))
 
     @server.resource("kernelwright://rounds/{number}/{+run}", mime_type="application/json")
     def transcript(number: int, run: str) -> str:
-        """One round of a run: what was asked and answered, and the verdicts."""
+        """Return one round of a run: prompt, answer and verdicts."""
 
         def made() -> str:
             found = access.run(run)
@@ -73,7 +73,7 @@ def _add_resources(server: MCPServer, access: Access) -> None:
 
     @server.resource("kernelwright://cards/{gpu}", mime_type="application/json")
     def card(gpu: str) -> str:
-        """The card of a GPU: its units, memories and limits."""
+        """Return the card of a GPU: its units, memories and limits."""
         found = gpu_cards.card(gpu)
         if found is None:
             raise ResourceError(f"there is no card of {gpu[:80]!r}; there are: {', '.join(problems.GPUS)}")
@@ -81,21 +81,21 @@ def _add_resources(server: MCPServer, access: Access) -> None:
 
     @server.resource("kernelwright://docs/{page}", mime_type="text/markdown")
     def docs(page: str) -> str:
-        """A page of the documentation: findings, verdicts, limits or coding-agents."""
+        """Return a page of the documentation: findings, verdicts, limits or coding-agents."""
         if page not in PAGES:
             raise ResourceError(f"there is no page {page[:80]!r}; there are: {', '.join(PAGES)}")
         return (resources.folder("docs") / PAGES[page]).read_text(encoding="utf-8")
 
     @server.resource("kernelwright://problems", mime_type="application/json")
     def references() -> str:
-        """The names of the shipped references."""
+        """Return the names of the shipped references."""
         return json.dumps(problems.names())
 
 
 def _add_prompts(server: MCPServer, settings: Settings, access: Access) -> None:
     @server.prompt()
     def task(problem: str) -> str:
-        """Everything that a model is told that is to write a kernel for a problem."""
+        """Return the prompt that asks a model to write a kernel for a problem."""
 
         def made() -> str:
             address = access.reference(problem)
@@ -106,7 +106,7 @@ def _add_prompts(server: MCPServer, settings: Settings, access: Access) -> None:
 
     @server.prompt()
     def next_answer(run: str) -> str:
-        """What a run asks now: the verdict on the last answer, and what to do about it."""
+        """Return the open prompt of a run: the verdict on the last answer, and the next task."""
 
         def made() -> str:
             asked = submitting.question(access.run(run))
@@ -120,7 +120,7 @@ def _text(prompt: Prompt) -> str:
 
 
 def _told(make: Callable[[], Made]) -> Made:
-    """An error of ours in one line, for the client."""
+    """Return the result of `make`, with an AgentError turned into one line for the client."""
     try:
         return make()
     except AgentError as error:

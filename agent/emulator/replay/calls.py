@@ -54,7 +54,7 @@ def segment(record: str) -> Segment:
 def behaviour(of: Segment) -> Behaviour:
     launches = Counter((e.name, e.grid, e.block, e.shared) for e in of.call if isinstance(e, events.Launch))
     ran = Counter(
-        (e.name, tuple(_dtype(t) for t in operators.tensors(e.given)))
+        (e.name, tuple(map(operators.dtype, operators.tensors(e.given))))
         for e in of.call
         if isinstance(e, events.Operator) and e.name not in operators.LAYOUT
     )
@@ -164,10 +164,6 @@ def _blank(call: list[Event]) -> Iterator[Event]:
 
 def _is_input(event: Event) -> bool:
     return isinstance(event, events.Given) and event.what == INPUTS
-
-
-def _dtype(tensor: dict[str, Any]) -> str:
-    return str(tensor["tensor"][1] if "tensor" in tensor else tensor.get("dtype"))
 
 
 def _times(count: int) -> str:

@@ -86,6 +86,11 @@ def tensors(value: Any) -> list[dict[str, Any]]:
     return []
 
 
+def dtype(description: dict[str, Any]) -> str:
+    """Return the name of a described tensor's dtype, such as `float32`."""
+    return str(description["tensor"][1] if "tensor" in description else description.get("dtype"))
+
+
 def span(description: dict[str, Any]) -> range:
     """Return the address range of a described tensor in device memory."""
     address, dtype, shape, strides = description["tensor"]

@@ -1,12 +1,12 @@
-// What every extension of the slim build shares, compiled once: the slim torch of the emulator, and
-// c10::cuda on CUDA's own runtime.
+// Code shared by all extensions of the slim build, compiled once: the emulator's slim torch, with c10::cuda on the
+// real CUDA runtime.
 #include "host/library.cpp"  // of the emulator
 #include "kw/host_cuda.h"
 
 #pragma GCC visibility push(hidden)
 
-// What the headers for NVIDIA's compiler (build/nvcc/include) leave to this library. They see these
-// classes in the same layout and without their members.
+// Functions that the headers for nvcc (build/nvcc/include) only declare. nvcc sees Arg and Tensor with the same
+// layout, but without their members.
 namespace kw {
 
 struct ArgLayout {

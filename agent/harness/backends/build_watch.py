@@ -7,13 +7,15 @@ same sources, because a source made after the inputs were seen could contain the
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from agent import screen
 from agent.build import flags
 from agent.build.build_request import BuildRequest
+from agent.emulator.replay import operators
 from agent.harness.task.faults import Refused
 from agent.harness.task.job import BUILD_LIMIT_S
-from agent.records import Candidate, Finding, Status
+from agent.records import Candidate, Finding, LibraryOps, Status
 
 MAX_BUILDS = 16
 """Maximum number of distinct builds: they need a bound because they do not count as the candidate's time."""
@@ -41,16 +43,17 @@ def too_many(requests: Sequence[BuildRequest], request: BuildRequest) -> bool:
     return len(requests) >= MAX_REQUESTS or (content(request) not in known and len(known) >= MAX_BUILDS)
 
 
-def screened(request: BuildRequest, candidate: Candidate) -> None:
+def screened(request: BuildRequest, candidate: Candidate, library_ops: LibraryOps) -> None:
     """Check the text to be built against the screen's rules. Raises Refused.
 
     The screen has not seen text that the candidate makes at run time.
     """
     defined = flags.definitions((*request.extra_cflags, *request.extra_cuda_cflags))
-    texts = (*request.cpp_sources, *request.cuda_sources, *defined)
-    found = [finding for text in texts for finding in screen.compiled_text(text, candidate.source)]
+    texts = ["\n".join(sources) for sources in (request.cpp_sources, request.cuda_sources) if sources]
+    permits = partial(operators.allowed, setting=library_ops)
+    found = screen.compiled_text(texts, candidate.source, permits, defined)
     if found:
-        raise Refused(Status.REJECTED, "build", found)
+        raise Refused(Status.REJECTED, "build", list(found))
 
 
 def unchanged(known: Iterable[str], requests: Iterable[BuildRequest]) -> None:

@@ -133,7 +133,7 @@ class CudaBackend(BuildingBackend):
 
     def _screened(self, request: BuildRequest) -> None:
         if self._job.screened:
-            build_watch.screened(request, self._job.candidate)
+            build_watch.screened(request, self._job.candidate, self._job.library_ops)
 
     def _offer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Return a library or an error, or nothing if the worker has to build by itself."""

@@ -64,7 +64,7 @@ class EmulatorBackend(BuildingBackend):
         if build_watch.too_many(self.requests, request):
             return build_watch.TOO_MANY
         if self._job.screened:
-            build_watch.screened(request, self._job.candidate)
+            build_watch.screened(request, self._job.candidate, self._job.library_ops)
         with self._progress.during("building"):
             built = build.extension(
                 self._toolchain, request, self._cache / "builds", BUILD_LIMIT_S, self._preparing

@@ -1,5 +1,5 @@
-// Leaves out the kernel launches of a candidate's own libraries while it is told to: preloaded into the worker.
-// A launch belongs to the library that its call comes from; those of torch and of NVIDIA's libraries go on.
+// Suppresses the kernel launches of a candidate's own libraries while kw_suppress is on; preloaded into the worker.
+// The calling library decides: launches from torch and from NVIDIA's libraries proceed.
 
 #include <cstddef>
 #include <cstring>
@@ -42,7 +42,7 @@ long kw_suppress(int on) {
     return left_out;
 }
 
-// What nvcc's host code calls: from CUDA 13 on the first two, before that the third.
+// Called by nvcc's host code: the first two from CUDA 13 on, the third before that.
 KW_INTERCEPT(__cudaLaunchKernel, (void* kernel, Dim grid, Dim block, void** values, size_t shared, void* stream),
              (kernel, grid, block, values, shared, stream))
 KW_INTERCEPT(__cudaLaunchKernel_ptsz, (void* kernel, Dim grid, Dim block, void** values, size_t shared, void* stream),

@@ -38,6 +38,7 @@ OF_SHARED_MEMORY = (
 _DECLINED = ("sizes-declined", "defaults-changed")
 """Kinds of headlines that say that the candidate does not support these sizes."""
 _RAN, _DID_NOT_RUN = "the emulator finds none in it", "the emulator did not check it"
+_REPEATED = "its kernels repeated without host code"
 BUILT = "built by stock load_inline"
 """Announcement of the stock build's judge before it takes its turn on the GPU."""
 NOTHING_SEEN = Finding(
@@ -53,22 +54,31 @@ class Look(NamedTuple):
     """Status of the refusal, or None."""
     findings: tuple[Finding, ...]
     skipped: tuple[str, ...]
+    doubt: tuple[str, ...] = ()
+    """Those of `skipped` without which nothing is confirmed."""
 
 
 def by_emulator(seen: Evaluation) -> Look:
-    """Return what the emulator's verdict at small sizes means for a candidate that a GPU verified."""
+    """Return what the emulator's verdict at small sizes means for a candidate that a GPU verified.
+
+    Running the kernels again without the candidate's host code is the second look's main check. A doubt
+    remains wherever the emulator could not do that for every kernel.
+    """
     if seen.status is Status.VERIFIED:
-        return Look(None, (), ())
+        doubt = tuple(f"{_REPEATED}: only the real sizes launch {name}" for name in seen.scope.unexercised)
+        return Look(None, (), doubt, doubt)
     if seen.status is Status.REJECTED or _whatever_the_size(seen):
         return Look(seen.status, seen.findings, ())
     headline = seen.headline
     said = f"{headline.kind}: {headline.message}" if headline else str(seen.status)
-    skipped = (f"its kernels repeated without host code: on the emulator it is {seen.status} ({said})",)
+    doubt = (f"{_REPEATED}: on the emulator it is {seen.status} ({said})",)
     if seen.status is Status.UNSUPPORTED or headline is None:
-        return Look(None, (), skipped)
+        return Look(None, (), doubt, doubt)
     sizes = "At smaller sizes" if seen.scope.shapes == "shrunken" else "At the problem's own sizes"
     message = f"{sizes}, on the emulator: {headline.message}"
-    return Look(None, (headline.model_copy(update={"message": message, "severity": "warning"}),), skipped)
+    return Look(
+        None, (headline.model_copy(update={"message": message, "severity": "warning"}),), doubt, doubt
+    )
 
 
 def _whatever_the_size(seen: Evaluation) -> bool:
@@ -92,7 +102,7 @@ def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce)
         looks.append(by_sanitizer(job, at, announce, seen))
     findings = sorted((f for look in looks for f in look.findings), key=lambda f: f.severity != "error")
     skipped = tuple(words for look in looks for words in look.skipped)
-    look = Look(looks[-1].status, tuple(findings), skipped)
+    look = Look(looks[-1].status, tuple(findings), skipped, looks[0].doubt)
     return _evaluation(look, scope, "integrity").model_copy(update={"admission": job.admission})
 
 
@@ -116,7 +126,7 @@ def joined(looked: Evaluation, stock: Evaluation) -> Evaluation:
     verified = stock.status is Status.VERIFIED
     findings = (*notes, *stock.findings) if verified else (*stock.findings, *notes)
     skipped = tuple(dict.fromkeys((*stock.scope.skipped, *looked.scope.skipped)))
-    scope = stock.scope.model_copy(update={"skipped": skipped})
+    scope = stock.scope.model_copy(update={"skipped": skipped, "doubt": looked.scope.doubt})
     return stock.model_copy(update={"findings": findings, "scope": scope})
 
 
@@ -173,7 +183,8 @@ def sanitized(job: Job, scope: Scope, announce: Announce) -> Evaluation:
 
 
 def _evaluation(look: Look, scope: Scope, stage: Stage) -> Evaluation:
-    scope = scope.model_copy(update={"skipped": (*scope.skipped, *look.skipped)})
+    skipped = (*scope.skipped, *look.skipped)
+    scope = scope.model_copy(update={"skipped": skipped, "doubt": look.doubt})
     if look.status is None:
         findings = (NOTHING_SEEN, *look.findings)
         return Evaluation(status=Status.UNSUPPORTED, stage=stage, scope=scope, findings=findings)

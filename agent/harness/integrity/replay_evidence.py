@@ -1,8 +1,9 @@
 """Interpretation of the replay of one call, on inputs of the judge and on the call's own inputs."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from agent.emulator.replay import calls, device_library, host_words
+from agent.emulator.replay import calls, device_library, events, host_words, operators
 from agent.emulator.replay.events import Event, Forged
 from agent.harness.integrity import replay_findings
 from agent.harness.integrity.replay_check import Evidence, Forgery, Recorded, Replay
@@ -10,6 +11,8 @@ from agent.harness.integrity.replay_findings import NOT_NEEDED, UNREPEATABLE
 from agent.harness.task import faults
 from agent.records import Finding
 
+_READ = "_local_scalar_dense"
+"""Operator behind `Tensor.item`, which reads one element."""
 _PASSED_SHARE = 64
 """Minimum number of output elements per word that the host derived from the record's inputs."""
 
@@ -55,7 +58,12 @@ def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
 
 
 def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
-    """Return True if the kernels are right on the call's own inputs and the host derives few values."""
+    """Return True if the kernels are right on the call's own inputs and the host derives few values.
+
+    A value that the host reads back has to come from the kernels: torch may not have computed it.
+    """
+    if _computes_beside(recorded.segments[recorded.chosen].call, evidence):
+        return False
     needed = calls.alone(recorded.segments, recorded.chosen, earlier="all")
     try:
         attempt = Replay(evidence, recorded, needed)
@@ -63,6 +71,17 @@ def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
         return few and attempt.refusal(recorded.inputs_seed) is None
     except (Forged, device_library.NotLoadable, Forgery):
         return False
+
+
+def _computes_beside(call: Sequence[Event], evidence: Evidence) -> bool:
+    """Return True if a torch operator that is not allowed worked on floating-point tensors in the call."""
+    return any(
+        isinstance(event, events.Operator)
+        and event.name != _READ
+        and not operators.allowed(event.name, evidence.setting)
+        and any("float" in operators.dtype(tensor) for tensor in operators.tensors(event.given))
+        for event in call
+    )
 
 
 def _where_right(attempt: Replay, recorded: Recorded, evidence: Evidence) -> Outcome:

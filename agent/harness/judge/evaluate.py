@@ -15,9 +15,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from agent import config, sandbox, screen
+from agent.emulator.replay import operators
 from agent.errors import AgentError, EnvironmentFault, PassingFault, Rebuilt, defect
 from agent.harness.admission import robustness
 from agent.harness.backends import gpu_lock, gpu_memory
@@ -69,7 +71,8 @@ def evaluate(job: Job, announce: Announce, decided: Decided = lambda verdict: No
         executor=job.executor, isolation=level.name, protocol=job.protocol, requested=job.requests,
         skipped=skipped,
     )  # fmt: skip
-    warnings = screen.check(job.problem.source, job.candidate) if job.screened else ()
+    permits = partial(operators.allowed, setting=job.library_ops)
+    warnings = screen.check(job.problem.source, job.candidate, permits) if job.screened else ()
     errors = tuple(finding for finding in warnings if finding.severity == "error")
     if errors:
         return Evaluation(status=Status.REJECTED, stage="screen", scope=scope, findings=errors)

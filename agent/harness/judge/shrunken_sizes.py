@@ -62,7 +62,7 @@ def judged(
     if result.scope.shapes == "full":
         return result
     if result.status is Status.VERIFIED:
-        return _once_at_real_sizes(job, _with_the_rest(job, first, further), scope, announce, tried)
+        return _at_large_sizes(job, _with_the_rest(job, first, further), scope, announce, tried)
     literals = _not_conclusive(job, result, shrunk)
     declined = _declines(job, first)
     if not literals and result.status in _NOT_CONCLUSIVE and shrunk.hands_over_defaults:
@@ -81,7 +81,7 @@ def judged(
         second = tried(job, _shapes(plan, scope), warnings)
         if second.evaluation.status is Status.VERIFIED:
             result = _with_the_rest(job, second, further)
-            return _once_at_real_sizes(job, result, scope, announce, tried)
+            return _at_large_sizes(job, result, scope, announce, tried)
         if not _not_conclusive(job, second.evaluation, plan):
             return second.evaluation
     return _unsupported(at.scope, why, result)
@@ -97,7 +97,7 @@ def with_fewer_draws(job: Job, at: Shapes) -> tuple[Job, Shapes]:
 
 def wanted(job: Job, at: Shapes, status: Status, headline: str | None = None) -> bool:
     """Return True if the real sizes' launches matter after this trial; `headline` is its finding's kind."""
-    if at.scope.shapes == "full" or job.protocol == "further" or job.shrunken is None:
+    if at.scope.shapes == "full" or job.protocol in ("further", "large") or job.shrunken is None:
         return False
     if status is Status.VERIFIED:
         return True
@@ -128,34 +128,37 @@ def _with_the_rest(job: Job, first: Tried, tried: Callable[[Shrunken], Tried | N
     return _excepting(result, [kernel for kernel in first.coverage.missing if kernel not in ran])
 
 
-def _once_at_real_sizes(
-    job: Job, result: Evaluation, scope: Scope, announce: Announce, tried: Try
-) -> Evaluation:
-    """Return the verdict with one draw at the real sizes, if that costs no more than smaller sizes did.
+def _at_large_sizes(job: Job, result: Evaluation, scope: Scope, announce: Announce, tried: Try) -> Evaluation:
+    """Return the verdict with a draw or two at the real sizes, or at the largest that are affordable.
 
-    A kernel that skips elements only large tensors have is right at every small size.
+    A kernel that skips elements only large tensors have is right at every small size, and so is one whose
+    counters or partial results run out.
     """
-    fits = job.protocol in ("full", "reduced") and problems.once(job.problem.trace)
-    if result.status is not Status.VERIFIED or not fits:
+    if result.status is not Status.VERIFIED or job.protocol not in ("full", "reduced"):
         return result
-    announce("judging one call at the real sizes")
-    less = {"protocol": "once", "requests": (), "envelope_limit_s": 0.0}
-    real = Shapes(job.problem.source, job.problem.trace, at_real_shape(scope))
-    verdict = tried(job.model_copy(update=less), real, ()).evaluation
-    if verdict.status in (Status.TIMEOUT, Status.UNSUPPORTED):
-        note = f"values at the real sizes: {verdict.findings[0].message[:200]}"
+    large = job.shrunken.large if job.shrunken else None
+    if problems.once(job.problem.trace):
+        announce("judging one call at the real sizes")
+        protocol, at = "once", Shapes(job.problem.source, job.problem.trace, at_real_shape(scope))
+        sizes = {name: (full, full) for name, (full, _) in result.scope.sizes.items()}
+        where = "the problem's own sizes"
+    elif large is not None:
+        announce(f"judging at {_words(large)}, the largest sizes that are affordable")
+        protocol, at, sizes = "large", _shapes(large, scope), large.changed
+        where = f"larger sizes ({_words(large)})"
+    else:
+        return result
+    less = {"protocol": protocol, "requests": (), "envelope_limit_s": 0.0}
+    verdict = tried(job.model_copy(update=less), at, ()).evaluation
+    is_open = protocol == "large" and large is not None and _not_conclusive(job, verdict, large)
+    if is_open or verdict.status in (Status.TIMEOUT, Status.UNSUPPORTED):
+        note = f"values at {where}: {verdict.findings[0].message[:200]}"
         return result.model_copy(update={"scope": skipping(result.scope, note)})
     if verdict.status is not Status.VERIFIED:
-        return _told_of_real_sizes(verdict)
-    sizes = {name: (full, full) for name, (full, _) in result.scope.sizes.items()}
+        first, *rest = verdict.findings
+        headline = first.model_copy(update={"message": f"At {where} alone: {first.message}"})
+        return verdict.model_copy(update={"findings": (headline, *rest)})
     return _joined(result, verdict.model_copy(update={"scope": scope.model_copy(update={"sizes": sizes})}))
-
-
-def _told_of_real_sizes(verdict: Evaluation) -> Evaluation:
-    """Return the verdict with a headline that says that only the problem's own sizes go wrong."""
-    first, *rest = verdict.findings
-    told = first.model_copy(update={"message": f"At the problem's own sizes alone: {first.message}"})
-    return verdict.model_copy(update={"findings": (told, *rest)})
 
 
 def _further(job: Job, plan: Shrunken, scope: Scope, announce: Announce, tried: Try) -> Tried | None:

@@ -43,7 +43,7 @@ class Job(Record):
     cache_dir: str
     shrunken: Shrunken | None = None
     """Sizes at which the emulator judges. None for CUDA."""
-    protocol: Literal["full", "reduced", "quick", "further", "once"] = "full"
+    protocol: Literal["full", "reduced", "quick", "further", "once", "large"] = "full"
     admission: Admission | None = None
     """Results of probing the problem. Its families of inputs join the protocol."""
     build: Literal["slim", "load_inline"] = "slim"

@@ -8,11 +8,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-Name = Literal["full", "reduced", "quick", "further", "once"]
+Name = Literal["full", "reduced", "quick", "further", "once", "large"]
 """Name of a protocol.
 
 `reduced` has fewer draws, for costly calls. `further` judges at other sizes what the full protocol has judged
-already, and `once` does so at the real sizes with a single draw.
+already, and `once` does so at the real sizes with a single draw. `large` judges at sizes between, at which
+counters and partial results of a fixed size run out.
 """
 
 FAMILIES = ("shifted", "scaled", "faint", "sparse", "tied", "negative", "vast", "minute")
@@ -83,6 +84,8 @@ def plan(protocol: Name, tightened: tuple[str, ...] = (), few: bool = False) -> 
         return (_FIRST, Draw(in_place=True)), (Draw(),)
     if protocol == "once":
         return (Draw(),), ()
+    if protocol == "large":
+        return (Draw(), Draw("tied", in_place=True)), ()
     both = DOMINATED if few else ()
     if protocol == "further":
         dominated = (Draw(family, in_place=True) for family in both)
@@ -155,7 +158,7 @@ def weakened(strength: float) -> tuple[str, ...]:
 
 def skipped(protocol: Name, few: bool = False) -> tuple[str, ...]:
     """Return what the plan leaves out, for the scope of a verdict."""
-    if protocol in ("full", "further", "once"):
+    if protocol in ("full", "further", "once", "large"):
         return ()
     if protocol == "reduced":
         left = ", ".join(family for family in (*FAMILIES, *VARYING) if family not in REDUCED)

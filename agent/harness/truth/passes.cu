@@ -1,6 +1,6 @@
-// Outputs of 32 bits held against the truth, each in one pass over the memory: agent/harness/truth/passes.py.
+// Compares large float32 outputs with the ground truth, in one pass over memory each (agent/harness/truth/passes.py).
 //
-// Every block leaves one row of doubles: sums first, then largest values. What is not finite makes a sum so.
+// Every block writes one row of doubles: sums first, then maxima. A non-finite value makes a sum non-finite.
 
 constexpr int THREADS = 256, WARPS = THREADS / 32, VECTOR = 4;
 constexpr unsigned ALL = 0xffffffffu;
@@ -33,7 +33,7 @@ struct Totals {
     }
 };
 
-// Calls `each(place, here)` for the elements that are this thread's; four in a row are loaded at once.
+// Calls each(vector, lane) for this thread's elements; loads(i) reads the i-th vector of four.
 template <class Loads, class Each>
 __device__ void over(long long count, Loads loads, Each each) {
     const long long step = 1ll * gridDim.x * THREADS;
@@ -63,7 +63,7 @@ __device__ FourDoubles of(const double* from, long long at) {
     return {{v.x, v.y, w.x, w.y}};
 }
 
-// Of the truth the sum of the squares; of each run's errors the same, and the largest.
+// Row: the truth's sum of squares, each run's sum of squared errors, each run's largest error. `three` may be null.
 extern "C" __global__ void __launch_bounds__(THREADS) errors_of_runs(
     const double* truth, const float* one, const float* two, const float* three, long long count, double* rows
 ) {
@@ -90,8 +90,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) errors_of_runs(
     totals.leave(rows);
 }
 
-// Of an output's errors the sum of the squares, the largest, the largest share of `floor` and the element's
-// own part, and the largest relative to the element or to `scale`; and the largest magnitude of the truth.
+// Row: the sum of squared errors, then four maxima: the error, the magnitude of the truth, the error relative to
+// floor + share * |truth|, and the error relative to max(|truth|, scale).
 extern "C" __global__ void __launch_bounds__(THREADS) errors_of_output(
     const double* truth, const float* output, long long count, float floor, float share, float scale,
     double* rows
@@ -120,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) errors_of_output(
     totals.leave(rows);
 }
 
-// Of `wanted` the sum of the squares, of the differences their sum, which tells what is not finite, and the
-// largest.
+// Row: the sum of the squares of `wanted`, the sum of the absolute differences (finite only if all are), and the
+// largest one.
 extern "C" __global__ void __launch_bounds__(THREADS) differences(
     const float* found, const float* wanted, long long count, double* rows
 ) {

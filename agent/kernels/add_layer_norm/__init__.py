@@ -1,1 +1,1 @@
-"""A sum and its LayerNorm: operator, module, device code. The public names are in `agent.kernels`."""
+"""LayerNorm of x + residual: operator, module, device code. The public names are in `agent.kernels`."""

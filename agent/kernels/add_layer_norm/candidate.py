@@ -1,6 +1,6 @@
-"""LayerNorm of a sum over any trailing dimensions, with or without weight and bias; and the sum.
+"""LayerNorm of x + residual over any trailing dimensions, optionally affine. Returns the sum too.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -63,7 +63,7 @@ def add_layer_norm(
     dims: int,
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`F.layer_norm` over the last `dims` dimensions of the sum, which is the other result."""
+    """Return `F.layer_norm` over the last `dims` dimensions of x + residual, and x + residual."""
     y, added = extension.add_layer_norm(x, residual, weight, bias, dims, eps)
     return y, added
 

@@ -1,4 +1,4 @@
-"""`torch.nn.LayerNorm` of a sum, over the shipped kernel."""
+"""`torch.nn.LayerNorm` of x + residual on the shipped kernel."""
 
 import torch
 from torch import nn
@@ -7,11 +7,11 @@ from agent.kernels.add_layer_norm.operator import add_layer_norm
 
 
 class AddLayerNorm(nn.LayerNorm):
-    """Constructor, parameters and state_dict are `torch.nn.LayerNorm`'s; it takes the two summands."""
+    """`torch.nn.LayerNorm` that takes x and residual; parameters and state_dict are the same."""
 
     @classmethod
     def from_torch(cls, module: nn.LayerNorm) -> "AddLayerNorm":
-        """The same layer over the same parameters, which are shared and not copied."""
+        """Return a layer that shares the parameters of `module` instead of copying them."""
         made = cls.__new__(cls)
         made.__dict__.update(module.__dict__)
         return made
@@ -19,5 +19,5 @@ class AddLayerNorm(nn.LayerNorm):
     def forward(  # type: ignore[override]
         self, x: torch.Tensor, residual: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """(The norm of x + residual, x + residual), both of the shape (*, *normalized_shape)."""
+        """Return the norm of x + residual, and x + residual. Shapes are (*, *normalized_shape)."""
         return add_layer_norm(x, residual, self.normalized_shape, self.weight, self.bias, self.eps)

@@ -1,4 +1,4 @@
-"""A sum and its LayerNorm by one kernel, and its operator `kernelwright::add_layer_norm_forward`."""
+"""LayerNorm of x + residual in one kernel: operator `kernelwright::add_layer_norm_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,12 +29,13 @@ def add_layer_norm(
     x: torch.Tensor, residual: torch.Tensor, normalized_shape: Sequence[int],
     weight: torch.Tensor | None = None, bias: torch.Tensor | None = None, eps: float = 1e-5,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """(F.layer_norm(x + residual, normalized_shape, weight, bias, eps), x + residual), the sum as stored.
+    """Return (F.layer_norm(added, normalized_shape, weight, bias, eps), added) for added = x + residual.
 
-    What the kernel does not take goes to torch, visibly.
+    The norm is that of the stored sum, rounded to the dtype of x. Fall back to torch and record why if the
+    kernel does not support the call.
     """
     if routing.widened(x) is not x:
-        # Autocast gives a norm in float32 of a sum in half precision: two results of two dtypes.
+        # Under autocast the norm is float32 and the sum half precision: the outputs differ in dtype.
         added = x + residual
         return layer_norm(added, normalized_shape, weight, bias, eps), added
     shape = tuple(normalized_shape)

@@ -1,4 +1,4 @@
-"""Residual add, then LayerNorm of the sum, which is a result too."""
+"""Residual add, then LayerNorm of the sum, which is an output too."""
 
 import torch
 import torch.nn as nn
@@ -9,7 +9,7 @@ hidden_size = 4096
 
 
 class Model(nn.Module):
-    """LayerNorm over the last dimension of x + residual, with weight and bias; and the sum."""
+    """Return LayerNorm over the last dimension of x + residual, with weight and bias, and x + residual."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()

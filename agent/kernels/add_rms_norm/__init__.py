@@ -1,1 +1,1 @@
-"""A sum and its RMSNorm: operator, module, device code. The public names are in `agent.kernels`."""
+"""RMSNorm of x + residual: operator, module, device code. The public names are in `agent.kernels`."""

@@ -1,6 +1,6 @@
-"""RMSNorm of a sum over any trailing dimensions, with or without weight; and the sum.
+"""RMSNorm of x + residual over any trailing dimensions, with or without weight. Returns the sum too.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -56,7 +56,7 @@ extension = load_inline(
 def add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None, dims: int, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`F.rms_norm` over the last `dims` dimensions of the sum, weight so shaped or None; and the sum."""
+    """Return `F.rms_norm` over the last `dims` dimensions of x + residual, and x + residual."""
     y, added = extension.add_rms_norm(x, residual, weight, dims, eps)
     return y, added
 

@@ -1,4 +1,4 @@
-"""A sum and its RMSNorm by one kernel, and its operator `kernelwright::add_rms_norm_forward`."""
+"""RMSNorm of x + residual in one kernel: operator `kernelwright::add_rms_norm_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,9 +31,10 @@ def add_rms_norm(
     weight: torch.Tensor | None = None,
     eps: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(F.rms_norm(x + residual, normalized_shape, weight, eps), x + residual), the sum as it is stored.
+    """Return (F.rms_norm(added, normalized_shape, weight, eps), added) for added = x + residual.
 
-    What the kernel does not take goes to torch, visibly.
+    The norm is that of the stored sum, rounded to the dtype of x. Fall back to torch and record why if the
+    kernel does not support the call.
     """
     shape = tuple(normalized_shape)
     left = is_torchs(KERNEL, x, residual, weight)

@@ -1,4 +1,4 @@
-"""Residual add, then RMSNorm of the sum, which is a result too."""
+"""Residual add, then RMSNorm of the sum, which is an output too."""
 
 import torch
 import torch.nn as nn
@@ -10,7 +10,7 @@ eps = 1e-6
 
 
 class Model(nn.Module):
-    """The sum over sqrt(mean(sum^2) + eps), times weight, the mean over the last dimension; and the sum."""
+    """Return added / sqrt(mean(added^2, -1) + eps) * weight and added, where added = x + residual."""
 
     def __init__(self, hidden_size: int, eps: float) -> None:
         super().__init__()

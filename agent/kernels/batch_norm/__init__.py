@@ -1,1 +1,4 @@
-"""BatchNorm in evaluation: operator, module, device code. The public names are in `agent.kernels`."""
+"""BatchNorm in evaluation mode: operator, module and device code.
+
+The public names are in `agent.kernels`.
+"""

@@ -1,6 +1,6 @@
-"""BatchNorm by its running statistics, with a residual and ReLU, of images [n, channels, height, width].
+"""BatchNorm with running statistics, a residual and ReLU, for images [n, channels, height, width].
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -54,7 +54,7 @@ extension = load_inline(
 
 
 def batch_norm_relu(x: torch.Tensor, residual: torch.Tensor, norm: nn.BatchNorm2d) -> torch.Tensor:
-    """relu(norm(x) + residual), by the norm's running statistics."""
+    """Return relu(norm(x) + residual) with the norm's running statistics."""
     y: torch.Tensor = extension.batch_norm_relu(
         x, residual, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
     )

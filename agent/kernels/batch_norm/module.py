@@ -1,4 +1,4 @@
-"""`torch.nn.BatchNorm1d` to `3d` over the shipped kernel in evaluation, with an activation and a residual."""
+"""`torch.nn.BatchNorm1d` to `3d` with activation and residual; the shipped kernel computes in evaluation."""
 
 import torch
 from torch import nn
@@ -10,10 +10,10 @@ from agent.kernels.group_norm import activation
 
 
 class _Evaluated(Acting, _BatchNorm):
-    """Constructor, parameters, buffers and state_dict are torch's; `act` comes in addition."""
+    """Torch's BatchNorm with an `act`. Parameters, buffers and state_dict are torch's."""
 
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """act(batch_norm(input) + residual), of the input's shape; in training by torch."""
+        """Return act(batch_norm(input) + residual), of the input's shape. Training mode is torch's."""
         if self.training or self.running_mean is None or self.running_var is None:
             y = super().forward(input)
             return activation.value(y if residual is None else y + residual, self.act)
@@ -25,12 +25,12 @@ class _Evaluated(Acting, _BatchNorm):
 
 
 class BatchNorm1d(_Evaluated, nn.BatchNorm1d):
-    """Of [n, channels] or [n, channels, length]."""
+    """BatchNorm of [n, channels] or [n, channels, length]."""
 
 
 class BatchNorm2d(_Evaluated, nn.BatchNorm2d):
-    """Of [n, channels, height, width]."""
+    """BatchNorm of [n, channels, height, width]."""
 
 
 class BatchNorm3d(_Evaluated, nn.BatchNorm3d):
-    """Of [n, channels, depth, height, width]."""
+    """BatchNorm of [n, channels, depth, height, width]."""

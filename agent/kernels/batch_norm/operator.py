@@ -1,4 +1,4 @@
-"""`torch.nn.functional.batch_norm` by its running statistics: operator `kernelwright::batch_norm_forward`."""
+"""`torch.nn.functional.batch_norm` with running statistics: operator `kernelwright::batch_norm_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,10 +29,11 @@ def batch_norm(
     weight: torch.Tensor | None = None, bias: torch.Tensor | None = None, eps: float = 1e-5, *,
     act: str = "none", residual: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """act(F.batch_norm(x, running_mean, running_var, weight, bias, eps=eps) + residual), in one pass.
+    """Return act(F.batch_norm(x, running_mean, running_var, weight, bias, eps=eps) + residual) in one pass.
 
-    act is none, silu, gelu, relu, tanh or hardswish; residual has x's shape and dtype. What the kernel does
-    not take goes to torch, visibly. Raises ValueError for another act, and what torch raises.
+    act is none, silu, gelu, relu, tanh or hardswish. residual has x's shape and dtype. Falls back to torch
+    and records why if the kernel does not support the call. Raises ValueError for another act, and whatever
+    torch raises.
     """
     if act not in activation.NUMBERS:
         raise ValueError(f"act={act!r}: there are {', '.join(activation.NUMBERS)}")
@@ -46,7 +47,7 @@ def batch_norm(
 def _is_right(
     x: torch.Tensor, parameters: Sequence[torch.Tensor | None], residual: torch.Tensor | None
 ) -> bool:
-    """Whether torch would take it as it is, without broadcasting, and there is something to compute."""
+    """Return True if torch accepts these shapes without broadcasting and the result is not empty."""
     if x.dim() < 2 or x.numel() == 0:
         return False
     of_channels = x.shape[1:2]
@@ -93,7 +94,11 @@ def _launched(
     grad: torch.Tensor | None, inputs: Sequence[torch.Tensor | None],
     parameters: Sequence[torch.Tensor | None], results: Sequence[torch.Tensor | None], eps: float, act: str,
 ) -> None:  # fmt: skip
-    """inputs: x and the residual; results: the value and None, or gradients of x, before it, weight, bias."""
+    """Launch the forward or the backward.
+
+    `inputs` are x and the residual. `results` are the value and None, or the gradients of x, of the
+    activation's input, of weight and of bias.
+    """
     x = inputs[0]
     assert x is not None
     layout = layout_of(x)
@@ -117,14 +122,14 @@ def _launched(
 
 
 def _exact(x: torch.Tensor) -> torch.dtype:
-    """What is computed in."""
+    """Return the dtype of the CPU computation."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def _mapped(
     x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor, weight: torch.Tensor | None, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(x - mean) / sqrt(variance + eps), and the scale of each channel, in at least float32."""
+    """Return (x - mean) / sqrt(variance + eps) and each channel's scale, in at least float32."""
     shape = (1, -1, *[1] * (x.dim() - 2))
     exact = _exact(x)
     rstd = (variance.to(exact) + eps).rsqrt().view(shape)
@@ -136,7 +141,7 @@ def _before(
     x: torch.Tensor, residual: torch.Tensor | None, mean: torch.Tensor, variance: torch.Tensor,
     weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float,
 ) -> torch.Tensor:  # fmt: skip
-    """What the activation is of."""
+    """Return the input of the activation."""
     z, _ = _mapped(x, mean, variance, None, eps)
     shape = (1, -1, *[1] * (x.dim() - 2))
     if weight is not None:
@@ -179,7 +184,7 @@ def _shapes(x: torch.Tensor, *others: Any) -> Tensors:
 def _backward_shapes(
     grad: Any, x: torch.Tensor, residual: Any, mean: Any, variance: Any, *others: Any
 ) -> Tensors:
-    """Room for the gradients of x, before it, of weight and bias; none for what is not wanted."""
+    """Return tensors for the gradients of x, the activation's input, weight and bias; size 0 if unwanted."""
     form, wanted = format_of(x), others[-1]
     of_x = [torch.empty_like(x, memory_format=form) if want else x.new_empty(0) for want in wanted[:2]]
     of_parameters = [
@@ -196,7 +201,7 @@ def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | N
 def _gradients(
     saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
 ) -> Sequence[Any]:
-    """Gradients of x, the residual, weight and bias; without an activation the second is the value's."""
+    """Return all gradients. Without an activation the residual's is that of the result."""
     weight, bias = saved[4:6]
     eps, act = settings[6:]
     of_parameters = [weight is not None and needed[4], bias is not None and needed[5]]

@@ -1,4 +1,4 @@
-"""BatchNorm by its running statistics, a residual and ReLU: the end of a block of a ResNet."""
+"""BatchNorm with running statistics, a residual and ReLU: the end of a ResNet block."""
 
 import torch
 import torch.nn as nn
@@ -10,7 +10,7 @@ width = 56
 
 
 class Model(nn.Module):
-    """relu(batch_norm(x) + residual) in evaluation."""
+    """relu(batch_norm(x) + residual) in evaluation mode."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

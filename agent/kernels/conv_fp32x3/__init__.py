@@ -1,4 +1,4 @@
-"""Convolutions in float32's accuracy from the tensor cores: operator, kernels.
+"""Convolutions with float32 accuracy on the tensor cores: operator and kernels.
 
 The public names are in `agent.kernels`.
 """

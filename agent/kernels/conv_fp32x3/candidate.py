@@ -1,9 +1,9 @@
-"""A convolution of float32 in float32's accuracy: on the tensor cores, in the file for sm_90.
+"""Convolutions of float32 with float32 accuracy in 1, 2 and 3 dimensions.
 
-Every other GPU computes in float32 arithmetic. 1, 2 and 3 dimensions, any stride, padding, dilation and
-groups.
+Any stride, padding, dilation and groups. The file for sm_90 computes on the tensor cores, every other GPU in
+float32 arithmetic.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 from itertools import product
@@ -85,11 +85,11 @@ extension = load_inline(
 
 
 Ways = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""Stride, padding and dilation, each with a number for each dimension."""
+"""Stride, padding and dilation, each with one number per dimension."""
 
 
 def _wide(sizes: tuple[int, ...], missing: int) -> list[int]:
-    """In three dimensions; those in front are missing."""
+    """Return the sizes for three dimensions, with `missing` for those in front."""
     return [missing] * (3 - len(sizes)) + list(sizes)
 
 
@@ -100,7 +100,7 @@ def _in_three(x: torch.Tensor) -> torch.Tensor:
 def conv_fp32x3(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, ways: Ways, groups: int = 1
 ) -> torch.Tensor:
-    """As torch.conv1d, conv2d and conv3d."""
+    """Return torch.conv1d, conv2d or conv3d, by the rank of x."""
     window = [size for sizes, missing in zip(ways, (1, 0, 1), strict=True) for size in _wide(sizes, missing)]
     a, w = _in_three(x), _in_three(weight)
     sizes = [
@@ -117,10 +117,10 @@ def conv_transpose_fp32x3(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, ways: Ways,
     output_padding: tuple[int, ...], groups: int = 1,
 ) -> torch.Tensor:  # fmt: skip
-    """As torch.conv_transpose1d, 2d and 3d.
+    """Return torch.conv_transpose1d, 2d or 3d, by the rank of x.
 
-    Place o of the result gets input (o + padding - tap * dilation) / stride where that is whole: for each
-    remainder of o a convolution whose taps go backwards over the input.
+    Output position o reads input (o + padding - tap * dilation) / stride where that is an integer. Each
+    remainder of o modulo the stride is a convolution whose taps run backwards over the input.
     """
     by, pad, step = (_wide(sizes, missing) for sizes, missing in zip(ways, (1, 0, 1), strict=True))
     more, a, w = _wide(output_padding, 0), _in_three(x), _in_three(weight)

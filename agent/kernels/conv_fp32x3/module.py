@@ -1,4 +1,4 @@
-"""torch's modules of convolutions over the shipped kernel."""
+"""Torch's convolution modules on the shipped kernel."""
 
 from collections.abc import Sequence
 from typing import Any, Self, cast
@@ -10,11 +10,11 @@ from agent.kernels.conv_fp32x3.operator import conv_fp32x3, conv_transpose_fp32x
 
 
 class _FP32x3:
-    """What all of them share. Constructor, parameters and state_dict are torch's."""
+    """Mixin of all convolution modules. Constructor, parameters and state_dict are torch's."""
 
     @classmethod
     def from_torch(cls, module: nn.Module) -> Self:
-        """The same layer over the same parameters, which are shared and not copied."""
+        """Return this layer on the parameters of torch's `module`, shared and not copied."""
         made = cls.__new__(cls)
         made.__dict__.update(module.__dict__)
         return made
@@ -22,7 +22,10 @@ class _FP32x3:
     def _conv_forward(
         self, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
-        """[n, channels, *] -> [n, features, *], n where there is one; padding other than zeros is first."""
+        """Return the convolution [n, features, *] of input [n, channels, *]; n may be missing.
+
+        "same" and "valid" padding and padding modes other than zeros are applied by torch beforehand.
+        """
         if input.dim() == weight.dim() - 1:
             return self._conv_forward(input[None], weight, bias)[0]
         layer = cast(nn.Conv2d, self)
@@ -36,7 +39,10 @@ class _FP32x3:
 
 class _TransposedFP32x3(_FP32x3):
     def forward(self, input: torch.Tensor, output_size: Sequence[int] | None = None) -> torch.Tensor:
-        """[n, channels, *] -> [n, features, *], n where there is one, of `output_size` where it is given."""
+        """Return the transposed convolution [n, features, *] of input [n, channels, *]; n may be missing.
+
+        `output_size` gives the spatial sizes of the result.
+        """
         layer = cast(nn.ConvTranspose2d, self)
         if input.dim() == layer.weight.dim() - 1:
             return self.forward(input[None], output_size)[0]
@@ -51,24 +57,24 @@ class _TransposedFP32x3(_FP32x3):
 
 
 class Conv1dFP32x3(_FP32x3, nn.Conv1d):
-    """`torch.nn.Conv1d` by `conv_fp32x3`."""
+    """`torch.nn.Conv1d` on the kernel of `conv_fp32x3`."""
 
 
 class Conv2dFP32x3(_FP32x3, nn.Conv2d):
-    """`torch.nn.Conv2d` by `conv_fp32x3`."""
+    """`torch.nn.Conv2d` on the kernel of `conv_fp32x3`."""
 
 
 class Conv3dFP32x3(_FP32x3, nn.Conv3d):
-    """`torch.nn.Conv3d` by `conv_fp32x3`."""
+    """`torch.nn.Conv3d` on the kernel of `conv_fp32x3`."""
 
 
 class ConvTranspose1dFP32x3(_TransposedFP32x3, nn.ConvTranspose1d):
-    """`torch.nn.ConvTranspose1d` by `conv_transpose_fp32x3`."""
+    """`torch.nn.ConvTranspose1d` on the kernel of `conv_transpose_fp32x3`."""
 
 
 class ConvTranspose2dFP32x3(_TransposedFP32x3, nn.ConvTranspose2d):
-    """`torch.nn.ConvTranspose2d` by `conv_transpose_fp32x3`."""
+    """`torch.nn.ConvTranspose2d` on the kernel of `conv_transpose_fp32x3`."""
 
 
 class ConvTranspose3dFP32x3(_TransposedFP32x3, nn.ConvTranspose3d):
-    """`torch.nn.ConvTranspose3d` by `conv_transpose_fp32x3`."""
+    """`torch.nn.ConvTranspose3d` on the kernel of `conv_transpose_fp32x3`."""

@@ -1,7 +1,7 @@
-"""Torch's convolutions in float32's accuracy: operator `kernelwright::conv_fp32x3_forward`.
+"""Torch's convolutions with float32 accuracy: operator `kernelwright::conv_fp32x3_forward`.
 
-The gradient of x is a convolution of the same kind, of the gradient with the weight the other way round; the
-weight's is torch's.
+The gradient of x is a convolution of the same kind: transposed for a forward one and the other way round. The
+weight's gradient is torch's.
 """
 
 from collections.abc import Sequence
@@ -37,11 +37,11 @@ def conv_fp32x3(
     x: torch.Tensor, weight: torch.Tensor, bias: _Parameter = None, stride: Sizes = 1, padding: Sizes = 0,
     dilation: Sizes = 1, groups: int = 1, *, precision: str = "fp32x3",
 ) -> torch.Tensor:  # fmt: skip
-    """As conv1d, conv2d or conv3d with TF32 off, by the rank of the weight; x [n, channels, ...].
+    """Return conv1d, conv2d or conv3d of x [n, channels, ...] with TF32 off, by the rank of the weight.
 
     precision is fp32x3 (the tensor cores of sm_90 where they were measured to be faster, otherwise torch's
-    with TF32 off) or ieee (the kernel's float32 arithmetic). What the kernel does not take goes to torch,
-    visibly. Raises ValueError for another precision, and what torch raises.
+    with TF32 off) or ieee (the kernel's float32 arithmetic). Falls back to torch and records why if the
+    kernel does not support the call. Raises ValueError for another precision, and whatever torch raises.
     """
     number_of(precision)
     each = [_each(value, weight.dim() - 2) for value in (stride, padding, dilation, 0)]
@@ -52,7 +52,7 @@ def conv_transpose_fp32x3(
     x: torch.Tensor, weight: torch.Tensor, bias: _Parameter = None, stride: Sizes = 1, padding: Sizes = 0,
     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1, *, precision: str = "fp32x3",
 ) -> torch.Tensor:  # fmt: skip
-    """As conv_transpose1d, 2d or 3d with TF32 off; else as `conv_fp32x3`."""
+    """Return conv_transpose1d, 2d or 3d with TF32 off. See `conv_fp32x3`."""
     number_of(precision)
     each = [_each(value, weight.dim() - 2) for value in (stride, padding, dilation, output_padding)]
     return _by_window(x, weight, bias, Window(each[0], each[1], each[2], True, each[3], groups), precision)
@@ -67,7 +67,7 @@ def _by_window(
 ) -> torch.Tensor:
     x, weight = routing.widened(x), routing.widened(weight)
     bias = None if bias is None else routing.widened(bias)
-    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+    # Invalid and empty calls go to torch, which gives the error or the empty result.
     if not _is_right(x, weight, bias, window) or not _takes(x, weight, bias, window):
         return _by_torch(x, weight, bias, window)
     return _OPERATOR(x, weight, bias, *(list(sizes) for sizes in window[:3]), window.transposed,
@@ -75,7 +75,7 @@ def _by_window(
 
 
 def _is_right(x: torch.Tensor, weight: torch.Tensor, bias: _Parameter, window: Window) -> bool:
-    """Whether torch would take it, and something is left to compute."""
+    """Return True if torch accepts these arguments and the result is not empty."""
     space, groups = weight.dim() - 2, window.groups
     sizes = (window.stride, window.padding, window.dilation, window.output_padding)
     if space not in (1, 2, 3) or x.dim() != weight.dim() or any(len(each) != space for each in sizes):
@@ -158,7 +158,7 @@ def _launch_backward(
 
 
 def reverse(window: Window, x: torch.Tensor, weight: torch.Tensor, grad: torch.Tensor) -> Window:
-    """The window by which a gradient goes back to x: forward becomes transposed, transposed forward."""
+    """Return the window of the gradient of x: transposed for a forward convolution and vice versa."""
     if window.transposed:
         return window._replace(transposed=False, output_padding=(0,) * len(window.stride))
     back = window._replace(transposed=True, output_padding=(0,) * len(window.stride))
@@ -179,7 +179,7 @@ def _compute_backward(
 def _of_torch(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, window: Window, wanted: Sequence[bool]
 ) -> Tensors:
-    """Gradients of x, weight and bias; an empty tensor for one that is not wanted."""
+    """Return torch's gradients of x, weight and bias; an unwanted one is empty."""
     features = grad.shape[1]
     made = torch.ops.aten.convolution_backward(grad, x, weight, [features], *window, list(wanted))
     return tuple(

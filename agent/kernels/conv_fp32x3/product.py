@@ -1,7 +1,7 @@
-"""Calls of the device code: convolutions of 1, 2 and 3 dimensions, dense or in groups, and transposed ones.
+"""Calls of the device code: convolutions in 1, 2 and 3 dimensions, transposed and grouped ones included.
 
-A transposed convolution is one whose taps go backwards over the input; with a stride it is one for each of
-the places that a result has between two values of the input, and each of those writes its own pixels.
+A transposed convolution is computed as convolutions whose taps run backwards over the input. With a stride
+there is one for each remainder of the output position modulo the stride, and each writes its own pixels.
 """
 
 from itertools import product
@@ -19,13 +19,13 @@ from agent.kernels.operators import address, stream
 
 KERNEL = "conv_fp32x3"
 FORWARD = "34q"
-"""Forward of csrc/sizes.cuh; the stream and the device are its last two."""
+"""Struct format of `Forward` in csrc/sizes.cuh; its last two fields are the stream and the device."""
 
 
 class _Part(NamedTuple):
-    """One dimension of one convolution: these taps over the input, into part of the result.
+    """One dimension of a convolution that writes `out` pixels of the result from `begin` on.
 
-    A negative dilation takes them backwards, which saves a flipped copy of the weight.
+    A negative dilation runs the taps backwards, which saves a flipped copy of the weight.
     """
 
     taps: range
@@ -36,19 +36,19 @@ class _Part(NamedTuple):
 
 
 def shape_of(x: torch.Tensor, weight: torch.Tensor, window: Window) -> Ints:
-    """Of the result, [images, features, ...]."""
+    """Return the shape of the result, [images, features, ...]."""
     return shape_at(x.shape, weight.shape, window)
 
 
 def is_worth(x: torch.Tensor, weight: torch.Tensor, window: Window) -> bool:
-    """Whether the tensor cores were measured to be faster than torch's convolution there."""
+    """Return True if the tensor cores were measured to be faster than torch's convolution at these shapes."""
     return has_tensor_cores(x.get_device()) and is_worth_at(tuple(x.shape), tuple(weight.shape), window)
 
 
 def convolved(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, window: Window, precision: str
 ) -> torch.Tensor:
-    """torch.convolution(x, weight, bias, *window) on CUDA."""
+    """Return torch.convolution(x, weight, bias, *window) on CUDA."""
     x = x.contiguous()
     bias = None if bias is None else bias.contiguous()
     y = x.new_empty(shape_of(x, weight, window))
@@ -72,7 +72,7 @@ def convolved(
 
 
 def _fill(y: torch.Tensor, parts: tuple[_Part, ...], spread: Ints, bias: torch.Tensor | None) -> None:
-    """Where no tap meets a value of the input."""
+    """Write the bias, or 0, to the pixels that no tap reaches."""
     places = (slice(part.begin, None, by) for part, by in zip(parts, spread, strict=True))
     y[(slice(None), slice(None), *places)] = 0.0 if bias is None else bias.view(-1, *(1,) * len(parts))
 
@@ -82,10 +82,10 @@ def _slice(taps: range) -> tuple[int, int, int]:
 
 
 def _parts(sizes: Ints, outs: Ints, window: Window) -> list[list[_Part]]:
-    """For each dimension: the convolutions that make up a transposed one.
+    """Return the convolutions that make up a transposed one, for each dimension.
 
-    Place o of the result gets input (o + padding - tap * dilation) / stride where that is whole. Of the
-    places o = begin + stride * q these are the taps of one remainder, and the input moves with q.
+    Output position o reads input (o + padding - tap * dilation) / stride where that is an integer. All
+    positions o = begin + stride * q share the same taps, and the input position moves with q.
     """
     found = []
     for size, out, stride, pad, step in zip(sizes, outs, *window[:3], strict=True):
@@ -94,7 +94,7 @@ def _parts(sizes: Ints, outs: Ints, window: Window) -> list[list[_Part]]:
         for begin in range(min(stride, out)):
             first = next((tap for tap in range(size) if (begin + pad - tap * step) % stride == 0), size)
             taps = range(first, size, stride // common)
-            # The first tap meets the largest input.
+            # The first tap reads the largest input position.
             largest = (begin + pad - first * step) // stride if taps else 0
             count = (out - begin + stride - 1) // stride
             parts.append(_Part(taps, -largest, -step // common, count, begin))
@@ -106,7 +106,7 @@ def _launch(
     tensors: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor],
     parts: list[_Part], window: Window, spread: Ints, precision: str,
 ) -> None:  # fmt: skip
-    """One convolution, into the pixels of y that `parts` begin at and that are `spread` from each other."""
+    """Launch one convolution. Its pixels of y begin where `parts` say and lie `spread` apart."""
     x, weight, bias, y = tensors
     device = y.get_device()
     library = routing.library(KERNEL, device)
@@ -126,5 +126,5 @@ def _launch(
 
 
 def _three(values: "Ints | list[int] | torch.Size", missing: int = 1) -> Ints:
-    """In three dimensions; those in front are missing."""
+    """Return the values for three dimensions, with `missing` for those in front."""
     return (missing,) * (3 - len(values)) + tuple(values)

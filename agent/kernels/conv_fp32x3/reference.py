@@ -1,4 +1,4 @@
-"""A convolution of two dimensions and nothing else."""
+"""A two-dimensional convolution."""
 
 import torch
 import torch.nn as nn
@@ -11,7 +11,7 @@ width = 256
 
 
 class Model(nn.Module):
-    """3x3, stride 1, padded to the size of its input, with a bias."""
+    """3x3 convolution with stride 1, same padding and a bias."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()

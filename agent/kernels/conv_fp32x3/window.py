@@ -1,4 +1,4 @@
-"""How a kernel goes over an input, and what that makes of the sizes."""
+"""The window of a convolution and the output sizes that follow from it."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ Ints = tuple[int, ...]
 
 
 class Window(NamedTuple):
-    """How a kernel goes over an input: torch.convolution's arguments, a number for each dimension."""
+    """Arguments of torch.convolution, with one number per dimension."""
 
     stride: Ints
     padding: Ints
@@ -17,7 +17,7 @@ class Window(NamedTuple):
 
 
 def shape_at(x: Ints, weight: Ints, window: Window) -> Ints:
-    """Of the result, [images, features, ...], for an input and a weight of these shapes."""
+    """Return the result's shape [images, features, ...] for an input and a weight of these shapes."""
     sizes = tuple(
         (size - 1) * stride - 2 * pad + step * (kernel - 1) + more + 1
         if window.transposed

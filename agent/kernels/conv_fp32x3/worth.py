@@ -1,9 +1,9 @@
-"""Which convolutions go to the tensor cores: those where they are faster than torch's.
+"""Rule for the convolutions that go to the tensor cores: those that are faster there than torch's.
 
-Drawn from KernelBench's shapes and 31 of networks; 39 others were kept for checking it (docs/products.md).
-What the kernel takes follows from its tiles; what torch takes does not, so that the rule asks how fast the
-tensor cores would be in TFLOP/s: torch reaches 20 to 44 with most dense convolutions, less in three
-dimensions and least for transposed ones in groups.
+The rule was fitted to KernelBench's shapes and 31 shapes of networks, and checked on 39 others
+(docs/products.md). The kernel's time follows from its tiles, torch's does not. The rule therefore compares
+the tensor cores' expected TFLOP/s with a threshold. Torch reaches 20 to 44 TFLOP/s with most dense
+convolutions, less in three dimensions, and least for transposed ones in groups.
 """
 
 from functools import lru_cache
@@ -13,21 +13,23 @@ from agent.kernels.conv_fp32x3.window import Ints, Window, shape_at
 
 _SMS, _TILE, _DEPTH = 132, 128, 64
 _STAGE_US, _UNIT_US, _HALF_US, _HALF_UNIT_US = 2.3, 4.5, 2.05, 2.6
-"""Of a stage of 64 of the depth and of a tile beside its stages; the same for tiles of 64 features."""
+"""us of a stage (64 of K) and of a tile without its stages, then both for tiles of 64 features."""
 _LAUNCH_US, _HOST_US, _JOIN_US = 20.0, 100.0, 6.0
-"""Of a convolution, of each when it is one of many, and of joining what several blocks have of a tile."""
+"""us of a launch, of each launch where there are several, and of adding up the parts of a tile."""
 PLANE_RATE, LEAST_RATE, BACK_RATE = 30.0, 27.0, 9.0
-"""In TFLOP/s, from where on the tensor cores are faster. In one and two dimensions; in three, and transposed;
-in three and transposed."""
+"""TFLOP/s from which the tensor cores are faster.
+
+In order: one and two dimensions; three dimensions, or transposed; three dimensions and transposed.
+"""
 SPREAD_PLANE_RATE, SPREAD_RATE, GROUPS_RATE = 12.0, 5.0, 1.5
-"""Transposed with a stride: in one and two dimensions, in three, and in groups."""
+"""TFLOP/s for a transposed convolution with a stride: one and two dimensions; three; three with groups."""
 FEW_TAPS, MANY_PIXELS = 15, 1 << 18
-"""Transposed ones in two dimensions: up to so many taps cuDNN has other algorithms, but for large images."""
+"""Taps up to which, and output pixels below which, cuDNN's transposed 2-d convolutions are faster."""
 
 
 @lru_cache(maxsize=4096)
 def is_worth_at(x: Ints, weight: Ints, window: Window) -> bool:
-    """Whether the tensor cores were faster than torch at such shapes, for a GPU that has those of sm_90."""
+    """Return True if the tensor cores of sm_90 were faster than torch at these shapes."""
     y, space, groups = shape_at(x, weight, window), len(x) - 2, window.groups
     features, depth = y[1] // groups, x[1] // groups * prod(weight[2:])
     spread = prod(window.stride) if window.transposed else 1
@@ -40,21 +42,24 @@ def is_worth_at(x: Ints, weight: Ints, window: Window) -> bool:
         return False
     if window.transposed and space == 2 and prod(weight[2:]) <= FEW_TAPS and prod(y[2:]) < MANY_PIXELS:
         return False
-    # Of 5 x 5 without steps cuDNN has a transform that multiplies less: 97 TFLOP/s for AlexNet's.
+    # cuDNN has a transform with fewer multiplications for 5x5 at stride 1: 97 TFLOP/s for AlexNet's.
     if not window.transposed and weight[2:] == (5, 5) and window.stride == window.dilation == (1, 1):
         return False
     return rate >= (PLANE_RATE, LEAST_RATE, BACK_RATE)[window.transposed + (space == 3)]
 
 
 def _spread_is_worth(space: int, groups: int, products: float, rate: float) -> bool:
-    """Of a transposed convolution that is several, of so many products each: those cost the host its time."""
+    """Return True if a transposed convolution of several launches, of `products` each, is worth it.
+
+    Every launch costs host time.
+    """
     if space == 3:
         return products >= 3e8 and rate >= (GROUPS_RATE if groups > 1 else SPREAD_RATE)
     return groups == 1 and products >= 2e9 and rate >= SPREAD_PLANE_RATE
 
 
 def _expected_us(pixels: int, features: int, depth: float, launches: int) -> float:
-    """Of so many tiles of pixels: in whole rounds, or with the stages shared out evenly."""
+    """Return the expected us for `pixels` tiles of pixels: the better of whole waves and split-K."""
     is_half = 0 < features % _TILE <= _TILE // 2
     stage, unit = (_HALF_US, _HALF_UNIT_US) if is_half else (_STAGE_US, _UNIT_US)
     tiles = pixels * ceil(features / (_TILE // 2 if is_half else _TILE))

@@ -1,4 +1,4 @@
-"""Convolution, GroupNorm, tanh, hardswish, the convolution added back, logsumexp over the channels.
+"""Convolution, GroupNorm, tanh, hardswish, a residual of the convolution, and logsumexp over the channels.
 
 Operator, module, device code. The public names are in `agent.kernels`.
 """

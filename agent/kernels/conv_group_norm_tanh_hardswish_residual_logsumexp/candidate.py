@@ -1,8 +1,8 @@
 """logsumexp over the channels of c + hardswish(tanh(GroupNorm(c))), c a 3x3 convolution of the input.
 
-In the file for sm_90a the tensor cores compute the convolution; every other GPU runs the portable path.
+The file for sm_90a computes the convolution on the tensor cores, every other GPU runs the portable path.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -95,7 +95,7 @@ class ModelNew(nn.Module):
         self.group_norm = nn.GroupNorm(num_groups, out_channels, eps=eps)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[n, 1, height - 2, width - 2] of x [n, in_channels, height, width]."""
+        """Return [n, 1, height - 2, width - 2] for x [n, in_channels, height, width]."""
         conv, norm = self.conv, self.group_norm
         y: torch.Tensor = extension.conv_logsumexp(
             x, conv.weight, conv.bias, norm.weight, norm.bias, norm.num_groups, norm.eps

@@ -1,4 +1,4 @@
-"""The layers of the reference over the shipped kernel."""
+"""Module with the layers of the reference on the shipped kernel."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator im
 
 
 class ConvGroupNormTanhHardswishResidualLogSumExp(nn.Module):
-    """Constructor, parameters and state_dict are those of `Model` in the reference of the kernel's name."""
+    """Module with the constructor, parameters and state_dict of `Model` in the reference of this name."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: int, num_groups: int, eps: float = 1e-5
@@ -19,7 +19,10 @@ class ConvGroupNormTanhHardswishResidualLogSumExp(nn.Module):
         self.group_norm = nn.GroupNorm(num_groups, out_channels, eps=eps)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of [n, in_channels, height, width]: [n, 1, height - kernel_size + 1, width - kernel_size + 1]."""
+        """Return [n, 1, height - kernel_size + 1, width - kernel_size + 1].
+
+        x is [n, in_channels, height, width].
+        """
         conv, norm = self.conv, self.group_norm
         return conv_group_norm_tanh_hardswish_residual_logsumexp(
             x, conv.weight, conv.bias, norm.num_groups, norm.weight, norm.bias, norm.eps

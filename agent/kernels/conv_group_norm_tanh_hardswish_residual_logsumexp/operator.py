@@ -1,7 +1,7 @@
 """logsumexp over the channels of c + hardswish(tanh(GroupNorm(c))), where c is a 3x3 convolution.
 
-By the shipped kernel; its operator bears the folder's name in `kernelwright::`. The backward computes the
-convolution and the norm again up to the gradient of c; what x, weight and bias get of that is torch's.
+The operator has the folder's name in `kernelwright::`. The backward recomputes the convolution and the norm
+to get the gradient of c. Torch then computes the gradients of x, weight and bias.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ ENVELOPE = (
 )
 FORWARD = "14qd2q"
 BACKWARD = "16qd2q"
-"""Forward and Backward of csrc/interface.h."""
+"""Struct formats of `Forward` and `Backward` in csrc/interface.h."""
 _MOST_IMAGES, _MOST_PIXELS = 1 << 16, 1 << 27
 _Parameter = torch.Tensor | None
 
@@ -32,13 +32,14 @@ def conv_group_norm_tanh_hardswish_residual_logsumexp(
     x: torch.Tensor, weight: torch.Tensor, bias: _Parameter, num_groups: int, gamma: _Parameter = None,
     beta: _Parameter = None, eps: float = 1e-5,
 ) -> torch.Tensor:  # fmt: skip
-    """logsumexp(c + hardswish(tanh(group_norm(c, num_groups, gamma, beta, eps))), dim=1, keepdim=True).
+    """Return logsumexp(c + hardswish(tanh(group_norm(c, ...))), dim=1, keepdim=True) of c = conv2d(x, ...).
 
-    c = conv2d(x, weight, bias); x [n, in, h, w], weight [out, in, 3, 3], bias, gamma and beta [out] or None.
-    Gives [n, 1, h - 2, w - 2]. What the kernel does not take goes to torch, visibly. Raises what torch does.
+    x is [n, in, h, w], weight [out, in, 3, 3]; bias, gamma and beta are [out] or None. The result is
+    [n, 1, h - 2, w - 2]. Falls back to torch and records why if the kernel does not support the call. Raises
+    whatever torch raises.
     """
     parameters = (weight, bias, gamma, beta)
-    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+    # Invalid and empty calls go to torch, which gives the error or the empty result.
     if not _is_right(x, num_groups, *parameters) or x.numel() == 0 or not _takes(x, *parameters):
         return _native(x, weight, bias, num_groups, gamma, beta, eps)
     return _OPERATOR(x, *parameters, num_groups, eps)
@@ -54,7 +55,7 @@ def _native(
 
 
 def _is_right(x: torch.Tensor, groups: int, weight: torch.Tensor, *parameters: _Parameter) -> bool:
-    """Whether torch would take it, as far as the kernel's own sizes go."""
+    """Return True if torch accepts these shapes."""
     if x.dim() != 4 or weight.dim() != 4 or x.shape[1] != weight.shape[1] or groups < 1:
         return False
     if min(x.shape[2] - weight.shape[2], x.shape[3] - weight.shape[3]) < 0 or weight.shape[0] % groups:
@@ -103,7 +104,7 @@ def _launch_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: _Parameter, gamma: _Parameter,
     beta: _Parameter, y: torch.Tensor, groups: int, eps: float, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    """Gradients of x, weight, bias, gamma and beta; an empty tensor for one that is not wanted."""
+    """Return the gradients of x, weight, bias, gamma and beta; an unwanted one is empty."""
     grad, x, y = grad.contiguous(), x.contiguous(), y.contiguous()
     kept = [None if value is None else value.contiguous() for value in (weight, bias, gamma, beta)]
     n, inputs, height, width = x.shape
@@ -127,13 +128,13 @@ def _compute_backward(
 ) -> Tensors:  # fmt: skip
     aten = torch.ops.aten
     c = F.conv2d(x, weight, bias).contiguous()
-    # Torch's own backward fails for a beta without gamma.
+    # Torch's own backward fails for beta without gamma.
     scale = c.new_ones(c.shape[1]) if gamma is None else gamma
     sizes = (c.shape[0], c.shape[1], c.shape[2] * c.shape[3], groups)
     z, mean, rstd = aten.native_group_norm(c, scale, beta, *sizes, eps)
     t = torch.tanh(z)
     dv = grad * torch.exp(c + F.hardswish(t) - y)
-    # hardswish(t) = t (t + 3) / 6 where |t| is at most 1.
+    # hardswish(t) = t (t + 3) / 6 for |t| <= 1, and t is a tanh.
     dz = dv * (2 * t + 3) / 6 * (1 - t.square())
     dc, dgamma, dbeta = aten.native_group_norm_backward(
         dz, c, mean, rstd, scale, *sizes, [True, wanted[3], wanted[4]]

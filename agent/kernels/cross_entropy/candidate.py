@@ -1,6 +1,6 @@
-"""Cross entropy of each row of logits, with ignored classes, label smoothing and a z-loss.
+"""Cross entropy of each row of logits, with an ignored target, label smoothing and a z-loss.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -45,7 +45,7 @@ extension = load_inline(
 def cross_entropy(
     x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, z_loss: float
 ) -> torch.Tensor:
-    """The loss of each row, in float32."""
+    """Return the loss of each row, in float32."""
     losses: torch.Tensor = extension.cross_entropy(x, target, ignored, smoothing, z_loss)
     return losses
 

@@ -1,4 +1,4 @@
-"""Cross entropy by the shipped kernel, and its operator `kernelwright::cross_entropy_forward`."""
+"""Cross entropy on the shipped kernel: operator `kernelwright::cross_entropy_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,10 +24,11 @@ def cross_entropy(
     x: torch.Tensor, target: torch.Tensor, *, ignore_index: int = -100, label_smoothing: float = 0.0,
     z_loss: float = 0.0, reduction: str = "mean",
 ) -> torch.Tensor:  # fmt: skip
-    """F.cross_entropy of logits [*, classes] and targets [*], plus z_loss * logsumexp(x)^2 for each row.
+    """Compute F.cross_entropy of logits [*, classes] and targets [*], plus z_loss * logsumexp(x)^2 per row.
 
-    reduction is none, mean (over the rows that are not ignored) or sum. What the kernel does not take goes
-    to torch, visibly. Raises ValueError for another reduction or targets of another shape.
+    `reduction` is none, mean (over the rows that are not ignored) or sum. Fall back to torch and record why
+    if the kernel does not support the call. Raise ValueError for another reduction or targets of another
+    shape.
     """
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"reduction={reduction!r}: there are none, mean, sum")
@@ -45,7 +46,7 @@ def cross_entropy(
 def in_torch(
     x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, z_loss: float
 ) -> torch.Tensor:
-    """The loss of each row, in torch's operators."""
+    """Return the loss of each row, computed in torch operators."""
     rows = x.reshape(-1, x.shape[-1])
     losses = F.cross_entropy(
         rows, target.reshape(-1), ignore_index=ignored, reduction="none", label_smoothing=smoothing
@@ -127,7 +128,7 @@ def _compute_backward(
 
 
 def _shapes(x: torch.Tensor, target: Any, *settings: Any) -> Tensors:
-    """Room for the losses, in the dtype of x where they are narrow, and for what the gradient needs."""
+    """Allocate the losses (dtype of x if narrow, else float32 or float64) and the residual logsumexp."""
     exact = torch.float64 if x.dtype == torch.float64 else torch.float32
     rows = x.shape[:-1]
     return x.new_empty(rows, dtype=x.dtype if settings[-1] else exact), x.new_empty(rows, dtype=exact)

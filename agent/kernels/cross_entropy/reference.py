@@ -11,7 +11,7 @@ z_loss = 1e-4
 
 
 class Model(nn.Module):
-    """The loss of each row, plus z_loss times its squared log-sum-exp; rows of target -100 have none."""
+    """Return each row's loss plus z_loss times its squared logsumexp; 0 for rows with target -100."""
 
     def __init__(self, smoothing: float, z_loss: float) -> None:
         super().__init__()

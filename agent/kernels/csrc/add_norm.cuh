@@ -1,12 +1,12 @@
-// LayerNorm and RMSNorm of a sum, which is a result too: what the two directions share.
+// LayerNorm and RMSNorm of x + residual, where the sum is an output too: declarations for forward and backward.
 #pragma once
 
 #include "row_norm.cuh"
 
 namespace kernelwright {
 
-// added = x + residual, y = (added - mean) * rstd * weight + bias over the last dimension of [rows, length]; RMSNorm has
-// no mean. Of `added` the values as they are stored count, as for a norm that is computed from them later.
+// added = x + residual, y = (added - mean) * rstd * weight + bias over the last dimension of [rows, length]. RMSNorm
+// has no mean. The norm is computed from `added` as stored (rounded to dtype), like a separate norm of the stored sum.
 struct AddRowForward {
     const void* x;
     const void* residual;
@@ -14,7 +14,7 @@ struct AddRowForward {
     const void* bias;    // param_dtype [length], or null
     void* y;
     void* added;
-    float* mean;  // [rows], or null where it is not wanted
+    float* mean;  // [rows], or null if not wanted
     float* rstd;
     int64_t rows, length;
     int64_t dtype, param_dtype;
@@ -25,12 +25,12 @@ struct AddRowForward {
 
 struct AddRowBackward {
     const void* dy;
-    const void* dadded;  // the gradient of `added` itself, or null
+    const void* dadded;  // gradient of the output `added`, or null
     const void* added;
     const void* weight;
     const float* mean;
     const float* rstd;
-    void* dx;       // of both summands; or null where it is not wanted
+    void* dx;       // gradient of both summands, or null if not wanted
     void* dweight;  // param_dtype [length], or null
     void* dbias;
     void* workspace;  // add_row_backward_workspace bytes
@@ -40,7 +40,7 @@ struct AddRowBackward {
     int64_t device;
 };
 
-// By value: through a reference half precision would be loaded element by element.
+// By value: through a reference, half precision would be loaded element by element.
 template <typename T, int V>
 __device__ __forceinline__ Pack<T, V> total(Pack<T, V> a, Pack<T, V> b) {
     Pack<float, V> sum = widened(a);

@@ -1,4 +1,4 @@
-// Copies that a thread makes into shared memory while it goes on, where the GPU has them (sm_80); elsewhere at once.
+// Asynchronous copies from global to shared memory (cp.async, from sm_80 on). Elsewhere they are synchronous.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -7,7 +7,7 @@
 
 namespace kernelwright {
 
-// For the calling thread alone, which waits for what it asked for.
+// Starts a copy for the calling thread alone, which also has to wait for it.
 template <typename T, int V>
 __device__ __forceinline__ void copy_async(Pack<T, V>* to, const Pack<T, V>* from) {
     if constexpr (sizeof(*to) >= 4) {
@@ -17,10 +17,10 @@ __device__ __forceinline__ void copy_async(Pack<T, V>* to, const Pack<T, V>* fro
     }
 }
 
-// Ends a group of copies, which are waited for together.
+// Commits the copies since the last call as one group.
 __device__ __forceinline__ void copies_asked_for() { __pipeline_commit(); }
 
-// Until no more than the latest `groups` are on their way.
+// Waits until at most the latest `groups` groups are in flight.
 __device__ __forceinline__ void copies_wait(int groups) { __pipeline_wait_prior(groups); }
 
 }  // namespace kernelwright

@@ -1,4 +1,4 @@
-// Blocks and their threads: reductions over a block, whose every thread gets the same result, in the same order on every run.
+// Block-wide reductions and launch shapes. A reduction has a fixed order, and every thread gets the same result.
 #pragma once
 
 #include "element.cuh"
@@ -12,7 +12,7 @@ struct Sum {
     __device__ __forceinline__ static float merge(float a, float b) { return a + b; }
 };
 
-// `of_warp` is shared memory for kMaxWarps values that no other reduction of the kernel uses.
+// Reduces over the block. `of_warp` is shared memory for kMaxWarps values that no other reduction of the kernel uses.
 template <typename Merge>
 __device__ __forceinline__ float block_reduce(float mine, float* of_warp) {
     #pragma unroll
@@ -32,20 +32,20 @@ __device__ __forceinline__ float block_reduce(float mine, float* of_warp) {
     return mine;
 }
 
-// Threads of a block whose threads take up to `each` of `count` items: a multiple of the warp.
+// Returns a block size for `count` items at up to `each` items per thread, rounded up to whole warps.
 inline unsigned block_for(int64_t count, int64_t each) {
     const int64_t warps = (count + each * kWarp - 1) / (each * kWarp);
     return unsigned(std::max<int64_t>(1, std::min<int64_t>(warps, kMaxWarps)) * kWarp);
 }
 
-// Of rows that a warp holds, a block takes several: launching one for each would take longer than memory does.
+// Rows per block where one warp holds a row. A block per row would take longer to launch than its memory traffic takes.
 constexpr unsigned kShortRows = 8;
 
 inline dim3 rows_block(unsigned threads) { return dim3(threads, threads == kWarp ? kShortRows : 1); }
 
 inline unsigned rows_grid(int64_t rows, dim3 block) { return unsigned((rows + block.y - 1) / block.y); }
 
-// A backward pass takes its blocks from the last on: what the forward pass read or wrote last may still lie in L2.
+// Block index in reverse order, for backward passes: what the forward read or wrote last may still be in L2.
 __device__ __forceinline__ unsigned block_from_last() { return gridDim.x - 1 - blockIdx.x; }
 
 __device__ __forceinline__ int64_t row_here() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }

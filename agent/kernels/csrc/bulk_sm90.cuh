@@ -1,5 +1,5 @@
-// Instructions of sm_90: barriers in shared memory, bulk copies that complete on them, and the loads and stores by which
-// blocks wait for each other. Not for the emulator.
+// sm_90 instructions: mbarriers in shared memory, bulk copies that complete on them, and relaxed loads and stores
+// through which blocks synchronise. Not for the emulator.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,12 +12,13 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// A phase is over after `arrivals` and the bytes that were named with them.
+// A phase completes after `arrivals` arrivals and all bytes announced by barrier_expect.
 __device__ __forceinline__ void barrier_init(uint64_t* barrier, uint32_t arrivals = 1) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
-// Makes barriers known to the copy engine; once, by the thread that made them, before the block goes on.
+// Makes initialised barriers visible to the copy engine. Called once, by the initialising thread, before the block goes
+// on.
 __device__ __forceinline__ void barriers_made() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -32,8 +33,8 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// By each thread, before it arrives where bulk_load is to overwrite what it has read: an arrival alone does not hold the copy
-// engine back until ordinary loads have their values (docs/adr/0028).
+// Called by each thread before it arrives on a barrier that lets bulk_load overwrite what the thread has read. The
+// arrival alone does not order the async proxy behind ordinary loads (docs/adr/0028).
 __device__ __forceinline__ void reads_made() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity) {
@@ -48,14 +49,14 @@ __device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity)
         : "memory");
 }
 
-// What will be read again should stay.
+// L2 policy for data that will be read again.
 __device__ __forceinline__ uint64_t evict_last() {
     uint64_t policy;
     asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
     return policy;
 }
 
-// Global to shared memory; both addresses and the size are multiples of 16.
+// Copies global to shared memory. Both addresses and the size are multiples of 16 bytes.
 __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                      shared_address(to)),

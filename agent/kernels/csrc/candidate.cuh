@@ -1,4 +1,4 @@
-// From torch's tensors to the launchers' arguments, for the face that is a ModelNew file.
+// Conversion of torch tensors to launcher arguments, for the ModelNew variant of a kernel.
 #pragma once
 
 #include <ATen/cuda/CUDAContext.h>
@@ -13,7 +13,7 @@
 
 namespace kernelwright {
 
-// kFloat32 and so on; raises for a type that no kernel stores.
+// Returns the Dtype of x. Raises for a tensor on the CPU or of an unsupported dtype.
 inline int64_t dtype_of(const torch::Tensor& x) {
     TORCH_CHECK(x.is_cuda(), "the tensor is not on the GPU");
     if (x.scalar_type() == torch::kFloat32) return kFloat32;
@@ -22,7 +22,7 @@ inline int64_t dtype_of(const torch::Tensor& x) {
     return kBFloat16;
 }
 
-// A parameter of `count` values, contiguous; undefined where there is none.
+// Returns a contiguous parameter of `count` values, or an undefined tensor if there is none.
 inline torch::Tensor parameter(const std::optional<torch::Tensor>& values, int64_t count) {
     if (!values.has_value()) return torch::Tensor();
     TORCH_CHECK(values->is_cuda() && values->numel() == count, "a parameter has another size or device");
@@ -33,7 +33,7 @@ inline const void* address(const torch::Tensor& values) {
     return values.defined() ? values.data_ptr() : nullptr;
 }
 
-// Of two parameters, or of x where there is none.
+// Returns the common Dtype of weight and bias, or that of x if both are undefined.
 inline int64_t dtype_of(const torch::Tensor& weight, const torch::Tensor& bias, const torch::Tensor& x) {
     TORCH_CHECK(
         !weight.defined() || !bias.defined() || weight.scalar_type() == bias.scalar_type(),

@@ -1,4 +1,4 @@
-// Rows that a block takes, or the blocks of a cluster together, which GPUs of compute capability 9 have.
+// Rows that one block handles, or the blocks of a cluster together (compute capability 9).
 #pragma once
 
 #include "ragged.cuh"
@@ -9,20 +9,20 @@
 
 namespace kernelwright {
 
-constexpr int64_t kWidestCluster = 16;  // blocks: a GPU may refuse more than kMaxCluster
+constexpr int64_t kWidestCluster = 16;  // blocks; a GPU may refuse more than kMaxCluster
 constexpr int64_t kMaxClusterRows = kMaxGrid / kWidestCluster;
 
 #ifndef KW_PORTABLE_ONLY
-// Where the warps of a cluster leave what they have, in the shared memory of each of its blocks.
+// Partial states of all warps of a cluster. Each block has a copy in its shared memory.
 template <typename State>
 struct Mailbox {
     alignas(2 * sizeof(uint64_t)) State of_warp[kWidestCluster * kMaxWarps];
     uint64_t all_came;
 };
 
-// The threads of a row: those that lie side by side in x in all blocks of a cluster. A block that is launched without a
-// cluster is one by itself. Blocks meet once, by what their warps send to all of them: as nobody reads from another
-// block's memory none has to wait before it leaves.
+// The threads of a row: those side by side in x across all blocks of a cluster. A block launched without a cluster
+// counts as a cluster of one. The blocks synchronise once, through the states that their warps send to every block. No
+// block reads another block's memory, so that none has to wait before it exits.
 struct Team {
     __device__ __forceinline__ static int64_t row() { return row_of(sm90::cluster_number()); }
     __device__ __forceinline__ static int64_t row_from_last() {
@@ -31,7 +31,8 @@ struct Team {
     __device__ __forceinline__ static int thread() { return int(sm90::cluster_rank() * blockDim.x + threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blocks() * blockDim.x); }
 
-    // The first that a thread does which will merge such states: it needs nothing of earlier work, and so does not await it.
+    // First step of each thread in a kernel that calls `merged`. It depends on no earlier kernel and may precede
+    // await_earlier.
     template <typename State>
     __device__ __forceinline__ static void meet() {
         if (blocks() == 1) return;
@@ -44,14 +45,14 @@ struct Team {
         sm90::cluster_begun();
     }
 
-    // Of what each has, the same in all; once. `of_warp` as for block_merge.
+    // Merges the states of all threads; every thread gets the result. Once per kernel; `of_warp` as for block_merge.
     template <typename State>
     __device__ __forceinline__ static State merged(State mine, State* of_warp) {
         if (blocks() == 1) return block_merge(mine, of_warp);
         Mailbox<State>& box = mailbox<State>();
         const unsigned lane = threadIdx.x % kWarp, sent = blocks() * warps();
         mine = warp_merge(mine);
-        sm90::cluster_wait();  // all have a mailbox
+        sm90::cluster_wait();  // every block has initialised its mailbox
         if (lane < blocks()) {
             const unsigned place = sm90::cluster_rank() * warps() + threadIdx.x / kWarp;
             sm90::send_to_block(&box.of_warp[place], int(lane), mine, &box.all_came);
@@ -93,13 +94,13 @@ using Team = Block;
 
 inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }
 
-// Whether blocks of their own for so few long rows leave SMs without one.
+// Returns true if one block per row would leave SMs idle: few and long rows.
 inline bool lack_blocks(int64_t rows, int64_t packs) { return rows <= kFewRows && packs > kBlockPacks; }
 
-constexpr int64_t kFewestRows = 16;  // that find room at once in clusters of the widest kind
+constexpr int64_t kFewestRows = 16;  // up to this many rows, clusters of the widest size fit on the GPU at once
 
-// How few long rows are spread: over the blocks of a cluster each, of only so many threads as hold the row where a thread
-// holds `each` packs, since what each does beside its packs takes longer than they do. One block where a row has its own.
+// Distribution of few long rows: a cluster for each, with as few threads as hold the row at `each` packs per thread.
+// The fixed work per thread outweighs that of its packs. One block per row otherwise.
 struct Spread {
     int64_t blocks = 1;
     unsigned threads = 0;
@@ -114,8 +115,8 @@ struct Spread {
     }
 };
 
-// Blocks for each of many rows, up to `widest`, each of whose threads holds up to `each` packs: 1 where a block of its own
-// does as well, or where no cluster takes the row.
+// Returns the blocks per row for many rows: up to `widest`, with up to `each` packs per thread. Returns 1 if one block
+// per row does as well or if no cluster size fits the row.
 inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t widest, int64_t device) {
     const int64_t most = each * kBlockPacks;
     if (rows > kMaxClusterRows || packs > widest * most || packs <= most || !has_clusters(device)) return 1;
@@ -124,8 +125,8 @@ inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t wi
     return blocks;
 }
 
-// For a kernel of teams, `blocks` in a cluster for each row. Where a GPU refuses the widest clusters there are half as many
-// blocks of twice the threads.
+// Launches a kernel of teams with a cluster of `blocks` blocks per row. If the GPU refuses the widest clusters,
+// launches half as many blocks of twice the threads.
 template <typename... Parameters, typename... Given>
 cudaError_t start_teams(
     void (*kernel)(Parameters...), int64_t blocks, int64_t rows, dim3 block, cudaStream_t stream, Given... given) {

@@ -1,5 +1,5 @@
-// Instructions of sm_90 by which the blocks of a cluster meet, write to each other and read, and two that approximate. Not for
-// the emulator's translation of C++. The header of cooperative groups, which has them too, takes a second to compile.
+// sm_90 instructions for the blocks of a cluster: barriers, remote stores and loads, and two approximate functions. Not
+// for the emulator. The cooperative groups header has the former too, but takes a second to compile.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,11 +9,11 @@
 
 namespace kernelwright::sm90 {
 
-// Every thread of the cluster arrives, and then waits for the others.
+// First half of the cluster barrier, executed by every thread; cluster_wait is the second.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
 
-// The same for blocks that only have to know that all have begun: what this one wrote is not handed over, which would wait
-// for all its writes to global memory.
+// Arrival of blocks that only need to know that all blocks have started. Relaxed: a release would wait for all writes
+// of this block to global memory.
 __device__ __forceinline__ void cluster_begun() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
@@ -24,14 +24,14 @@ __device__ __forceinline__ int cluster_number() {
     return number;
 }
 
-// Of this block in its cluster.
+// Rank of this block in its cluster.
 __device__ __forceinline__ int cluster_rank() {
     int rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
 
-// Writes to where block `rank` of the cluster has `to` in its shared memory.
+// Stores to the shared memory of block `rank`, at the offset of `to`.
 __device__ __forceinline__ void store_in_block(uint64_t* to, int rank, uint64_t value) {
     uint32_t address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -44,8 +44,8 @@ __device__ __forceinline__ void store_in_block(double* to, int rank, double valu
     store_in_block(reinterpret_cast<uint64_t*>(to), rank, static_cast<uint64_t>(__double_as_longlong(value)));
 }
 
-// Writes 4, 8 or 16 bytes to where block `rank` of the cluster has `to` in its shared memory, and tells its `barrier` of them
-// when they are there.
+// Sends 4, 8 or 16 bytes to the shared memory of block `rank`, at the offset of `to`. They complete on that block's
+// `barrier`.
 template <typename Value>
 __device__ __forceinline__ void send_to_block(Value* to, int rank, const Value& value, uint64_t* barrier) {
     static_assert(sizeof(Value) == 4 || sizeof(Value) == 8 || sizeof(Value) == 16);
@@ -73,7 +73,7 @@ __device__ __forceinline__ void send_to_block(Value* to, int rank, const Value& 
     }
 }
 
-// Reads from where block `rank` of the cluster has `from` in its shared memory.
+// Loads from the shared memory of block `rank`, at the offset of `from`.
 __device__ __forceinline__ float load_from_block(const float* from, int rank) {
     uint32_t address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -84,7 +84,7 @@ __device__ __forceinline__ float load_from_block(const float* from, int rank) {
     return value;
 }
 
-// 2^z and 1 / z, at most 2 units in the last place off; what is subnormal is 0.
+// 2^z and 1 / z with an error of at most 2 ulp. Subnormals are flushed to 0.
 __device__ __forceinline__ float approximate_exp2(float z) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(z));

@@ -1,4 +1,4 @@
-// Division of indices by a number that the host knows.
+// Division of indices by a divisor known on the host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,8 +7,8 @@
 
 namespace kernelwright {
 
-// n / by of an n below 2^31: a multiplication, a sum and a shift, where the processor has no division. Granlund and
-// Montgomery, "Division by Invariant Integers using Multiplication" (1994).
+// n / by for n < 2^31, as a multiplication, a sum and a shift: GPUs have no integer division. Granlund and Montgomery,
+// "Division by Invariant Integers using Multiplication" (1994).
 template <typename Index>
 struct Divisor {
     unsigned by, factor, shift;
@@ -21,7 +21,7 @@ struct Divisor {
     __device__ __forceinline__ unsigned of(unsigned n) const { return (__umulhi(n, factor) + n) >> shift; }
 };
 
-// The same of an n below 2^63. A division by the processor's own instructions is some 100 of them.
+// The same for n < 2^63. The compiler's own 64-bit division takes some 100 instructions.
 template <>
 struct Divisor<int64_t> {
     int64_t by;
@@ -39,8 +39,8 @@ struct Divisor<int64_t> {
     }
 };
 
-// Whether so many things have indices of 32 bits, which Divisor takes: vectors have them always, as kernels are written,
-// and what has more of those is taken element by element.
+// Returns true if `count` items fit 32-bit indices, as Divisor needs. Kernels are written such that vectors always do:
+// larger tensors are handled element by element.
 inline bool is_narrow(int64_t count) { return count <= INT32_MAX; }
 
 }  // namespace kernelwright

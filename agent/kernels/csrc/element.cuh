@@ -1,4 +1,4 @@
-// Storage types and how they become float: everything here is computed in float32, whatever is stored.
+// Storage types and their conversion to float. All arithmetic is in float32, whatever the storage type.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-// Bit 1 << Dtype for each type that is compiled: a library of one type is built in a third of the time.
+// Bit mask of the compiled dtypes, bit 1 << Dtype each. A library of one dtype builds in a third of the time.
 #ifndef KW_DTYPES
 #define KW_DTYPES 7
 #endif
@@ -18,7 +18,7 @@ namespace kernelwright {
 enum Dtype : int64_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2 };
 
 constexpr int kWarp = 32;
-constexpr int kVectorBytes = 16;           // the widest load that one thread makes
+constexpr int kVectorBytes = 16;           // widest load of a single thread
 constexpr int64_t kMaxGrid = 0x7fffffff;  // blocks in x
 
 __device__ __forceinline__ float to_float(float value) { return value; }
@@ -36,7 +36,7 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) 
     return __float2bfloat16_rn(value);
 }
 
-// V elements that are loaded and stored together.
+// V elements that are loaded and stored as one vector.
 template <typename T, int V>
 struct alignas(sizeof(T) * V) Pack {
     T v[V];
@@ -45,13 +45,13 @@ struct alignas(sizeof(T) * V) Pack {
 template <typename T>
 constexpr int kVector = kVectorBytes / int(sizeof(T));
 
-inline bool aligned(const void* data) {  // null is never loaded from
+inline bool aligned(const void* data) {  // null passes: it is never loaded from
     return reinterpret_cast<uintptr_t>(data) % kVectorBytes == 0;
 }
 
 __host__ __device__ constexpr bool is_compiled(Dtype type) { return (KW_DTYPES & 1 << type) != 0; }
 
-// f(T{}) for the storage type that `dtype` names, of those that are compiled.
+// Calls f(T{}) with the storage type of `dtype`; cudaErrorInvalidValue if that type is not compiled.
 template <typename F>
 cudaError_t with_dtype(int64_t dtype, F f) {
     if constexpr (is_compiled(kFloat32)) {
@@ -66,7 +66,7 @@ cudaError_t with_dtype(int64_t dtype, F f) {
     return cudaErrorInvalidValue;
 }
 
-// f(T{}, P{}): parameters are stored as the elements are, or in float32.
+// Calls f(T{}, P{}). Parameters have the dtype of the elements or float32.
 template <typename F>
 cudaError_t with_dtypes(int64_t dtype, int64_t param_dtype, F f) {
     if (param_dtype != dtype && param_dtype != kFloat32) return cudaErrorInvalidValue;

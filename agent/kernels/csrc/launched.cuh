@@ -1,8 +1,7 @@
-// Kernels that are launched while what was launched before them ends, on GPUs of compute capability 9.
+// Programmatic dependent launch: kernels that start while the previous kernel finishes (compute capability 9).
 //
-// Between two small kernels that follow each other a launch takes longer than either. So a GPU may begin these before
-// the earlier work is done, and they wait for it themselves: `await_earlier` comes before all that they read and write of
-// global memory.
+// The launch gap between two small kernels can exceed the run time of either. The GPU may therefore start these kernels
+// early. Each calls `await_earlier` before its first access to global memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,20 +10,20 @@
 
 namespace kernelwright {
 
-constexpr int64_t kMaxCluster = 8;  // blocks: what every GPU with clusters runs
-constexpr unsigned kBlocksAtOnce = 2048;  // of a kernel, that an H100 has room for at most
+constexpr int64_t kMaxCluster = 8;  // blocks; supported by every GPU with clusters
+constexpr unsigned kBlocksAtOnce = 2048;  // maximum number of resident blocks on an H100
 constexpr uint64_t kThreadsAtOnce = 1 << 18;
 
 #ifndef KW_PORTABLE_ONLY
 __device__ __forceinline__ void await_earlier() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
-// From the block's side, what is launched next may begin.
+// Signals that the next kernel may start, as far as this block is concerned.
 __device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// Brings what is read later into the L2 cache; before `await_earlier` too, for what is written meanwhile arrives there.
+// Prefetches into L2. Safe before `await_earlier`: what is written meanwhile goes through L2 as well.
 __device__ __forceinline__ void bring_near(const void* data) { asm volatile("prefetch.global.L2 [%0];" ::"l"(data)); }
 
-// For a kernel that awaits what is earlier; the blocks of a cluster stand side by side in x.
+// Launches a kernel that calls await_earlier. The blocks of a cluster are side by side in x.
 template <typename... Parameters, typename... Given>
 cudaError_t launched_as(
     void (*kernel)(Parameters...), unsigned cluster, dim3 grid, dim3 block, size_t bytes, cudaStream_t stream,
@@ -66,13 +65,13 @@ cudaError_t launched_as(
 }
 #endif
 
-// The same where there may be very many blocks: by the last ones alone, since it takes a nanosecond or more of each.
+// let_next_begin for grids of many blocks: only the last ones signal, as a signal costs 1 ns or more per block.
 __device__ __forceinline__ void let_next_begin_at_last() {
     if (gridDim.x - blockIdx.x <= kBlocksAtOnce) let_next_begin();
 }
 
-// Whether all blocks of this kernel stand on the SMs at once. What is launched next may begin beside them then, and bring near
-// what it will read; where blocks wait for room it would take theirs.
+// Returns true if all blocks of this kernel are resident at once. Then the next kernel can start beside them and
+// prefetch its inputs. Otherwise it would take the place of blocks that still wait for an SM.
 __device__ __forceinline__ bool is_at_once() { return uint64_t{gridDim.x} * blockDim.x <= kThreadsAtOnce; }
 
 template <typename... Parameters, typename... Given>
@@ -81,7 +80,7 @@ cudaError_t launched_in_clusters(
     return launched_as(kernel, cluster, grid, block, 0, stream, given...);
 }
 
-// With `bytes` of shared memory.
+// Launches with `bytes` of dynamic shared memory.
 template <typename... Parameters, typename... Given>
 cudaError_t launched_with(
     void (*kernel)(Parameters...), dim3 grid, dim3 block, int64_t bytes, cudaStream_t stream, Given... given) {

@@ -1,4 +1,4 @@
-// The C face of a kernel's library: every function takes the address of one struct of 8-byte fields.
+// C interface of a kernel's library. Every function takes the address of one struct of 8-byte fields.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace kernelwright {
 
-// Runs `f` with `device` current, and leaves the caller's current device as it was.
+// Runs `f` with `device` current and restores the caller's current device.
 template <typename F>
 cudaError_t on_device(int64_t device, F f) {
     int before = 0;
@@ -24,14 +24,14 @@ cudaError_t on_device(int64_t device, F f) {
 
 }  // namespace kernelwright
 
-// Exports kernelwright::SPACE::FUNCTION(const ARGUMENTS&), which launches work, under its own name.
+// Exports the launcher kernelwright::SPACE::FUNCTION(const ARGUMENTS&) under its own name.
 #define KW_LAUNCHER(SPACE, FUNCTION, ARGUMENTS)                                                    \
     KW_EXPORT int FUNCTION(const void* packed) {                                                   \
         const auto& args = *static_cast<const kernelwright::SPACE::ARGUMENTS*>(packed);                      \
         return int(kernelwright::on_device(args.device, [&] { return kernelwright::SPACE::FUNCTION(args); }));         \
     }
 
-// Exports kernelwright::SPACE::FUNCTION(const ARGUMENTS&), which only answers a number.
+// Exports kernelwright::SPACE::FUNCTION(const ARGUMENTS&), which only returns a number, under its own name.
 #define KW_QUESTION(SPACE, FUNCTION, ARGUMENTS)                                                    \
     KW_EXPORT int64_t FUNCTION(const void* packed) {                                               \
         return kernelwright::SPACE::FUNCTION(*static_cast<const kernelwright::SPACE::ARGUMENTS*>(packed));             \

@@ -1,7 +1,7 @@
-// Matrix products of a warpgroup from shared memory (wgmma), sm_90a only. Not for the emulator.
+// Warpgroup matrix products from shared memory (wgmma), sm_90a only. Not for the emulator.
 //
-// Operands are rows of fp16 of which a product takes 16 columns, named by a descriptor: tile_descriptor for rows of 64
-// that are swizzled, pieces_descriptor for rows of 8.
+// Operands are rows of fp16, 16 columns per instruction, named by a matrix descriptor: tile_descriptor for swizzled
+// rows of 64, pieces_descriptor for rows of 8.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,29 +14,29 @@ namespace kernelwright::matrix {
 
 using namespace kernelwright::sm90;
 
-constexpr int kRowBytes = 128;   // 64 fp16 of one row: the width of the swizzle
+constexpr int kRowBytes = 128;   // 64 fp16 of a row: the width of the swizzle
 constexpr int kAtomBytes = 1024; // 8 rows
 
-// Where 16 bytes of a tile of rows of 64 fp16 lie, in the layout that the products read: the 16-byte pieces of a row
-// change places by the row's number, so that a column of them meets all banks.
+// Byte offset of a 16-byte piece in a tile with rows of 64 fp16, in the 128-byte swizzle that wgmma reads. The pieces
+// of a row are permuted by the row number, so that a column of pieces covers all banks.
 __host__ __device__ inline int swizzled(int row, int piece) { return row * kRowBytes + (piece ^ (row % 8)) * 16; }
 
-// A tile at `address` (a multiple of 1024 bytes, plus 32 for each 16 columns gone by), in shared memory.
+// Descriptor of a swizzled tile at `address`: a multiple of 1024 bytes, plus 32 for each 16 columns already consumed.
 __device__ __forceinline__ uint64_t tile_descriptor(const void* address) {
     const uint64_t begin = (shared_address(address) & 0x3ffff) >> 4;
     const uint64_t atoms = kAtomBytes >> 4;
     return begin | uint64_t{1} << 16 | atoms << 32 | uint64_t{1} << 62;
 }
 
-// Rows of 8 fp16 (16 bytes): 8 rows lie beside each other, the next 8 follow `rows_step` pieces of 16 bytes later, and
-// the other 8 fp16 of the 16 that a product takes `depth_step` pieces. Begins at any multiple of 16 bytes.
+// Descriptor of rows of 8 fp16 (16 bytes). 8 rows are contiguous, the next 8 rows follow after `rows_step` pieces of 16
+// bytes, and the other 8 of the 16 columns after `depth_step` pieces. `begin` is a multiple of 16 bytes.
 __device__ __forceinline__ uint64_t pieces_descriptor(const void* begin, uint32_t depth_step, uint32_t rows_step) {
     return uint64_t{(shared_address(begin) & 0x3ffff) >> 4} | uint64_t{depth_step} << 16 | uint64_t{rows_step} << 32;
 }
 
 __device__ __forceinline__ void matrix_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-// The products issued so far are done, and d holds them. The compiler does not know that d changes until then.
+// Waits for all products issued so far. The asm makes the compiler treat d as written here, not earlier.
 template <int N>
 __device__ __forceinline__ void matrix_wait(float (&d)[N]) {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -56,7 +56,7 @@ __device__ __forceinline__ void matrix_wait(float (&d)[N]) {
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-// d[64 x 64] (+)= a[64 x 16] * b[64 x 16]^T, for the warpgroup; asynchronous until matrix_wait. d[4 * j + 2 * half + i]
+// d[64 x 64] (+)= a[64 x 16] * b[64 x 16]^T for the warpgroup, asynchronous until matrix_wait. d[4 * j + 2 * half + i]
 // is row 16 * warp + lane / 4 + 8 * half, column 8 * j + lane % 4 * 2 + i.
 __device__ __forceinline__ void matrix_multiply(float (&d)[32], uint64_t a, uint64_t b, int add) {
     asm volatile(

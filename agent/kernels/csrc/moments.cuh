@@ -1,4 +1,4 @@
-// Mean and squared deviations of the parts of a row, merged without losing the digits of a large common offset.
+// Mean and squared deviations of parts of a row, merged without cancellation under a large common offset.
 #pragma once
 
 #include "block.cuh"

@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm, forward, of rows that are too long for a block's registers or long and few, or of sums of two: the
-// blocks of a cluster have a part of the row each in shared memory, so that it is read once. For GPUs of compute capability 9.
+// LayerNorm and RMSNorm forward, also of x + residual, for rows that exceed a block's registers and for few long rows.
+// Each block of a cluster holds part of the row in shared memory, so that the row is read once. Compute capability 9.
 #pragma once
 
 #include "norm_held.cuh"
@@ -9,14 +9,14 @@
 
 namespace kernelwright {
 
-constexpr int kClusteredBlocks = 8;  // that share a row
+constexpr int kClusteredBlocks = 8;  // blocks that share a row
 constexpr int kClusteredThreads = 256;
-constexpr int kClusteredPieces = 4;  // in which a block's part of a row arrives
-constexpr int kClusteredPacks = 2;  // of a thread, whose parameters are asked for together
-constexpr int64_t kClusteredBytes = 200 << 10;  // of shared memory, for a block's part at the most
+constexpr int kClusteredPieces = 4;  // chunks in which a block's part of the row arrives
+constexpr int kClusteredPacks = 2;  // packs of a thread whose parameters are loaded together
+constexpr int64_t kClusteredBytes = 200 << 10;  // maximum shared memory for a block's part
 static_assert(kClusteredBlocks <= kMaxCluster);
 
-// RMSNorm has no bias; `residual` and `added` are null where kSum is false. A block has up to `part` packs of the row.
+// RMSNorm has no bias; `residual` and `added` are null unless kSum. A block holds up to `part` packs of the row.
 template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kClusteredThreads) norm_clustered(
     const Pack<T, V>* x, const Pack<T, V>* residual, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y,
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kClusteredThreads) norm_clustered(
     auto* const tile = reinterpret_cast<Pack<T, V>*>(memory);
     const int thread = int(threadIdx.x), lane = thread % kWarp, rank = sm90::cluster_rank(), row = sm90::cluster_number();
     const int first = rank * part, count = max(min(part, packs - first), 0);
-    // Of whole packs for each thread, which so has the same packs throughout.
+    // Whole packs for each thread, so that every thread keeps the same packs throughout.
     constexpr int kOfPieces = kClusteredPieces * kClusteredThreads;
     const int piece = (part + kOfPieces - 1) / kOfPieces * kClusteredThreads;
     if (thread == 0) {
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kClusteredThreads) norm_clustered(
             if (kSum) sm90::bulk_load(tile + part + from, residual + begin + from, bytes, &arrived[i]);
         }
     }
-    __syncthreads();  // the barriers are there
+    __syncthreads();  // the barriers are initialised
     y += begin;
     added += begin;
     float pivot = 0.0f, sum = 0.0f, squares = 0.0f, elements = 0.0f;
@@ -61,7 +61,8 @@ __global__ void __launch_bounds__(kClusteredThreads) norm_clustered(
     for (int i = 0; i < kClusteredPieces; ++i) {
         sm90::barrier_wait(&arrived[i], 0);
         const int end = min((i + 1) * piece, count);
-        // The warp's differences are from the mean of its first pack: squares lose no more than the digits of their number.
+        // Differences from the mean of the warp's first pack. Cancellation then costs at most as many digits as the
+        // count has.
         if (kCentred && i == 0 && thread < end) {
             Pack<T, V> one = tile[thread];
             if (kSum) one = total(one, tile[part + thread]);
@@ -92,7 +93,7 @@ __global__ void __launch_bounds__(kClusteredThreads) norm_clustered(
         const float off = elements == 0.0f ? 0.0f : sum * __fdividef(1.0f, elements);
         found = {elements, pivot + off, squares - sum * off, 0.0f};
     }
-    sm90::cluster_wait();  // all have their barriers
+    sm90::cluster_wait();  // every block has initialised its barriers
     if (lane < kClusteredBlocks) sm90::send_to_block(&of_warp[rank * kWarps + thread / kWarp], lane, found, &all_came);
     sm90::barrier_wait(&all_came, 0);
     const float about = of_warp[0].y;
@@ -146,7 +147,7 @@ cudaError_t launch_clustered(const AddRowForward& args) {
         int(packs), int(part), 1.0f / float(args.length), float(args.eps));
 }
 
-// Whether launch_clustered takes so many rows of so many packs.
+// Returns true if launch_clustered supports these rows of `packs` packs.
 template <bool kSum>
 bool is_clustered(const AddRowForward& args, int64_t packs) {
     return args.rows <= kMaxGrid / kClusteredBlocks && clustered_bytes<kSum>(clustered_part(packs)) <= kClusteredBytes &&

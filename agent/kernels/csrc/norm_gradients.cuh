@@ -1,13 +1,14 @@
-// LayerNorm and RMSNorm, backward, of rows or of sums of two rows: every gradient from one read of its tensors.
+// LayerNorm and RMSNorm backward, also of x + residual: every gradient from a single read of the tensors.
 //
-// As many blocks as stay on the GPU share out the rows, and a block has teams that take a row at a time: some lanes of a
-// warp a short one, some warps a longer one. A thread keeps to its columns, and copies its own packs of the team's next
-// rows to shared memory while it computes dx of the present one, so that memory never waits. What the rows give to the
-// parameters' gradients it adds up in registers; each block leaves one row of partial sums, which another kernel adds in
-// their order: no atomics, and runs agree to the bit.
+// A persistent grid shares out the rows. A block consists of teams that handle one row at a time: some lanes of a warp
+// for a short row, some warps for a longer one. A thread keeps to its columns. It prefetches its own packs of the
+// team's next rows to shared memory (cp.async) while it computes dx of the current row.
 //
-// Rows that are not whole packs begin at another place between two packs each; a team takes only those that begin at the
-// same one, so that its threads keep to their columns there too.
+// A thread accumulates its terms of the parameters' gradients in registers. Each block writes one row of partial sums,
+// which another kernel adds in a fixed order. There are no atomics, so that runs agree to the bit.
+//
+// Rows that are not whole packs begin at different offsets within a pack. A team only handles rows of the same offset,
+// so that its threads keep to their columns there too.
 #pragma once
 
 #include "launched.cuh"
@@ -16,44 +17,45 @@
 
 namespace kernelwright {
 
-constexpr int kMostStages = 3;      // rows of a team in shared memory: the present one and those on their way
-constexpr int kMostBlocks = 2;      // on an SM
-constexpr int kStaticBytes = 2048;  // of an SM's shared memory, what a block takes besides its rows
+constexpr int kMostStages = 3;      // rows of a team in shared memory: the current one and those in flight
+constexpr int kMostBlocks = 2;      // per SM
+constexpr int kStaticBytes = 2048;  // of an SM's shared memory, used by a block besides its rows
 
 // Tensors are [rows, packs].
 template <typename T, int V>
 struct GradientArguments {
     const Pack<T, V>* dy;
     const Pack<T, V>* x;
-    const Pack<T, V>* own;  // the sum's own gradient, or null
+    const Pack<T, V>* own;  // gradient of the output x + residual, or null
     Parameter weight;
     const float* means;
     const float* rstds;
     Pack<T, V>* dx;         // or null
-    float* partials;        // [2][blocks][length], the sums of dy * xhat, then those of dy; or null
+    float* partials;        // [2][blocks][length]: sums of dy * xhat, then of dy; or null
     int rows, length;
-    int packs;         // of a row, at most
+    int packs;         // maximum number of packs of a row
     int team;          // threads of a team
     int stages;        // rows of a team in shared memory
     float share;       // 1 / length
 };
 
-// A thread with the sums of many packs in registers has their weights in shared memory, as they are stored.
+// Threads that accumulate many packs in registers keep the weights in shared memory, in their storage type.
 template <typename Team>
 constexpr bool kScaleApart = Team::kPacks >= 4;
 
-// Floats that lie on 16 bytes.
+// Four floats, aligned to 16 bytes.
 using Quad = Pack<float, kVector<float>>;
 constexpr int kQuad = kVector<float>;
 
-// Elements of the first pack that are no part of row `row`, where there is one.
+// Returns the number of elements in the first pack that precede row `row`; 0 for a negative row.
 template <int V>
 __device__ __forceinline__ int before_row(int row, int length) {
     return row < 0 ? 0 : int(unsigned(row) * unsigned(length) % V);
 }
 
-// The teams' sums added up in their order, the lanes of a warp first: the block's row of partial sums. `table` is where the
-// rows lay, and has room for the packs, as floats, of each sum of each warp or larger team.
+// Adds the sums of the teams in a fixed order, first over the lanes of a warp, and writes the block's row of partial
+// sums. `table` reuses the shared memory of the rows. It has room for all sums of each warp, or each larger team, as
+// floats.
 template <typename Team, bool kCentred, typename T, int V>
 __device__ __forceinline__ void leave_block_sums(
     const GradientArguments<T, V>& args, Pack<float, V> (&of_weight)[Team::kPacks],
@@ -85,7 +87,7 @@ __device__ __forceinline__ void leave_block_sums(
     }
     constexpr int kQuads = V / kQuad;
     const int room = packs * kQuads;
-    __syncthreads();  // the rows that lay here have been read
+    __syncthreads();  // all threads have read the rows that were here
     if (Team::kTeam == 0 || lane < Team::kTeam) {
         each_pack<kPacks>(first, step, packs, [&](int u, int at) {
             #pragma unroll
@@ -98,7 +100,7 @@ __device__ __forceinline__ void leave_block_sums(
     }
     __syncthreads();
     if constexpr (Team::kShifted) {
-        const int last = args.rows - 1 - int(blockIdx.x) * sources;  // the first team's first row
+        const int last = args.rows - 1 - int(blockIdx.x) * sources;  // first row of the first team
         for (int i = int(threadIdx.x); i < kKinds * length; i += int(blockDim.x)) {
             const int kind = i < length ? 0 : 1, column = i - kind * length;
             const float* from = reinterpret_cast<const float*>(table + kind * sources * room) + column;
@@ -130,12 +132,12 @@ template <typename Team, bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(GradientArguments<T, V> args) {
     constexpr int kPacks = Team::kPacks;
     extern __shared__ uint4 memory[];
-    // By turns: a warp may be in the next row before another has read this one's sums.
+    // Double-buffered: a warp may be in the next row before another has read the sums of this one.
     __shared__ RowSums of_warp[2][kMaxWarps];
     const int step = Team::kTeam == 0 ? args.team : Team::kTeam;
     const int team = int(threadIdx.x) / step, teams = int(blockDim.x) / step;
     const int stride = int(gridDim.x) * teams, rows = args.rows;
-    // From the last row on: what the kernel before this one wrote last is still in the L2 cache.
+    // In reverse order: what the previous kernel wrote last is still in L2.
     int row = rows - 1 - (int(blockIdx.x) * teams + team);
     const int before = Team::kShifted ? before_row<V>(row, args.length) : 0;  // the same for each row of the team
     const int first = int(threadIdx.x) - team * step;
@@ -170,7 +172,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         copies_asked_for();
     };
     for (int stage = 0; stage < args.stages; ++stage) {
-        ring.clear(stage, (packs - first + step - 1) / step);  // what no row has
+        ring.clear(stage, (packs - first + step - 1) / step);  // zeros where no row has packs
         fetch(stage, row - stage * stride);
     }
     float mean_next = 0.0f, rstd_next = 0.0f;
@@ -208,9 +210,10 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         return kScaleApart<Team> ? apart.template pack<T, V>(place(u)) : held_scale[u];
     };
     int stage = 0, turn = 0;
-    // All teams go on as long as the first has a row: they meet at barriers.
+    // All teams iterate as long as the first has a row, since they meet at barriers.
     for (; row + team >= 0; row -= stride) {
-        // By constants: of a number that comes with the call every one that there might be is asked for, in each row.
+        // With constant arguments: a variable count would compile to a branch for every possible value, executed in
+        // each row.
         static_assert(kMostStages == 3);
         args.stages == 3 ? copies_wait(2) : args.stages == 2 ? copies_wait(1) : copies_wait(0);
         ring.cut(stage);
@@ -281,14 +284,14 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     leave_block_sums<Team, kCentred>(args, of_weight, of_bias, reinterpret_cast<Quad*>(memory), first, step);
 }
 
-// How the rows are shared out.
+// Distribution of the rows over blocks and teams.
 struct GradientPlan {
     int team, threads, blocks;  // threads of a team and of a block
-    int stages;                 // 0 where the rows do not fit
-    int64_t bytes;              // of shared memory, for a block
+    int stages;                 // 0 if the rows do not fit
+    int64_t bytes;              // shared memory of a block
 };
 
-// Of a row, wherever it begins.
+// Returns the maximum number of packs of a row, wherever it begins.
 template <typename Team, int V>
 int64_t packs_of(int64_t length) { return Team::kShifted ? (length + 2 * V - 2) / V : length / V; }
 
@@ -305,7 +308,7 @@ GradientPlan gradient_plan(int64_t rows, int64_t packs, bool wide_weight, int64_
     static_assert(Team::kBlocks <= kMostBlocks);
     plan.blocks = int(std::min<int64_t>(
         (rows + teams - 1) / teams, of_device(cudaDevAttrMultiProcessorCount) * Team::kBlocks));
-    if (Team::kShifted) plan.blocks = std::max(plan.blocks / V, 1) * V;  // a team's rows begin alike
+    if (Team::kShifted) plan.blocks = std::max(plan.blocks / V, 1) * V;  // so that all rows of a team have the same offset
     const int64_t room = std::min<int64_t>(
         of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin),
         of_device(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / Team::kBlocks) - kStaticBytes;

@@ -1,7 +1,7 @@
-// LayerNorm and RMSNorm, backward, of few rows or sums of two: every gradient by one launch.
+// LayerNorm and RMSNorm backward for few rows, also of x + residual: every gradient in one launch.
 //
-// Some blocks take a row each and make dx, others take columns and make the parameters' gradients: they wait for nothing,
-// and read the tensors a second time, which of few rows costs less than a second launch.
+// Some blocks handle one row each and compute dx. The others handle columns and compute the parameters' gradients. They
+// do not synchronise, so the tensors are read twice, which costs less than a second launch for few rows.
 #pragma once
 
 #include "launched.cuh"
@@ -11,9 +11,9 @@ namespace kernelwright {
 
 constexpr int kFewThreads = 512;
 constexpr int kLogWarp = 5;
-constexpr int kFewBytes = 64;  // of a row, that a block's columns are wide at the least: two sectors of memory
+constexpr int kFewBytes = 64;  // minimum width of a block's columns: two memory sectors
 
-// What gradients of columns are made from.
+// Arguments for the gradients of columns.
 template <typename T, int V>
 struct ColumnArguments {
     const Pack<T, V>* dy;
@@ -25,10 +25,10 @@ struct ColumnArguments {
     void* dbias;
     int rows, packs;
     float share;    // 1 / length
-    int log_width;  // of the packs of a row that a block takes, up to the warp
+    int log_width;  // packs of a row that a block handles, at most a warp
 };
 
-// The sums of a row over the columns of a warp, where they are wanted: `sums` is [rows, slabs].
+// Writes the sums of a row over the columns of a warp. `sums` is the element of [rows, slabs] for this row and slab.
 template <bool kCentred, typename T, int V>
 __device__ __forceinline__ void leave_row_sums(
     RowSums* sums, const Pack<float, V>& g, const Pack<float, V>& normal, const Pack<float, V>& scale, bool is_there) {
@@ -43,15 +43,15 @@ __device__ __forceinline__ void leave_row_sums(
     if (is_there && threadIdx.x % kWarp == 0) *sums = mine;
 }
 
-// The parameters' gradients of slab `slab` of columns, and where `row_sums` is given, [rows, slabs], of a width of a warp,
-// what the slab adds to the rows' sums. The block's threads are a power of two.
+// Computes the parameters' gradients of slab `slab` of the columns. With kRows a slab is a warp wide, and its share of
+// each row's sums goes to `row_sums` [rows, slabs]. The block size is a power of two.
 template <bool kCentred, bool kRows, typename T, int V>
 __device__ __forceinline__ void gradients_of_columns(
     const ColumnArguments<T, V>& args, int slab, int slabs, RowSums* row_sums) {
-    constexpr int kRowsUnderWay = kRows ? 2 : 4;  // of a thread; as many as spill nothing
+    constexpr int kRowsUnderWay = kRows ? 2 : 4;  // per thread; more would spill
     constexpr int kKinds = kCentred ? 2 : 1;
     constexpr int kEach = kKinds * V;  // sums of a thread
-    // The sums of those that share columns lie below each other; what is between them keeps them in banks of their own.
+    // Partial sums of the threads that share columns, below each other. The padding in between avoids bank conflicts.
     __shared__ alignas(kVectorBytes) float table[kFewThreads * (kEach + 1)];
     const int log_width = kRows ? kLogWarp : args.log_width, width = 1 << log_width;
     const int thread = int(threadIdx.x), lane = thread & (width - 1);
@@ -98,7 +98,7 @@ __device__ __forceinline__ void gradients_of_columns(
         *reinterpret_cast<Pack<float, kStored>*>(to) = *reinterpret_cast<const Pack<float, kStored>*>(&sums[i / V].v[i % V]);
     }
     __syncthreads();
-    // Neighbouring lanes add up the parts of an output.
+    // Neighbouring lanes add up the parts of one output.
     const int log_parts = 31 - __clz(int(blockDim.x) / kEach >> log_width), parts = 1 << log_parts;
     const int output = thread >> log_parts, part = thread & (parts - 1);
     float sum = 0.0f;
@@ -114,14 +114,14 @@ __device__ __forceinline__ void gradients_of_columns(
     if (part == 0 && gradient != nullptr && at < int64_t{packs} * V) set_parameter<T>(gradient, args.weight.wide, at, sum);
 }
 
-// Blocks for columns, of which there are `column_blocks`, and for rows; what takes longer first.
+// Blocks for columns (`column_blocks` of them) and blocks for rows. The longer-running kind comes first.
 template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
     const ColumnArguments<T, V> args, const Pack<T, V>* dadded, Pack<T, V>* dx, int column_blocks, bool rows_first) {
     const int slab = int(blockIdx.x) - (rows_first ? args.rows : 0);
     const int row = int(blockIdx.x) - (rows_first ? 0 : column_blocks);
     if (dx != nullptr && row >= 0 && row < args.rows && threadIdx.x % (kLineBytes / sizeof(*dx)) == 0) {
-        // The forward has read the others.
+        // Only these: the forward has read the other tensors.
         for (int at = int(threadIdx.x); at < args.packs; at += int(blockDim.x)) {
             bring_near(args.dy + int64_t{row} * args.packs + at);
             if (kSum && dadded != nullptr) bring_near(dadded + int64_t{row} * args.packs + at);
@@ -150,7 +150,7 @@ cudaError_t launch_few_rows(const AddRowBackward& args) {
     const int threads = packs > kLongPacks * kFewThreads / 2 ? kFewThreads : kFewThreads / 2;
     constexpr int kEach = (kCentred ? 2 : 1) * V;
     int log_width = kLogWarp;
-    while (threads / kEach >> log_width == 0) --log_width;  // a thread for each of a block's results
+    while (threads / kEach >> log_width == 0) --log_width;  // at least one thread for each result of a block
     while (kFewBytes / int(sizeof(Pack<T, V>)) < 1 << log_width && threads >> log_width < args.rows) --log_width;
     const int64_t columns = wants_parameters(args) ? (packs + (1 << log_width) - 1) >> log_width : 0;
     return launched(

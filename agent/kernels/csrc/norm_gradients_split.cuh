@@ -1,6 +1,6 @@
-// LayerNorm and RMSNorm, backward, of few long rows or sums of two, which several blocks share: the blocks of one kernel
-// take columns of all rows, make the parameters' gradients and add up their parts of the rows' sums; the next makes dx,
-// and finds the tensors in the L2 cache.
+// LayerNorm and RMSNorm backward for few long rows, also of x + residual, shared by several blocks. The first kernel
+// handles columns of all rows: it computes the parameters' gradients and the blocks' shares of the rows' sums. The
+// second kernel computes dx and finds the tensors in L2.
 #pragma once
 
 #include "norm_gradients_few.cuh"
@@ -8,11 +8,11 @@
 
 namespace kernelwright {
 
-constexpr int kSplitPacks = 2;  // of a row, in the registers of a thread
-constexpr int kSplitBlocks = 2;  // on an SM
-constexpr int kPartPacks = kSplitPacks * kFewThreads;  // of a block
+constexpr int kSplitPacks = 2;  // of a row, in a thread's registers
+constexpr int kSplitBlocks = 2;  // per SM
+constexpr int kPartPacks = kSplitPacks * kFewThreads;  // per block
 
-// `sums` is [rows, slabs], a slab to a block.
+// `sums` is [rows, slabs], with one slab per block.
 template <bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_slabs(
     const ColumnArguments<T, V> args, RowSums* sums) {
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_slabs(
     gradients_of_columns<kCentred, true>(args, int(blockIdx.x), int(gridDim.x), sums);
 }
 
-// The last parts first, which were read last.
+// Handles the last parts first, since they were read last.
 template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_parts(
     const ColumnArguments<T, V> args, const Pack<T, V>* dadded, const RowSums* sums, Pack<T, V>* dx, int parts,
@@ -60,11 +60,11 @@ __global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_parts(
 
 inline int64_t parts_of_row(int64_t packs) { return (packs + kPartPacks - 1) / kPartPacks; }
 
-// With parameters' gradients: the parts of the rows' sums lie in the workspace.
+// For calls with parameters' gradients. The workspace holds the shares of the rows' sums.
 template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_split_rows(const AddRowBackward& args) {
     auto* sums = static_cast<RowSums*>(args.workspace);
-    const auto given = column_arguments<T, V>(args, kLogWarp);  // such rows have columns for every SM
+    const auto given = column_arguments<T, V>(args, kLogWarp);  // rows this long have columns for every SM
     const int slabs = (given.packs + kWarp - 1) / kWarp, parts = int(parts_of_row(given.packs));
     const int64_t blocks = args.rows * parts;
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;

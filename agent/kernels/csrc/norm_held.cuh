@@ -1,7 +1,7 @@
-// LayerNorm and RMSNorm, forward, of rows that registers hold, or of sums of two rows, which are a result too.
+// LayerNorm and RMSNorm forward for rows that fit in registers, also of x + residual.
 //
-// What is normalised is read once, and the variance is that of the deviations from the finished mean. A team of lanes
-// of a warp takes a short row, a block a longer one.
+// The input is read once, and the variance uses the deviations from the final mean. A team of lanes of a warp handles a
+// short row, a block a longer one.
 #pragma once
 
 #include "add_norm.cuh"
@@ -10,36 +10,36 @@
 
 namespace kernelwright {
 
-// Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs; such
-// lanes take kRows rows at once. kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the
-// parameters are asked for with the row; they take registers that more rows need, but of few or short rows nothing else
-// hides how long they are on their way. kWide: they are in float32 beside 16-bit elements, and come late.
+// Distribution of a row. kTeam neighbouring lanes of a warp hold it, or a block if kTeam is 0, with up to kPacks packs
+// per thread. Such lanes handle kRows rows at once. kBlocks blocks of kThreads must fit on an SM, which bounds the
+// registers. kEarly: loads the parameters together with the row. That costs registers, but hides their latency where
+// rows are few or short. kWide: float32 parameters beside 16-bit elements, loaded late.
 template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false, bool kWide_ = false, int kRows_ = 1>
 struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
     static constexpr bool kEarly = kEarly_, kWide = kWide_;
-    static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // of a block
-    // A block or two for each SM are all that there are.
+    static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // per block
+    // A grid of one or two blocks per SM.
     static constexpr bool kFew = kTeam == 0 && kPacks <= 2 && kBlocks == 1;
 
     __device__ __forceinline__ static unsigned team() { return kTeam == 0 ? 0 : threadIdx.x / (kThreads / kTeams); }
     __device__ __forceinline__ static unsigned step() { return kTeam == 0 ? blockDim.x : kTeam; }
 
-    // Over the threads of a row, in each of them; every lane of a warp calls it.
+    // Sums over the threads of a row; each of them gets the result. All lanes of a warp must call it.
     __device__ __forceinline__ static float sum(float mine, float* of_warp) {
         if constexpr (kTeam == 0) return block_sum(mine, of_warp);
         else return sum_over_lanes<kTeam>(mine);
     }
 };
 
-// weight[at] and bias[at]; 1 and 0 where there are none. Of packs of one element the parameters may be in float32 beside
-// 16-bit elements, which takes no more registers.
+// weight[at] and bias[at], or 1 and 0 if there are none. With V == 1 the parameters may be float32 beside 16-bit
+// elements, as this takes no more registers.
 template <typename T, int V>
 struct Affine {
     using Stored = std::conditional_t<V == 1, float, T>;
     Pack<Stored, V> scale, shift;
 
-    // Parameters that are stored as P, which is T but of packs of one element.
+    // Loads parameters stored as P. P is T unless V is 1.
     template <typename P>
     __device__ __forceinline__ void load(const void* weight, const void* bias, int at) {
         scale = filled<Stored, V>(1.0f);
@@ -53,7 +53,7 @@ struct Affine {
         }
     }
 
-    // Whatever their type is.
+    // Loads parameters of either storage type.
     __device__ __forceinline__ void load(Parameter weight, Parameter bias, int at) {
         if constexpr (V > 1) load<T>(weight.values, bias.values, at);
         else with_parameters<T>(weight.wide, [&](auto p) { load<decltype(p)>(weight.values, bias.values, at); });
@@ -67,7 +67,7 @@ struct Affine {
     }
 };
 
-// With parameters in float32 beside 16-bit elements, which take twice the registers: four at a time.
+// Affine for float32 parameters beside 16-bit elements. Four at a time, since they take twice the registers.
 template <typename T, int V>
 __device__ __forceinline__ Pack<T, V> of_wide(
     Pack<float, V> wide, float mean, float rstd, Parameter weight, Parameter bias, int at) {
@@ -84,8 +84,8 @@ __device__ __forceinline__ Pack<T, V> of_wide(
     return narrowed<T>(wide);
 }
 
-// Where rows come from, here those of x. `of` answers what a row is made of, `first` and `second` load packs of that,
-// and `made` makes one of the row. kSum: what was made is a result too. kLooksUp: where a row lies is read from memory.
+// Source of the rows, here those of x. `of` locates a row, `first` and `second` load the packs that `made` combines to one
+// pack of the row. kSum: the combination is an output too. kLooksUp: the row's address is read from memory.
 template <typename T, int V>
 struct RowsOfOne {
     using Parts = const Pack<T, V>*;
@@ -117,32 +117,33 @@ struct RowsOfSum {
     __device__ __forceinline__ Pack<T, V> made(Parts, Pack<T, V> a, Pack<T, V> b) const { return total(a, b); }
 };
 
-// RMSNorm has no bias; `added` is null where the source's kSum is false.
+// RMSNorm has no bias; `added` is null unless Source::kSum.
 template <typename Hold, bool kCentred, typename Source, typename T, int V>
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     const Source source, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
     float* __restrict__ means, float* __restrict__ rstds, unsigned rows, int packs, float share, float eps) {
     await_earlier();
-    // Their own backward then brings its first rows near while the last of these are under way. Packs of one element are
-    // too small a block for it, and many long rows of float32 went slower (docs/log.md).
+    // Lets the norm's own backward prefetch its first rows while the last rows of this kernel are in flight. Not for V
+    // == 1, whose blocks are too small, nor for many long float32 rows, which became slower (docs/log.md).
     if (V > 1 && (Hold::kFew || Hold::kTeam > 0 || sizeof(T) < sizeof(float))) let_next_begin();
-    // One pack stays as floats, or two of few rows; of more, the elements as they are stored, which take half the registers.
+    // One pack stays as floats, and so do two if rows are few. More packs stay in their storage type: half the
+    // registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
     using Kept = std::conditional_t<kPacks * kRows == 1 || Hold::kFew, float, T>;
-    // Mean and deviations behind one barrier, where that pays and registers allow it: of few rows, of those that wait for
-    // their numbers, and of four packs of 16-bit elements.
+    // Mean and deviations behind one barrier, where that pays and registers allow it: for few rows, for rows whose
+    // addresses are looked up, and for four packs of 16-bit elements.
     constexpr bool kLong = kPacks == 4 && !Hold::kEarly && !Hold::kWide && sizeof(T) < sizeof(float);
     constexpr bool kMoments =
         kCentred && V > 1 && Hold::kTeam == 0 && (Hold::kFew || kLong || (kPacks == 1 && Source::kLooksUp));
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
     __shared__ float4 of_warp[kMoments ? kMaxWarps : 1];
-    // The first; of fewer than 2^31, and a block's more.
+    // First row of the team. Fits 32 bits: rows are fewer than 2^31, and a block adds a few.
     const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;
     const int step = int(Hold::step()), first = int(threadIdx.x - Hold::team() * Hold::step());
     const int64_t begin = int64_t{row} * packs;
     const auto is_there = [&](int r) { return Hold::kTeam == 0 || row + r < rows; };
-    // f(i, r, at) for each pack of the thread: `i` counts them, `r` their rows, `at` is the pack's place in the row. A
-    // team without a row adds up too: its warp's lanes do so together.
+    // Calls f(i, r, at) for each pack of the thread: its number, its row, its place in the row. Teams without a row
+    // still take part in the sums, which involve all lanes of a warp.
     const auto each = [&](auto f) {
         #pragma unroll
         for (int i = 0; i < kRows * kPacks; ++i) {

@@ -1,37 +1,37 @@
-// LayerNorm and RMSNorm, forward, of rows that begin anywhere, as those of an odd length do, or of sums of two of them.
+// LayerNorm and RMSNorm forward for rows of any alignment, such as those of odd length, also of x + residual.
 //
-// The threads of a block read and write a row in packs that begin on 16 bytes; of what these leave at its ends, lanes of
-// the first warp take an element each. Weight and bias begin on 16 bytes themselves, so that a pack's lie across two.
+// The threads of a block read and write 16-byte aligned packs. Lanes of the first warp handle one element each of what
+// remains at the ends of the row. Weight and bias are aligned differently, so that a pack of theirs straddles two.
 #pragma once
 
 #include "norm_held.cuh"
 
 namespace kernelwright {
 
-constexpr int kShiftedPacks = 2;  // of a row, in one thread's registers
+constexpr int kShiftedPacks = 2;  // of a row, in a thread's registers
 constexpr int kShiftedThreads = 512;
 
-// Whether the parameters are asked for with the row, and blocks that stand on an SM then: in float32, where fewer elements
-// take as many registers, they come late.
+// kShiftedEarly: loads the parameters together with the row. For most float32 rows they come late, since fewer elements
+// take as many registers. kShiftedBlocks: blocks per SM.
 template <bool kCentred, bool kSum, typename T>
 constexpr bool kShiftedEarly = sizeof(T) < sizeof(float) || !(kCentred || kSum);
 template <typename T>
 constexpr int kShiftedBlocks = sizeof(T) < sizeof(float) ? 2 : 3;
 
-// Elements of a row that has a whole pack, and of one that a block holds.
+// Minimum and maximum number of elements: a row with a whole pack, and a row that a block can hold.
 template <typename T>
 constexpr int64_t kLeastShifted = 3 * kVector<T>;
 template <typename T>
 constexpr int64_t kMostShifted = kShiftedPacks * kShiftedThreads * kVector<T>;
 
-// Whether all that are given begin at the same place of 16 bytes as x.
+// Returns true if all tensors that are not null have the same offset from a 16-byte boundary as x.
 template <typename... Tensors>
 bool begin_alike(const void* x, const Tensors*... tensors) {
     const auto place = [](const void* tensor) { return reinterpret_cast<uintptr_t>(tensor) % kVectorBytes; };
     return ((tensors == nullptr || place(tensors) == place(x)) && ...);
 }
 
-// The V elements of two neighbouring packs that begin with the first's element `offset`.
+// Returns V consecutive elements from two neighbouring packs, starting at element `offset` of the first.
 template <typename T, int V>
 __device__ __forceinline__ Pack<T, V> pack_across(Pack<T, V> first, Pack<T, V> second, int offset) {
     constexpr int kWords = int(sizeof(first) / sizeof(uint32_t)), kEach = V / kWords;
@@ -53,14 +53,15 @@ __device__ __forceinline__ Pack<T, V> pack_across(Pack<T, V> first, Pack<T, V> s
     return across;
 }
 
-// What of a row lies in packs of V elements.
+// Split of a row into its aligned packs and the elements in front of and behind them.
 template <int V>
 struct ShiftedRow {
-    int before;  // elements in front of them, and where in a pack of the parameters each of them begins
+    int before;  // elements in front; also the offset of each pack in the parameters' packs
     int packs;
-    int behind;  // the first element behind them
+    int behind;  // first element behind the packs
 
-    // Of a row that begins with element `place` of memory. The last pack has two whole packs of parameters too.
+    // `place` is the row's first element, counted from address 0. Even the last pack must have two whole packs of
+    // parameters.
     __device__ __forceinline__ ShiftedRow(int place, int length) {
         before = -place & (V - 1);
         packs = (length - before) / V;
@@ -68,13 +69,13 @@ struct ShiftedRow {
         behind = before + packs * V;
     }
 
-    // A thread's element at the ends, or -1: there are fewer than half a warp at each.
+    // Returns the thread's element at the ends, or -1. Each end has fewer elements than half a warp.
     __device__ __forceinline__ int end(int thread, int length) const {
         const int place = thread < kWarp / 2 ? thread : behind + thread - kWarp / 2;
         return thread < kWarp && place < (thread < kWarp / 2 ? before : length) ? place : -1;
     }
 
-    // Elements that the threads of a warp have, of which `first` is the first; thread and pack lie `step` apart.
+    // Returns the number of elements of the warp whose first thread is `first`. Packs of a thread lie `step` apart.
     template <int kPacks>
     __device__ __forceinline__ int count(int first, int step, int length) const {
         int all = first == 0 ? length - packs * V : 0;
@@ -84,13 +85,14 @@ struct ShiftedRow {
     }
 };
 
-// V elements of weight or bias from element `offset` of pack `at` on. The first pack is asked for early and the second,
-// which lies in L1 by then, since a neighbour asked for it, late: both together would take registers that rows need.
+// V elements of weight or bias, starting at element `offset` of pack `at`. The first pack is loaded early. The second
+// is loaded late, when it is in L1 because a neighbour has loaded it: both at once would take registers that the rows
+// need.
 template <typename T, int V>
 struct Shifted {
     Pack<T, V> pack;
 
-    // `otherwise` where there are none.
+    // Loads the first pack, or fills it with `otherwise` if values is null.
     __device__ __forceinline__ void load(const T* values, int at, float otherwise) {
         pack = filled<T, V>(otherwise);
         if (values != nullptr) pack = reinterpret_cast<const Pack<T, V>*>(values)[at];
@@ -104,15 +106,15 @@ struct Shifted {
     }
 };
 
-constexpr size_t kLeastSignalled = 2048;  // bytes of a row whose blocks let their backward begin
+constexpr size_t kLeastSignalled = 2048;  // minimum bytes of a row for blocks to signal early
 
-// RMSNorm has no bias; `residual` and `added` are null where kSum is false.
+// RMSNorm has no bias; `residual` and `added` are null unless kSum.
 template <bool kCentred, bool kSum, typename T>
 __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shifted(
     const T* x, const T* residual, const T* weight, const T* bias, T* __restrict__ y, T* __restrict__ added,
     float* __restrict__ means, float* __restrict__ rstds, int length, float share, float eps) {
     await_earlier();
-    // A block's signal takes some 1.3 ns of the GPU: as long as memory takes for 3 KB.
+    // A block's signal costs some 1.3 ns of GPU time, as much as 3 KB of memory traffic.
     if (length * sizeof(T) >= kLeastSignalled) let_next_begin();
     constexpr int V = kVector<T>, kPacks = kShiftedPacks;
     constexpr bool kEarly = kShiftedEarly<kCentred, kSum, T>;
@@ -123,7 +125,7 @@ __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shift
     const ShiftedRow<V> row(int(reinterpret_cast<uintptr_t>(x + begin) / sizeof(T)), length);
     const int end = row.end(thread, length), before = row.before;
     const auto is_there = [&](int u) { return thread + u * step < row.packs; };
-    // Those that are not there read the last.
+    // Threads without a pack read the last one.
     const auto place = [&](int u) { return min(thread + u * step, row.packs - 1); };
     const auto packs_of = [&](auto* tensor) {
         using Element = std::remove_pointer_t<decltype(tensor)>;
@@ -233,7 +235,7 @@ __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shift
     }
 }
 
-// Whether norm_shifted takes such rows.
+// Returns true if norm_shifted supports these rows.
 template <typename T>
 bool is_shifted(const AddRowForward& args) {
     return args.length >= kLeastShifted<T> && args.length <= kMostShifted<T> && aligned(args.weight) &&

@@ -1,6 +1,6 @@
-// LayerNorm and RMSNorm, forward, of many short rows, or of sums of two: a block copies several for each team of lanes into
-// shared memory at once. So what a GPU has room for is read before it is written, which memory does faster than both in
-// turn; registers would hold half of it.
+// LayerNorm and RMSNorm forward for many short rows, also of x + residual. A block first copies several rows for each
+// team of lanes into shared memory. All resident blocks then read before they write, which is faster than mixed
+// traffic. Registers would hold half as much.
 #pragma once
 
 #include "norm_held.cuh"
@@ -9,19 +9,19 @@
 namespace kernelwright {
 
 constexpr int kStagedThreads = 256;
-constexpr int kStagedBlocks = 8;  // on an SM
+constexpr int kStagedBlocks = 8;  // per SM
 constexpr int kStagedPacks = 4;   // of a thread, in shared memory
 
-// kTeam neighbouring lanes of a warp take a row, each up to kPacks packs.
+// kTeam neighbouring lanes of a warp handle a row, with up to kPacks packs each.
 template <int kTeam_, int kPacks_, bool kSum_>
 struct Staged {
     static constexpr bool kSum = kSum_;
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kTensors = kSum ? 2 : 1;
-    static constexpr int kTeams = kStagedThreads / kTeam;  // of a block
-    static constexpr int kRows = kStagedPacks / (kPacks * kTensors);  // of a team
+    static constexpr int kTeams = kStagedThreads / kTeam;  // per block
+    static constexpr int kRows = kStagedPacks / (kPacks * kTensors);  // per team
 };
 
-// RMSNorm has no bias; `residual` and `added` are null where kSum is false.
+// RMSNorm has no bias; `residual` and `added` are null unless kSum.
 template <typename Stage, bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) norm_staged(
     const Pack<T, V>* x, const Pack<T, V>* residual, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y,
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) norm_staged(
     constexpr int kPacks = Stage::kPacks, kTeam = Stage::kTeam, kTensors = Stage::kTensors;
     __shared__ Pack<T, V> staged[kStagedPacks][kStagedThreads];
     const int thread = int(threadIdx.x), lane = thread % kTeam;
-    // The first of the team's rows; the others lie as many further on as a block has teams.
+    // The team's first row. Its other rows follow at a distance of one row for each team of the block.
     const unsigned first = blockIdx.x * (Stage::kTeams * Stage::kRows) + thread / kTeam;
     const auto is_row = [&](int r) { return first + r * Stage::kTeams < rows; };
     const int64_t begin = int64_t{first} * packs + lane;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) norm_staged(
         float sum = 0.0f, squares = 0.0f, mean = 0.0f;
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
-            Pack<T, V> pack = filled<T, V>(0.0f);  // what is not there adds nothing
+            Pack<T, V> pack = filled<T, V>(0.0f);  // a missing pack adds nothing
             if (is_row(r) && is_pack(u)) {
                 const int i = (r * kPacks + u) * kTensors;
                 pack = staged[i][thread];

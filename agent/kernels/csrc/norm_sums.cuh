@@ -1,4 +1,4 @@
-// What the threads of a row add up over it in a norm's forward: one sum, or a mean and the deviations from it.
+// Sums over the threads of a row in a norm's forward: one sum, or the mean and the deviations from it.
 #pragma once
 
 #include "moments.cuh"
@@ -7,7 +7,7 @@ namespace kernelwright {
 
 constexpr int kFewWarps = 8;
 
-// The sum over neighbouring lanes, in each of them.
+// Sums over neighbouring lanes; each of them gets the result.
 template <int lanes>
 __device__ __forceinline__ float sum_over_lanes(float mine) {
     #pragma unroll
@@ -15,8 +15,9 @@ __device__ __forceinline__ float sum_over_lanes(float mine) {
     return mine;
 }
 
-// The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values, aligned as float4, that
-// no other sum uses. Every thread reads and adds up what few warps found: of few rows nothing hides five more shuffles.
+// Sums over the block; every thread gets the result. `of_warp` is shared memory for kMaxWarps values, aligned as
+// float4, that no other sum uses. With few warps every thread adds up all partial sums, which saves the latency of five
+// shuffles.
 __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
     mine = sum_over_lanes<kWarp>(mine);
     const unsigned warps = blockDim.x / kWarp, thread = threadIdx.x;
@@ -31,19 +32,20 @@ __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
     return sum_over_lanes<kWarp>(thread % kWarp < warps ? of_warp[thread % kWarp] : 0.0f);
 }
 
-// What the threads of a warp take differences from, given what each has added up: of elements in float32 all of its own, for
-// their mean, so that squares lose no digits; of 16-bit ones V of its first pack, and the first thread's mean is taken, which
-// is there four shuffles earlier. Those squares lose less than two of their digits, where that pack is far from the others.
+// Returns the value from which a warp's threads take differences, given each thread's sum. For float32 that is the mean
+// of all elements of the warp, so that squares lose no digits. For 16-bit types it is the mean of the first thread's
+// first pack (V elements), which saves four shuffles. Those squares lose less than two digits if that pack is far from
+// the others.
 template <typename T, int V>
 __device__ __forceinline__ float pivot_of_warp(float sum, int count) {
     if constexpr (sizeof(T) == sizeof(float)) return sum_over_lanes<kWarp>(sum) * __fdividef(1.0f, float(count));
     else return __shfl_sync(0xffffffff, sum, 0) * (1.0f / V);
 }
 
-// Mean and squared deviations of a row, the same in every thread of its block. Each thread has added up `sum` and `squares`
-// of its elements' differences from `pivot`, which is one for a warp, whose threads have `count` elements together. Each
-// warp finds its own moments, and behind one barrier those are merged: of few rows nothing hides a second. `of_warp` is
-// shared memory for kMaxWarps, which nothing else uses.
+// Returns mean and squared deviations of a row to every thread of its block. `sum` and `squares` are over the
+// differences of the thread's elements from `pivot`. Pivot and `count`, the number of elements, are common to a warp.
+// The warps' moments are merged behind a single barrier: with few rows nothing hides a second one. `of_warp` is shared
+// memory for kMaxWarps values that nothing else uses.
 __device__ __forceinline__ Moments block_moments(
     float sum, float squares, float pivot, int count, float share, float4* of_warp) {
     const int thread = int(threadIdx.x), lane = thread % kWarp, warps = int(blockDim.x) / kWarp;
@@ -55,7 +57,7 @@ __device__ __forceinline__ Moments block_moments(
     if (lane == 0) of_warp[thread / kWarp] = {found.count, found.mean, found.m2, 0.0f};
     if (thread >= warps && thread < kFewWarps) of_warp[thread] = {0.0f, 0.0f, 0.0f, 0.0f};
     __syncthreads();
-    // About the mean of the first.
+    // Relative to the mean of the first warp.
     const float about = of_warp[0].y;
     float first = 0.0f, second = 0.0f;
     const auto add = [&](const float4& one) {

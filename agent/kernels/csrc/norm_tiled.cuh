@@ -1,5 +1,6 @@
-// LayerNorm and RMSNorm without a gradient, of many short rows that end within a sector of memory: a block copies several into shared memory
-// as they lie, end to end, and writes them so. Row by row both rows' threads would ask for the sector, and lanes would be idle.
+// LayerNorm and RMSNorm without a gradient, for many short rows that end within a memory sector. A block copies several
+// contiguous rows into shared memory, and writes them likewise. Row by row, both rows' threads would request the
+// sector, and lanes would be idle.
 #pragma once
 
 #include "async_copy.cuh"
@@ -9,8 +10,8 @@
 namespace kernelwright {
 
 constexpr int kTiledThreads = 128;
-constexpr int kTiledBlocks = 16;  // on an SM
-constexpr int kTiledTeam = 8;     // neighbouring lanes, which add up a row
+constexpr int kTiledBlocks = 16;  // per SM
+constexpr int kTiledTeam = 8;     // neighbouring lanes that add up a row
 constexpr int kTiledRows = kTiledThreads / kTiledTeam;
 
 // RMSNorm has no bias.
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
     const Pack<T, V>* x, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, unsigned rows,
     Divisor<unsigned> packs, float share, float eps) {
     extern __shared__ __align__(kVectorBytes) unsigned char shared[];
-    __shared__ float2 of_row[kTiledRows];  // mean and reciprocal deviation
+    __shared__ float2 of_row[kTiledRows];  // mean and rstd
     auto* tile = reinterpret_cast<Pack<T, V>*>(shared);
     await_earlier();
     const int thread = int(threadIdx.x), lane = thread % kTiledTeam, own = thread / kTiledTeam;
@@ -30,7 +31,7 @@ __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
     copies_asked_for();
     copies_wait(0);
     __syncthreads();
-    // f(element) for each of a lane's; of a row that is not there none.
+    // Calls f(element) for each element of the lane; does nothing for rows beyond the last.
     const auto each = [&](auto f) {
         for (unsigned i = lane; i < packs.by && own < int(here); i += kTiledTeam) {
             const Pack<float, V> wide = widened(Pack<T, V>(tile[own * packs.by + i]));
@@ -56,8 +57,8 @@ __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
     }
 }
 
-// Whether it takes them: rows of 17 to 31 packs, an odd number of them, of which there are enough for most blocks that SMs have
-// room for. Fewer rows are read sooner one by one, and a backward that follows begins later behind blocks like these.
+// Returns true for an odd number of packs from 17 to 31, with rows for more than 3/4 of the resident blocks of all SMs.
+// Fewer rows are faster one by one, and a backward that follows starts later behind blocks like these.
 inline bool is_tiled(const RowForward& args) {
     constexpr int V = kVector<float>;
     const int64_t packs = args.length / V;

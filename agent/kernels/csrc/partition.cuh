@@ -1,8 +1,8 @@
-// The maximum of some elements and the sum of exp(x - maximum) over them, found in one pass.
+// Maximum of a set of elements and the sum of exp(x - maximum) over it, computed in one pass.
 //
-// The online softmax: Milakov and Gimelshein, arXiv 1805.02867. Tensors are [outer, length, inner], contiguous;
-// what is reduced is `length`. inner == 1: a block takes a row. Otherwise a warp lies across 32 neighbouring
-// columns, so that every load is coalesced, and the warps of a block share the length.
+// Online softmax: Milakov and Gimelshein, arXiv 1805.02867. Tensors are contiguous [outer, length, inner], reduced over
+// `length`. With inner == 1 a block handles a row. Otherwise a warp spans 32 neighbouring columns, so that every load
+// is coalesced, and the warps of a block share the length.
 #pragma once
 
 #include <cmath>
@@ -12,28 +12,28 @@
 
 namespace kernelwright {
 
-constexpr int kTile = 16;       // elements that a thread has under way
-constexpr int kColumnTile = 4;  // the same of a column
+constexpr int kTile = 16;       // elements of a row that a thread has in flight
+constexpr int kColumnTile = 4;  // the same for a column
 constexpr int kColumnWarps = 8;
 
-// `sum` is of exp(x - level_of(max)).
+// `sum` is over exp(x - level_of(max)).
 struct Partition {
     float max;
     float sum;
 };
 
-// What exponents are taken from: the difference to an infinite maximum would be NaN.
+// Returns the value subtracted in exponents: max, or 0 for an infinite max, where the difference would be NaN.
 __device__ __forceinline__ float level_of(float max) { return isinf(max) ? 0.0f : max; }
 
 #ifndef KW_PORTABLE_ONLY
-// What is subnormal is 0.
+// Flushes subnormals to 0.
 __device__ __forceinline__ float fast_exp2(float x) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
     return power;
 }
 
-// At most a unit in the last place off; of what is subnormal an infinity.
+// Error of at most 1 ulp; the reciprocal of a subnormal is an infinity.
 __device__ __forceinline__ float fast_reciprocal(float x) {
     float inverse;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
@@ -44,15 +44,15 @@ __device__ __forceinline__ float fast_exp2(float x) { return exp2f(x); }
 __device__ __forceinline__ float fast_reciprocal(float x) { return 1.0f / x; }
 #endif
 
-// exp(x) for elements stored as T. Of 16-bit ones there are twice as many a byte, so that instructions count, and
-// neither the last two bits of float nor what is subnormal do.
+// exp(x) for elements stored as T. 16-bit types have twice the elements per byte, so that instructions count. Neither
+// the last two bits of the float nor subnormals matter for them.
 template <typename T>
 __device__ __forceinline__ float exp_for(float x) {
     constexpr float kLog2E = 1.44269504f;
     return sizeof(T) == sizeof(float) ? expf(x) : fast_exp2(x * kLog2E);
 }
 
-// fmaxf passes over NaN, which then reaches the sum.
+// fmaxf ignores NaN; a NaN still reaches the sum.
 template <int N>
 __device__ __forceinline__ Partition merge(const Partition (&some)[N]) {
     float max = some[0].max, sum = 0.0f;
@@ -65,8 +65,9 @@ __device__ __forceinline__ Partition merge(const Partition (&some)[N]) {
 }
 
 #ifndef KW_PORTABLE_ONLY
-// The largest of a warp's values; NaN, which is in the sum, may come out or not. As integers they have the same order once the
-// bits below the sign of negative ones are turned round, and for integers there is one instruction.
+// Returns the maximum over a warp. With NaN the result is undefined, but the NaN is in the sum. Floats compare like
+// integers once negative ones have the bits below their sign inverted, and for integers there is a single reduction
+// instruction.
 __device__ __forceinline__ float warp_max(float mine) {
     const auto turned = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
     return __int_as_float(turned(__reduce_max_sync(0xffffffff, turned(__float_as_int(mine)))));
@@ -90,7 +91,7 @@ __device__ __forceinline__ Partition warp_merge(Partition mine) {
     return {max, warp_sum(mine.sum * expf(mine.max - level_of(max)))};
 }
 
-// Sums are merged by the same names.
+// Overloads for plain sums.
 template <int N>
 __device__ __forceinline__ float merge(const float (&some)[N]) {
     float sum = 0.0f;
@@ -100,11 +101,11 @@ __device__ __forceinline__ float merge(const float (&some)[N]) {
 }
 __device__ __forceinline__ float warp_merge(float mine) { return warp_sum(mine); }
 
-// What adds nothing to what it is merged with.
+// Returns the identity of `merge`.
 __device__ __forceinline__ Partition nothing_for(Partition) { return {-INFINITY, 0.0f}; }
 __device__ __forceinline__ float nothing_for(float) { return 0.0f; }
 
-// The same in every thread; `of_warp` is shared memory for kMaxWarps.
+// Merges over the block; every thread gets the result. `of_warp` is shared memory for kMaxWarps values.
 template <typename State>
 __device__ __forceinline__ State block_merge(State mine, State* of_warp) {
     mine = warp_merge(mine);
@@ -116,9 +117,9 @@ __device__ __forceinline__ State block_merge(State mine, State* of_warp) {
     return warp_merge(lane < warps ? of_warp[lane] : nothing_for(mine));
 }
 
-// The packs 0, step, 2 * step, ... below `left` from x on, each `stride` packs from the next; behind them stands -inf,
-// which adds nothing. `left` may be negative, but the row has a pack. All are asked for before any is looked at: the
-// last one stands in for those that are not there.
+// Loads the packs 0, step, 2 * step, ... below `left`, counted from x, `stride` packs apart. Places beyond get -inf,
+// which adds nothing. `left` may be negative, but the row must have a pack: all loads are issued first, and those
+// beyond read the last pack.
 template <typename T, int V, int N, typename Reads = Plain>
 __device__ __forceinline__ void load_tile(
     const Pack<T, V>* x, int64_t left, int step, int64_t stride, float (&tile)[N], const Reads& reads = {}) {
@@ -141,7 +142,7 @@ __device__ __forceinline__ float tile_max(const float (&tile)[N], float least = 
     return least;
 }
 
-// Each x of the tile becomes exp(x - level); their sum.
+// Replaces each x of the tile by exp(x - level); returns their sum.
 template <typename T, int N>
 __device__ __forceinline__ float take_exponentials(float (&tile)[N], float level) {
     float sum = 0.0f;
@@ -150,14 +151,15 @@ __device__ __forceinline__ float take_exponentials(float (&tile)[N], float level
     return sum;
 }
 
-// `before` and a tile together; each x of the tile becomes exp(x - level_of(max)).
+// Merges a tile into `before`. Replaces each x of the tile by exp(x - level_of(max)).
 template <typename T, int N>
 __device__ __forceinline__ Partition add_tile(Partition before, float (&tile)[N]) {
     const float max = tile_max(tile, before.max), level = level_of(max);
     return {max, before.sum * expf(before.max - level) + take_exponentials<T>(tile, level)};
 }
 
-// One thread's share, N elements at once: packs begin, begin + step, ... below end, each `stride` packs from the next.
+// Returns the partition of a thread's share, N elements at a time: packs begin, begin + step, ... below end, `stride`
+// packs apart.
 template <int N, typename T, int V, typename Reads = Plain>
 __device__ __forceinline__ Partition partition(
     const Pack<T, V>* x, int64_t begin, int64_t end, int step, int64_t stride, const Reads& reads = {}) {
@@ -170,9 +172,9 @@ __device__ __forceinline__ Partition partition(
     return total;
 }
 
-// Where this thread of a column kernel works; blocks of x are [outer][groups of 32 columns].
+// Position of this thread in a column kernel; the blocks of the grid are [outer][groups of 32 columns].
 struct Column {
-    int64_t base;  // of its first element
+    int64_t base;  // offset of its first element
     bool inside;
 };
 
@@ -182,7 +184,7 @@ __device__ __forceinline__ Column column_here(int64_t length, int64_t inner, uns
     return {block / groups * length * inner + column, column < inner};
 }
 
-// Of what the threads of a column have, in every one of them.
+// Merges over the threads of a column; each of them gets the result.
 __device__ __forceinline__ Partition column_merge(Partition mine, Partition (*of_warp)[kWarp]) {
     of_warp[threadIdx.y][threadIdx.x] = mine;
     __syncthreads();
@@ -197,7 +199,7 @@ __device__ __forceinline__ Partition column_merge(Partition mine, Partition (*of
     return {max, sum};
 }
 
-// The partition of this thread's column.
+// Returns the partition of this thread's column.
 template <typename T>
 __device__ __forceinline__ Partition column_partition(
     const T* x, Column here, int64_t length, int64_t inner, Partition (*of_warp)[kWarp]) {

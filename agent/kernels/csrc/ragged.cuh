@@ -1,7 +1,7 @@
-// Rows that follow each other in memory without a gap, wherever they begin and end.
+// Contiguous rows of any length, hence of any alignment.
 //
-// Unless the length is a multiple of V elements (kWhole), up to V - 1 of them lie before the first whole pack of a row
-// and as many behind the last: its ends, of which a thread takes one.
+// Unless the length is a multiple of V (kWhole), a row has up to V - 1 elements before its first whole pack and after
+// its last one. They are the row's ends; a thread handles one of them.
 #pragma once
 
 #include "launched.cuh"
@@ -10,7 +10,7 @@
 namespace kernelwright {
 
 struct Row {
-    int64_t first;  // element of its first whole pack
+    int64_t first;  // offset of its first whole pack, in elements
     int64_t packs;
     int before, behind;  // elements at its ends
 };
@@ -23,7 +23,7 @@ __device__ __forceinline__ Row row_at(int64_t row, int64_t length) {
     return {start + before, (length - before) / V, before, int(length - before) & (V - 1)};
 }
 
-// The element at the row's ends that is `thread`'s, or -1.
+// Returns the offset of the element at the row's ends that `thread` handles, or -1.
 template <bool kWhole, int V>
 __device__ __forceinline__ int64_t end_at(const Row& row, int thread) {
     if (kWhole) return -1;
@@ -37,9 +37,9 @@ __device__ __forceinline__ float end_value(const T* x, int64_t at) {
 }
 
 template <bool kWhole>
-constexpr int kEnds = kWhole ? 0 : 1;  // that a thread takes
+constexpr int kEnds = kWhole ? 0 : 1;  // per thread
 
-// The threads of a row: those of a block that lie side by side in x, at least a warp.
+// The threads of a row: those of a block that are side by side in x, at least a warp.
 struct Block {
     __device__ __forceinline__ static int64_t row() { return row_here(); }
     __device__ __forceinline__ static int64_t row_from_last() {
@@ -48,33 +48,33 @@ struct Block {
     __device__ __forceinline__ static int thread() { return int(threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blockDim.x); }
 
-    // The first that a thread does which will merge such states.
+    // First step of each thread in a kernel that calls `merged`; needed for clusters only.
     template <typename State>
     __device__ __forceinline__ static void meet() {}
 
-    // Of what each has, the same in all; `of_warp` as for block_merge.
+    // Merges the states of all threads; each of them gets the result. `of_warp` as for block_merge.
     template <typename State>
     __device__ __forceinline__ static State merged(State mine, State* of_warp) {
         return block_merge(mine, of_warp);
     }
 };
 
-constexpr int64_t kBlockPacks = kWarp * kMaxWarps;  // of a row, where each thread of the largest block has one
+constexpr int64_t kBlockPacks = kWarp * kMaxWarps;  // packs of a row if each thread of the largest block has one
 
-constexpr int64_t kFewRows = 32;  // so few leave most SMs without a block
-constexpr int64_t kSharing = 1024;  // blocks that stand on a GPU's SMs at once, of kSharingThreads
+constexpr int64_t kFewRows = 32;  // up to this many rows, most SMs have no block
+constexpr int64_t kSharing = 1024;  // blocks of kSharingThreads that are resident at once
 constexpr unsigned kSharingThreads = 256;
 
-// Whether a GPU runs threads enough at once for each to have a pack or two: then more of them a thread only leave SMs
-// with less to do.
+// Returns true if the GPU runs enough threads at once for each to have a pack or two. More packs per thread would then
+// only leave SMs with less to do.
 inline bool are_few(int64_t rows, int64_t packs) { return rows * packs <= 1 << 18; }
 
 struct SharedRows {
     dim3 grid, block;
 };
 
-// Of a kernel whose threads need nothing of each other, so that blocks may share a row: they stand above each other in
-// y. Up to `each` packs a thread where there are enough.
+// Returns the launch shape for kernels whose threads are independent, so that blocks may share a row: they are stacked
+// in y. A thread has up to `each` packs if there are enough.
 inline SharedRows shared_rows(int64_t rows, int64_t packs, int64_t each) {
     const int64_t blocks = std::min(kSharing / rows, (packs + kSharingThreads - 1) / kSharingThreads);
     if (rows <= kFewRows && blocks > 1) return {dim3(unsigned(rows), unsigned(blocks)), kSharingThreads};
@@ -82,7 +82,7 @@ inline SharedRows shared_rows(int64_t rows, int64_t packs, int64_t each) {
     return {rows_grid(rows, block), block};
 }
 
-// Packs that a thread takes at once, up to `most`.
+// Returns the number of packs that a thread handles at a time, up to `most`.
 inline int64_t packs_at_once(int64_t rows, int64_t packs, int64_t most) {
     if (rows * packs <= 1 << 16 && packs <= kBlockPacks) return 1;
     return are_few(rows, packs) && packs <= 2 * kBlockPacks ? 2 : most;

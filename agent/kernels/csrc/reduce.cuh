@@ -1,8 +1,8 @@
-// Reductions of [outer, length, inner] over length, in the same order on every run.
+// Reductions of [outer, length, inner] over length, in a fixed order.
 //
-// inner == 1: up to 256 threads take a row, as many as have something to do. Otherwise a thread takes neighbouring
-// columns, so that every load is coalesced, and the threads above each other share the length. Where that makes too few
-// blocks the length is split: each block leaves its state, and another pass merges those.
+// With inner == 1, a team of up to 256 threads handles a row. Otherwise a thread handles neighbouring columns, so that
+// every load is coalesced, and the threads above each other share the length. Where that gives too few blocks, the
+// length is split: each block writes its state, and a second pass merges the states.
 #pragma once
 
 #include <cstring>
@@ -17,35 +17,35 @@ namespace kernelwright {
 
 constexpr int kReduceThreads = 256;
 constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
-constexpr int64_t kFewReduced = 8;       // which are split into more, shorter parts, so that all SMs end at once
-constexpr int kColumnThreads = 512;       // at most
-constexpr int kLeastColumnThreads = 128;  // where there are as many columns
-constexpr int kFewLines = 4;              // of states above each other that one thread merges
-constexpr int64_t kColumnBlocks = 256;    // all under way on 128 SMs; more of them, shorter, cost more than they hide
-constexpr int64_t kOnePass = 4;           // times what its threads have under way that a block takes in no longer than a pass more
+constexpr int64_t kFewReduced = 8;       // so few results are split into more, shorter parts, so that all SMs finish together
+constexpr int kColumnThreads = 512;       // maximum
+constexpr int kLeastColumnThreads = 128;  // minimum, given as many columns
+constexpr int kFewLines = 4;              // lines of states above each other that one thread merges
+constexpr int64_t kColumnBlocks = 256;    // all resident on 128 SMs; more and shorter ones cost more than they hide
+constexpr int64_t kOnePass = 4;           // up to this multiple of a block's in-flight elements, one pass is as fast as two
 constexpr int64_t kMaxSplits = 8192;
-constexpr int kShortPacks = 4;         // of a thread: of four rows one each, or all of one row
-constexpr int64_t kManyRows = 16384;  // taken element by element: a warp each is enough for every GPU
-constexpr int64_t kMaxPart = 1 << 30;  // packs or columns' elements, which are counted in int
+constexpr int kShortPacks = 4;         // per thread: one each of four rows, or all of one row
+constexpr int64_t kManyRows = 16384;  // by single elements: a warp per row is enough for every GPU
+constexpr int64_t kMaxPart = 1 << 30;  // packs or elements of a column, which are counted in int
 
 template <int V>
-constexpr int kReducePacks = V == 1 ? 16 : 4;  // that a thread has under way
+constexpr int kReducePacks = V == 1 ? 16 : 4;  // that a thread has in flight
 
-// A state that a pass leaves for the next, unlike any element.
+// State that one pass writes for the next. A type of its own, so that it differs from every element type.
 template <typename Op>
 struct Partial {
     typename Op::State state;
 };
 
-// Where results go: states of a part, or values.
+// Destination of the results: states of a part, or final values.
 template <typename Op>
 struct Reduced {
     Partial<Op>* states;  // null in the last pass
-    void* values;         // of `dtype`, or int64_t places
-    void* beside;         // what the gradient needs, of the type that `Op` has for it; null where it is not wanted
+    void* values;         // of `dtype`, or int64_t indices
+    void* beside;         // residual for the gradient, of the type that `Op` defines; null if not wanted
     float factor;
     int64_t dtype;
-    bool is_placed;       // whether a place in the length names an element
+    bool is_placed;       // true if an index into the length identifies an element
 
     __device__ __forceinline__ void put(int64_t at, typename Op::State state) const {
         if (states != nullptr) {
@@ -83,9 +83,9 @@ __device__ __forceinline__ void take_one(typename Op::State& all, const T& value
     }
 }
 
-// What a thread makes of its share of a part, i = first, first + step, ... below end, whose packs lie at x[i * stride];
-// `first` is below `step`. The part begins at the length's element `origin`; `across` columns a pack is one element of
-// it, along a row V.
+// Reduces a thread's share of a part: i = first, first + step, ... below end, with its packs at x[i * stride]; `first`
+// is below `step`. The part begins at element `origin` of the length. Along it a pack is one element if `across` (V
+// columns), else V.
 template <typename Op, typename In, int V>
 __device__ __forceinline__ void take_packs(
     typename Op::State (&mine)[V], const Pack<In, V>* x, int64_t stride, int first, int end, int step, int origin,
@@ -94,8 +94,8 @@ __device__ __forceinline__ void take_packs(
     constexpr int kPacks = kReducePacks<V> < kMost ? kReducePacks<V> : kMost;
     const int64_t hop = step * stride;
     x += first * stride;
-    for (int begin = 0; begin < end; begin += kPacks * step) {  // as often for all threads of a part
-        Pack<In, V> packs[kPacks];  // all are asked for before any is looked at
+    for (int begin = 0; begin < end; begin += kPacks * step) {  // same trip count for all threads of a part
+        Pack<In, V> packs[kPacks];  // all loads are issued before the first use
         #pragma unroll
         for (int u = 0; u < kPacks; ++u, x += hop) {
             if (begin + first + u * step < end) packs[u] = reads.load(x);
@@ -112,23 +112,23 @@ __device__ __forceinline__ void take_packs(
 
 inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How a pass goes: by rows of `length` packs, or by columns, of which `inner` packs lie side by side.
+// Plan of a pass: over rows of `length` packs, or over columns, `inner` packs of which are side by side.
 struct Shape {
     bool by_rows;
     int64_t outer, length, inner;
     int width;  // threads side by side
     int64_t blocks, splits;
-    int height = 1;  // of columns: threads above each other
-    // Of rows, where each is of several segments: how many, that lie as many rows apart as there are `neighbours`, and groups of
-    // threads that share them. Parts are of segments then.
+    int height = 1;  // for columns: threads above each other
+    // For rows of several segments: their number, the rows between two of a result (`neighbours`), and the groups of
+    // threads that share them. Parts are counted in segments then.
     int64_t segments = 1, neighbours = 1;
     int share = 1;
-    bool is_ragged = false;  // rows of `length` elements, which are no whole packs
-    bool streams = false;    // x makes room in L2 first
+    bool is_ragged = false;  // rows of `length` elements that are not whole packs
+    bool streams = false;    // x is read with evict-first
 
     int64_t part() const { return divided_up(segments > 1 ? segments : length, splits); }
 
-    // Of rows, whether a thread of each has them under way at once: a pack of each of four, or `most` of one.
+    // For rows: returns true if a thread can have all its packs in flight, one each of four rows or `most` of one.
     bool is_short(int64_t most) const {
         return splits == 1 && segments == 1 && !is_ragged && width <= kWarp && length <= most * width;
     }
@@ -140,7 +140,7 @@ struct Shape {
     }
 };
 
-// A block takes as many rows as it has teams of width * share threads, a power of two, or a part of one.
+// A block handles as many rows as it has teams of width * share threads (a power of two), or a part of one row.
 template <typename Op, typename T, int V, bool SEGMENTS>
 __global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
     const Pack<T, V>* x, Reduced<Op> out, Shape shape, int64_t part) {
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
         }
     } else {
         int size = row < shape.outer ? int(min(shape.length - begin, part)) : 0;
-        if (V > 1 && shape.is_ragged) {  // one thread each takes what lies before the first whole pack, and behind the last
+        if (V > 1 && shape.is_ragged) {  // one thread each for the elements in front of and behind the whole packs
             const auto* elements = reinterpret_cast<const T*>(x) + row * shape.length;
             const int before = min(int(-(row * shape.length) & (V - 1)), size), behind = before + (size - before) / V * V;
             if (lane < before) take_one<Op>(ends, elements[lane], lane);
@@ -193,8 +193,9 @@ __global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
     if (row < shape.outer && own == 0) out.put(row * gridDim.y + blockIdx.y, all);
 }
 
-// Rows of up to `group` packs, a power of two up to the warp, of which a thread takes four (`is_one` false), or of up to four
-// times as many, of which it takes one: either way its packs are all under way at once.
+// Rows of up to `group` packs, a power of two up to the warp. A thread handles a pack of each of four rows. With
+// `is_one` a row has up to four times as many packs, and a thread handles four of one row. Either way all packs are in
+// flight at once.
 template <typename Op, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
     const Pack<T, V>* x, Reduced<Op> out, int64_t rows, int packs, int group, bool is_one, bool streams) {
@@ -234,7 +235,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) all[u] = Op::merge(all[u], shuffled(all[u], offset));
     }
-    // The results of a thread's rows are those of its group's: each thread puts some.
+    // Every thread of a group has the results of its rows: each writes some of them.
     for (int own = place; own < kPacks; own += group) {
         State state = all[0];
         #pragma unroll
@@ -288,29 +289,31 @@ __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     }
 }
 
-// The least power of two that is at least `count`, up to the warp.
+// Returns the least power of two that is at least `count`, but at most the warp.
 inline int power_for(int64_t count) {
     int power = 1;
     while (power < kWarp && power < count) power *= 2;
     return power;
 }
 
-// Up to `most` parts of a length of which threads take `each` packs at a time: of twice that and more, and where there may be as
-// many none is longer than that. None is empty.
+// Returns the number of parts for a length that threads handle `each` packs at a time, up to `most`. Splits from twice
+// that length on. No part is longer than `each` if `most` allows it, and none is empty.
 inline int64_t splits_for(int64_t length, int64_t each, int64_t most) {
     const int64_t splits = length < 2 * each ? 1 : std::min({most, divided_up(length, each), kMaxSplits});
     return splits < 2 ? 1 : divided_up(length, divided_up(length, splits));
 }
 
-// Threads for a row, each with up to `each` packs under way; a few lie side by side, so that loads are coalesced.
+// Returns the threads for a row, with up to `each` packs in flight per thread. At least a few are side by side, so that
+// loads are coalesced.
 inline int row_width(int64_t packs, int64_t each, int least) {
     int width = std::min(power_for(packs), least);
     while (width < kReduceThreads && width * each < packs) width *= 2;
     return width;
 }
 
-// [outer, length, columns], of which V columns, or where that is 1 V elements of the length, are a pack. Lengths are split for
-// at least `wanted` blocks; 0: for what reducing wants. States of a pass before are taken as columns, though there be one.
+// Plans a pass over [outer, length, columns]. A pack is V columns, or V elements of the length if columns is 1. Lengths
+// are split for at least `wanted` blocks; 0 selects the default for reductions. States of an earlier pass always go by
+// columns.
 template <int V>
 Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted = 0, bool of_partials = false) {
     constexpr int kEach = kReducePacks<V>;
@@ -326,7 +329,7 @@ Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted =
     }
     const int64_t packs = columns / V;
     int width = power_for(packs), height = 1;
-    const int64_t least = of_partials ? kFewLines : kEach;  // rows of a thread
+    const int64_t least = of_partials ? kFewLines : kEach;  // minimum number of rows of a thread
     while (height * width < kColumnThreads && 2 * height * least <= length) height *= 2;
     while (wanted == 0 && height * width < kLeastColumnThreads && width < packs) width *= 2;
     const int64_t blocks = outer * divided_up(packs, width), each = height * kEach;
@@ -338,7 +341,8 @@ Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted =
 template <typename Op, int V>
 constexpr bool takes_segments = V > 1 && !std::is_same_v<Op, PlaceOf>;
 
-// [a, segments, b, r1], of which r1 and the segments are reduced, so that a block has a whole result, or a part of the segments.
+// Plans a pass over [a, segments, b, r1], reduced over segments and r1. A block computes a whole result or a part of
+// its segments.
 template <int V>
 Shape shape_of_segments(int64_t a, int64_t segments, int64_t b, int64_t r1) {
     const int64_t packs = r1 / V, results = a * b;
@@ -347,7 +351,8 @@ Shape shape_of_segments(int64_t a, int64_t segments, int64_t b, int64_t r1) {
     return {true, results, packs, 1, width, results, splits, 1, segments, b, share};
 }
 
-// A pass over x whose rows are no segments, and not short; `states` of `out` are those of its parts where there is more than one.
+// Launches a pass over x without segments and without short rows. out.states receives the states if there are several
+// parts.
 template <typename Op, typename In, int V>
 cudaError_t reduce_plain_pass(const void* x, const Shape& shape, const Reduced<Op>& out, cudaStream_t stream) {
     if (shape.blocks > kMaxGrid || shape.part() > kMaxPart) return cudaErrorInvalidValue;
@@ -365,13 +370,13 @@ cudaError_t reduce_plain_pass(const void* x, const Shape& shape, const Reduced<O
         shape.inner, shape.part(), shape.width, shape.streams);
 }
 
-// A pass over x of any shape.
+// Launches a pass over x of any shape.
 template <typename Op, typename In, int V>
 cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& out, cudaStream_t stream) {
     if (shape.blocks > kMaxGrid || shape.part() > kMaxPart) return cudaErrorInvalidValue;
     const auto* packs = static_cast<const Pack<In, V>*>(x);
     if constexpr (!std::is_same_v<In, Partial<Op>>) {
-        // Single elements are too little of a thread's own to be all that is under way.
+        // With V == 1, single elements are too little work for a thread.
         if (shape.by_rows && shape.is_short(V > 1 ? kShortPacks : 1)) {
             const bool is_one = shape.length > shape.width;
             const int64_t each = (is_one ? 1 : kShortPacks) * (kReduceThreads / shape.width);

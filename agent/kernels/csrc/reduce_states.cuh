@@ -1,5 +1,5 @@
-// What a reduction keeps of the values that it has seen, how two such states merge, and what is left of them in the end. A state
-// that has taken values is settled before it is merged.
+// States of reductions: how a state takes values, how two states merge, and the final result. A state that has taken
+// values must be settled before it is merged.
 #pragma once
 
 #include <cmath>
@@ -24,7 +24,7 @@ struct SquaresOf : SumOf {
     __device__ __forceinline__ static float beside(State all, bool) { return sqrtf(all); }
 };
 
-// NaN is larger than all. Nothing here branches: which of two values is larger differs from thread to thread.
+// Maximum that propagates NaN. Branch-free: which value is larger differs from thread to thread.
 #ifndef KW_PORTABLE_ONLY
 __device__ __forceinline__ float larger_of(float a, float b) {
     float larger;
@@ -45,18 +45,18 @@ struct LargestOf {
     __device__ __forceinline__ static float beside(State, bool) { return 0.0f; }
 };
 
-// The largest value, and where it stands if it does so once; NaN stands nowhere, as it equals nothing.
+// Largest value and its index if it occurs once. NaN has no index, as it equals nothing.
 struct LargestAndPlaceOf {
     struct State {
         float value;
-        int code;  // the place in the length, or -1 - how often; of a NaN anything
+        int code;  // index in the length, or -1 - number of occurrences; undefined for NaN
     };
     __device__ __forceinline__ static State identity() { return {-INFINITY, -1}; }
     __device__ __forceinline__ static int both(int a, int b) {
         if (a == -1 || b == -1) return a == -1 ? b : a;
         return -1 - ((a < 0 ? -1 - a : 1) + (b < 0 ? -1 - b : 1));
     }
-    // Few instructions count here: -inf, which the identity equals, is counted once too often, and `settled` makes it good.
+    // Instructions count here: -inf, which equals the identity, is counted once too often, and `settled` corrects that.
     __device__ __forceinline__ static void take(State& all, float value, int place) {
         const int more = min(all.code, -2) - 1;
         all.code = value > all.value ? place : value == all.value ? more : all.code;
@@ -70,21 +70,21 @@ struct LargestAndPlaceOf {
         return {value, a.value == b.value ? both(a.code, b.code) : a.value == value ? a.code : b.code};
     }
     __device__ __forceinline__ static float result(State all) { return all.value; }
-    // Where a place names no element a count stands for it.
+    // Returns the count instead of an index if the index identifies no element.
     __device__ __forceinline__ static int beside(State all, bool is_placed) {
         return isnan(all.value) ? -1 : all.code >= 0 && !is_placed ? -2 : all.code;
     }
 };
 
-// The first place of the largest value, or of the first NaN.
+// Index of the first occurrence of the largest value, or of the first NaN.
 struct PlaceOf {
     struct State {
         float value;
         int place;  // in the length
     };
-    // Of -inf alone the first place is 0, which the identity has: it is never taken.
+    // With -inf alone the result is index 0: that of the identity, since nothing replaces it.
     __device__ __forceinline__ static State identity() { return {-INFINITY, 0}; }
-    // Of places that follow each other.
+    // Values must come in order of their index.
     __device__ __forceinline__ static void take(State& all, float value, int place) {
         const bool takes = !(value <= all.value) & (all.value == all.value);
         all = {takes ? value : all.value, takes ? place : all.place};

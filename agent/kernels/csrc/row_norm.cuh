@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm over contiguous rows: what the two directions share. Statistics are in float32.
+// LayerNorm and RMSNorm over contiguous rows: declarations for forward and backward. Statistics are in float32.
 #pragma once
 
 #include <cstring>
@@ -8,13 +8,13 @@
 
 namespace kernelwright {
 
-// y = (x - mean) * rstd * weight + bias over the last dimension of [rows, length]; RMSNorm has no mean.
+// y = (x - mean) * rstd * weight + bias over the last dimension of [rows, length]. RMSNorm has no mean.
 struct RowForward {
     const void* x;
     const void* weight;  // param_dtype [length], or null
     const void* bias;    // param_dtype [length], or null
     void* y;
-    float* mean;  // [rows], or null where it is not wanted
+    float* mean;  // [rows], or null if not wanted
     float* rstd;
     int64_t rows, length;
     int64_t dtype, param_dtype;
@@ -29,7 +29,7 @@ struct RowBackward {
     const void* weight;
     const float* mean;
     const float* rstd;
-    void* dx;       // or null where it is not wanted
+    void* dx;       // null if not wanted
     void* dweight;  // param_dtype [length], or null
     void* dbias;
     void* workspace;  // row_backward_workspace bytes
@@ -41,7 +41,7 @@ struct RowBackward {
 
 __device__ __forceinline__ float2 to_floats(__half2 two) { return __half22float2(two); }
 __device__ __forceinline__ float2 to_floats(__nv_bfloat162 two) {
-    uint32_t word;  // the upper half of a float each; taken as a word, for CUDA's own function takes the halves apart
+    uint32_t word;  // the upper half of a float each; as a word, since CUDA's own function splits the halves
     memcpy(&word, &two, sizeof word);
     return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
 }
@@ -52,21 +52,22 @@ __device__ __forceinline__ Two from_floats(float a, float b) {
     else return __floats2bfloat162_rn(a, b);
 }
 
-// Whether rows and parameters can be read in vectors of T; null is never loaded from.
+// Returns true if rows and parameters can be read in vectors of T. Null passes: it is never loaded from.
 template <typename T, typename... Tensors>
 bool in_vectors(int64_t length, const Tensors*... tensors) {
     return length % kVector<T> == 0 && (aligned(tensors) && ...);
 }
 
-// Elements of 16 bits become floats, and floats those, in twos: one by one the compiler spends an instruction on each to
-// take them out of their word.
+// Pair of 16-bit elements. Converted in pairs: one by one, the compiler spends an instruction on each to extract it
+// from its word.
 template <typename T>
 using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
 
 template <typename T, int V>
 constexpr bool kInTwos = V % 2 == 0 && sizeof(T) == sizeof(__half);
 
-// A pack as floats, and floats as a pack. One in memory is copied first: it would be loaded element by element.
+// Convert a pack to float and back. The caller copies a pack from memory first: through the reference it would be loaded
+// element by element.
 template <typename T, int V>
 __device__ __forceinline__ Pack<float, V> widened(const Pack<T, V>& pack) {
     Pack<float, V> wide;
@@ -108,7 +109,7 @@ __device__ __forceinline__ Pack<T, V> filled(float value) {
     return narrowed<T>(wide);
 }
 
-// Pack `at` of parameters that are stored as P, as floats: by loads of up to 16 bytes.
+// Returns pack `at` of parameters stored as P, as floats, with loads of up to 16 bytes.
 template <typename P, int V>
 __device__ __forceinline__ Pack<float, V> parameter_pack(const void* values, int64_t at) {
     constexpr int kEach = V < kVector<P> ? V : kVector<P>;
@@ -123,8 +124,8 @@ __device__ __forceinline__ Pack<float, V> parameter_pack(const void* values, int
     return wide;
 }
 
-// f(P{}) for the type of parameters beside elements of T. By a question at run time, for a kernel of its own for every
-// pair of types would be compiled for long and run seldom; but not for each pack, whose loads would wait for each other.
+// Calls f(P{}) with the dtype of parameters beside elements of T. A branch at run time, since an instance for each pair
+// of dtypes would take long to compile and rarely run. Not a branch per pack, which would serialise the loads.
 template <typename T, typename F>
 __device__ __forceinline__ void with_parameters(bool wide, F f) {
     if constexpr (sizeof(T) == sizeof(float)) f(T{});
@@ -132,18 +133,18 @@ __device__ __forceinline__ void with_parameters(bool wide, F f) {
     else f(T{});
 }
 
-// weight or bias: of the elements' dtype, or `wide`, in float32.
+// Weight or bias, in the dtype of the elements, or in float32 if `wide`.
 struct Parameter {
     const void* values;  // or null
     bool wide;
 
-    // Pack `at` as floats.
+    // Returns pack `at` as floats.
     template <typename T, int V>
     __device__ __forceinline__ Pack<float, V> pack(int64_t at) const {
         return sizeof(T) < sizeof(float) && wide ? parameter_pack<float, V>(values, at) : parameter_pack<T, V>(values, at);
     }
 
-    // Stores it so.
+    // Stores pack `at` in the parameter's own dtype.
     template <typename T, int V>
     __device__ __forceinline__ void set_pack(int64_t at, const Pack<float, V>& pack) const {
         if (wide) const_cast<Pack<float, V>*>(static_cast<const Pack<float, V>*>(values))[at] = pack;
@@ -157,20 +158,20 @@ Parameter weight_of(const Args& args) { return {args.weight, args.param_dtype ==
 template <typename Args>
 Parameter bias_of(const Args& args) { return {args.bias, args.param_dtype == kFloat32}; }
 
-// f(T{}) for the elements' dtype; the parameters' is that or float32.
+// Calls f(T{}) for the dtype of the elements. That of the parameters must be the same or float32.
 template <typename F>
 cudaError_t with_elements(int64_t dtype, int64_t param_dtype, F f) {
     return param_dtype == dtype || param_dtype == kFloat32 ? with_dtype(dtype, f) : cudaErrorInvalidValue;
 }
 
-// values[at] = value, of that dtype.
+// Stores values[at] = value in the dtype of the parameters.
 template <typename T>
 __device__ __forceinline__ void set_parameter(void* values, bool wide, int64_t at, float value) {
     if (wide) static_cast<float*>(values)[at] = value;
     else static_cast<T*>(values)[at] = from_float<T>(value);
 }
 
-// The compiler would keep 16-bit elements as the floats that they became, in twice the registers.
+// Keeps 16-bit elements packed: the compiler would keep their float conversions, in twice the registers.
 template <typename T, int V>
 __device__ __forceinline__ void keep_as_stored(Pack<T, V>& pack) {
     if constexpr (sizeof(T) < sizeof(float) && sizeof(pack) == sizeof(uint4)) {
@@ -181,7 +182,7 @@ __device__ __forceinline__ void keep_as_stored(Pack<T, V>& pack) {
     }
 }
 
-// f(u, at) for each of a thread's kPacks packs that lie in the row; `at` begins at `first`, a step apart.
+// Calls f(u, at) for each of a thread's kPacks packs inside the row. `at` starts at `first` in strides of `step`.
 template <int kPacks, typename Place, typename F>
 __device__ __forceinline__ void each_pack(
     Place first, std::common_type_t<Place> step, std::common_type_t<Place> packs, F f) {

@@ -1,8 +1,8 @@
-// LayerNorm and RMSNorm, backward, of rows or of sums of two rows, whose own gradient is added: which kernel takes a call,
-// and how the partial sums of the parameters' gradients become those.
+// LayerNorm and RMSNorm backward, also of x + residual, whose own gradient is added. Selects the kernel for a call and reduces
+// the partial sums of the parameters' gradients.
 //
-// Few rows go by norm_gradients_few.cuh; rows that do not fit into an SM too, but for their parameters' gradients, which
-// are added up by row_norm_backward_long.cuh.
+// Few rows go to norm_gradients_few.cuh. So do rows that do not fit into an SM, except for their parameters' gradients,
+// which row_norm_backward_long.cuh computes.
 #pragma once
 
 #include <type_traits>
@@ -12,11 +12,12 @@
 
 namespace kernelwright {
 
-constexpr int kSumLanes = 16;  // threads that add up the partial sums of a column
-constexpr int64_t kFewNormRows = 512;  // that go by one launch
-constexpr int64_t kFewSplit = 4;  // parts of such a row by which it takes two
+constexpr int kSumLanes = 16;  // threads that add the partial sums of a column
+constexpr int64_t kFewNormRows = 512;  // maximum for a single launch
+constexpr int64_t kFewSplit = 4;  // minimum parts of such a row for two launches
 
-// Blocks of (kWarp columns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
+// Blocks are (kWarp columns, kSumLanes). blockIdx.y selects the parameter, 0 for the weight. Partials are
+// [2][parts][length].
 template <typename T>
 __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
     const float* partials, void* dweight, void* dbias, bool wide, int64_t parts, int64_t length) {
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
     set_parameter<T>(gradient, wide, column, sum);
 }
 
-// Of `parts` rows of partial sums.
+// Launches the reduction of `parts` rows of partial sums.
 template <typename T>
 cudaError_t launch_parameter_sums(const AddRowBackward& args, int64_t parts) {
     const int64_t columns = (args.length + kWarp - 1) / kWarp;
@@ -69,7 +70,7 @@ cudaError_t launch_gradients(const AddRowBackward& args) {
     return done == cudaSuccess && wants_parameters(args) ? launch_parameter_sums<T>(args, plan.blocks) : done;
 }
 
-// What takes rows of so many packs best, by times on an H100.
+// Selects the fastest kernel for the number of packs, from timings on an H100.
 template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_backward(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
@@ -82,7 +83,7 @@ cudaError_t launch_backward(const AddRowBackward& args) {
         return launch_few_rows<kCentred, kSum, T, V>(args);
     }
     if constexpr (V == 1) {
-        // Rows that are no whole packs; the tensors have to begin with one.
+        // Rows that are not whole packs. The tensors themselves must be aligned.
         const bool on_packs = aligned(args.dy) && aligned(args.dadded) && aligned(args.added) && aligned(args.dx);
         if (!on_packs) return launch_long<kCentred, kSum, T, 1>(args);
         return launch_gradients<Teams<0, 2, 512, 1, true>, kCentred, kSum, T, kVector<T>>(args);
@@ -123,12 +124,12 @@ cudaError_t row_backward(const RowBackward& args) {
     return norm_backward<kCentred, false>(alone(args));
 }
 
-// Bytes of partial sums, whichever way the rows go.
+// Returns the bytes of partial sums, an upper bound for all kernels.
 inline int64_t add_row_backward_workspace(const AddRowBackward& args) {
     if (!wants_parameters(args)) return 0;
     int multiprocessors = 0;
     if (cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, int(args.device)) != cudaSuccess) {
-        multiprocessors = 1;  // the launch will say what is wrong
+        multiprocessors = 1;  // the launch will report the error
     }
     const int64_t parts = std::min(args.rows, std::max<int64_t>(kMostBlocks * multiprocessors, kMaxChunks));
     return 2 * parts * args.length * int64_t{sizeof(float)};

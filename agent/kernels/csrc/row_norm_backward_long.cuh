@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, backward, of a row by a block, which reads again what its registers do not hold; and partial
+// LayerNorm and RMSNorm backward of a row by a block, which rereads what its registers do not hold. Also the partial
 // sums of the parameters' gradients over chunks of rows.
 #pragma once
 
@@ -7,13 +7,13 @@
 
 namespace kernelwright {
 
-constexpr int kLongPacks = 4;  // of each tensor, in one thread's registers
+constexpr int kLongPacks = 4;  // of each tensor, in a thread's registers
 constexpr int64_t kChunkRows = 32;
 constexpr int64_t kMaxChunks = 128;
 constexpr int kColumnThreads = 128;
-constexpr int kColumnBytes = 8;  // of neighbouring columns, in a thread
+constexpr int kColumnBytes = 8;  // neighbouring columns of a thread
 
-// Pack `at` of the weight as it is stored, or ones.
+// Returns pack `at` of the weight in its storage type, or ones if it is null.
 template <typename P, int V>
 __device__ __forceinline__ Pack<P, V> scale_at(const void* weight, int64_t at) {
     constexpr int kEach = V < kVector<P> ? V : kVector<P>;
@@ -28,8 +28,8 @@ __device__ __forceinline__ Pack<P, V> scale_at(const void* weight, int64_t at) {
     return scale;
 }
 
-// One row's gradient: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * weight.
-// Packs are taken by value: through a reference half precision would be loaded element by element.
+// Gradient of one row: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * weight.
+// Packs are passed by value: through a reference, half precision would be loaded element by element.
 template <bool kCentred, typename T, int V>
 struct RowGradient {
     float mean, rstd;
@@ -56,7 +56,7 @@ struct RowGradient {
         }
     }
 
-    // `own`, the sum's own gradient, is added where there is one.
+    // `own` is the gradient of the output x + residual, or null.
     template <typename P>
     __device__ __forceinline__ Pack<T, V> of_input(
         Pack<T, V> dy, Pack<T, V> x, Pack<P, V> weight, const Pack<T, V>* own, float plain, float with_normal) const {
@@ -83,8 +83,8 @@ struct RowGradient {
     }
 };
 
-// dx of a row, by a block: the first packs of the row, and their weights, stay in registers; of a longer one the rest is
-// read again. `dadded`, the gradient of a sum that is a result too, is null where kSum is false, and may be otherwise.
+// Computes dx of a row by a block. The first packs of the row and their weights stay in registers; the rest of a longer
+// row is read again. `dadded` is the gradient of the output x + residual: null unless kSum, and optional then.
 template <bool kCentred, bool kSum, typename P, typename T, int V>
 __device__ __forceinline__ void gradient_of_row(
     int row, const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
@@ -99,7 +99,7 @@ __device__ __forceinline__ void gradient_of_row(
     x += begin;
     dx += begin;
     if (adds) dadded += begin;
-    // All is asked for before any of it is looked at.
+    // All loads are issued before the first use.
     Pack<T, V> dy_tile[kLongPacks], x_tile[kLongPacks], own[kLongPacks];
     Pack<P, V> scale[kLongPacks];
     each_pack<kLongPacks>(first, step, packs, [&](int u, int at) {
@@ -107,7 +107,7 @@ __device__ __forceinline__ void gradient_of_row(
         x_tile[u] = x[at];
         scale[u] = scale_at<P, V>(weight, at);
     });
-    if (adds) {  // comes while the block adds up
+    if (adds) {  // arrives during the reduction
         each_pack<kLongPacks>(first, step, packs, [&](int u, int at) { own[u] = dadded[at]; });
     }
     RowSums sums = {0.0f, 0.0f};
@@ -133,7 +133,7 @@ __device__ __forceinline__ void gradient_of_row(
     }
 }
 
-// A thread adds up V columns of a chunk of rows; partials are [2][chunks][packs], weight's first.
+// A thread adds V columns of a chunk of rows. Partials are [2][chunks][packs], those of the weight first.
 template <bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kColumnThreads) parameter_partials(
     const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ x, const float* __restrict__ means,

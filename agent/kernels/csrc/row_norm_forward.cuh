@@ -1,8 +1,9 @@
-// LayerNorm and RMSNorm, forward, of rows or of sums of two rows.
+// LayerNorm and RMSNorm forward, also of x + residual.
 //
-// Rows that neither registers nor the shared memory of a cluster hold are read twice: a thread merges the moments of its
-// small tiles by Chan's formula, and the block sums deviations from the finished mean, so that a large common offset costs
-// no digits; then the result. Of a sum each thread reads again what it stored of it.
+// Rows that fit neither in registers nor in the shared memory of a cluster are read twice. First a thread merges the
+// moments of small tiles by Chan's formula. The block sums deviations from the final mean, so that a large common
+// offset costs no digits. The second read produces the result. For x + residual each thread rereads the sum that it has
+// stored.
 #pragma once
 
 #include <type_traits>
@@ -15,13 +16,13 @@
 
 namespace kernelwright {
 
-constexpr int kTilePacks = 4;  // of a row, in one thread's registers
-constexpr int kWrittenPacks = 2;  // asked for together, with their parameters, before either is written
+constexpr int kTilePacks = 4;  // of a row, in a thread's registers
+constexpr int kWrittenPacks = 2;  // loaded together, with their parameters, before either is written
 constexpr int kTileThreads = kWarp * kMaxWarps;
 constexpr int64_t kSms = 132;  // of a large GPU
-constexpr int64_t kFewPacks = kSms * kTileThreads;  // one for each thread of a block on each SM
+constexpr int64_t kFewPacks = kSms * kTileThreads;  // one for each thread, with one block per SM
 
-// Moments of this thread's share of a row, for RMSNorm about zero; of a sum, which it stores.
+// Moments of this thread's share of a row, about zero for RMSNorm. Stores x + residual if kSum.
 template <bool kCentred, bool kSum, typename T, int V>
 __device__ __forceinline__ Moments share_of_row(
     const Pack<T, V>* x, const Pack<T, V>* residual, Pack<T, V>* added, int64_t packs) {
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     y += begin;
     const Moments mine = share_of_row<kCentred, kSum>(x, residual, added, packs);
     float mean = kCentred ? block_sum(mine.count * mine.mean, of_mean) * share : 0.0f;
-    // What a large offset's sum has lost.
+    // Corrects the rounding error of the sum under a large offset.
     if (kCentred) mean += block_sum(mine.count * (mine.mean - mean), of_rest) * share;
     const float off = mine.mean - mean;
     const float rstd = rsqrtf(block_sum(mine.m2 + mine.count * off * off, of_variance) * share + eps);
@@ -111,7 +112,7 @@ cudaError_t launch_streamed(const AddRowForward& args) {
         1.0f / float(args.length), float(args.eps));
 }
 
-// Whether staged rows fill one or two waves of the blocks that SMs have room for, three quarters of the last at least.
+// Returns true if staged rows fill one or two waves of resident blocks, the last one to at least three quarters.
 template <typename Stage>
 bool fill_waves(int64_t rows) {
     constexpr int64_t kAtOnce = kSms * kStagedBlocks * Stage::kTeams * Stage::kRows;
@@ -119,7 +120,7 @@ bool fill_waves(int64_t rows) {
     return waves <= 2 && 4 * rows > (4 * waves - 1) * kAtOnce;
 }
 
-// What holds rows of so many packs best, by times on an H200 and an H100.
+// Selects the fastest kernel for the number of packs, from timings on an H200 and an H100.
 template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_forward(const AddRowForward& args) {
     const int64_t packs = args.length / V;
@@ -144,14 +145,13 @@ cudaError_t launch_forward(const AddRowForward& args) {
     if constexpr (V == 1) {
         if (packs <= 4096) return held(Held<0, 8, 512, kSum && kCentred ? 1 : 2, true>{});
     } else if (sizeof(T) < sizeof(float) && args.param_dtype == kFloat32) {
-        // Parameters that take twice the registers: few instances, and they come late.
+        // These parameters take twice the registers: few instances, and late loads.
         if constexpr (sizeof(T) < sizeof(float)) {
             if (packs <= 32) return held(Held<16, 2, 256, 5, false, true>{});
             if (packs <= 2048) return held(Held<0, 4, 512, 2, false, true>{});
         }
     } else {
-        // What does not fit into registers would be kept in memory, which costs more than fewer blocks or parameters that
-        // come late.
+        // Spills would cost more than fewer resident blocks or late loads of the parameters.
         constexpr int kBlocksOfTwo = kSum ? 5 : 6;
         constexpr bool kSlimmest = !kCentred && !kSum && sizeof(T) == sizeof(float);
         const int64_t all = args.rows * packs;
@@ -181,7 +181,8 @@ cudaError_t launch_forward(const AddRowForward& args) {
         }
         if (all <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
         if constexpr (kCentred && !kSum && sizeof(T) < sizeof(float)) {
-            // More rows than warps that stand on SMs at once, 48 on each, but not than they take two at a time, 40 on each.
+            // More rows than resident warps at one row each (48 per SM), but no more than at two rows each (40 warps
+            // per SM).
             if (packs >= 48 && packs <= 64 && args.rows > 48 * kSms && args.rows <= 2 * 40 * kSms) {
                 return held(Held<32, 2, 64, 20, false, false, 2>{});
             }

@@ -1,4 +1,4 @@
-// Threads that take a row together: what they add up over it, and the next rows on their way in shared memory.
+// Threads that share a row: their sums over it, and the ring of prefetched rows in shared memory.
 #pragma once
 
 #include "async_copy.cuh"
@@ -6,9 +6,9 @@
 
 namespace kernelwright {
 
-// Who takes a row: kTeam neighbouring lanes of a warp, or where that is 0 whole warps, each thread up to kPacks packs.
-// kBlocks of kThreads have to stand on an SM. kShifted: rows may begin anywhere between two packs, as those of an odd length
-// do; a team's packs lie on 16 bytes, and the first and the last may reach over the row's ends.
+// Distribution of a row. A team is kTeam neighbouring lanes of a warp, or whole warps if kTeam is 0, with up to kPacks
+// packs per thread. kBlocks blocks of kThreads must fit on an SM. kShifted: rows may have any alignment, such as those
+// of odd length. A team's packs are 16-byte aligned, and the first and the last may extend beyond the row.
 template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_ = 1, bool kShifted_ = false>
 struct Teams {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_;
@@ -18,10 +18,10 @@ struct Teams {
 };
 
 struct RowSums {
-    float plain, with_normal;  // of g and g * xhat, g = dy * weight
+    float plain, with_normal;  // sums of g and g * xhat, where g = dy * weight
 };
 
-// Over `lanes` neighbouring lanes, in each of them.
+// Sums over `lanes` neighbouring lanes; each of them gets the result.
 template <int lanes, bool kCentred>
 __device__ __forceinline__ RowSums lanes_sums(RowSums mine) {
     #pragma unroll
@@ -32,8 +32,9 @@ __device__ __forceinline__ RowSums lanes_sums(RowSums mine) {
     return mine;
 }
 
-// Over a team of whole warps, in each of its threads, whose first is thread `begin` of the block; all threads of the block
-// call it. `of_warp` is shared memory for kMaxWarps, which no other call uses until all have been here again.
+// Sums over a team of whole warps, the first thread of which is thread `begin` of the block. Each thread of the team
+// gets the result; all threads of the block must call it. `of_warp` is shared memory for kMaxWarps values. It must not
+// be reused until all threads have passed the barrier of another call.
 template <bool kCentred>
 __device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, int begin, int threads) {
     mine = lanes_sums<kWarp, kCentred>(mine);
@@ -44,24 +45,25 @@ __device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, in
     return lanes_sums<kWarp, kCentred>(lane < warps ? of_warp[begin / kWarp + lane] : RowSums{0.0f, 0.0f});
 }
 
-constexpr int kLineBytes = 128;  // of the L2 cache
+constexpr int kLineBytes = 128;  // of L2
 
-// The compiler would keep what it has read of shared memory, in registers that the sums need.
+// Compiler barrier: forces later reads to reload shared memory instead of keeping values in registers that the sums
+// need.
 __device__ __forceinline__ void read_again() { asm volatile("" ::: "memory"); }
 
-// A thread's packs of the rows that its team has in shared memory.
+// A thread's packs of those rows that its team has in shared memory.
 template <int kTensors, typename Team, typename T, int V>
 struct RowRing {
     static constexpr int kPacks = Team::kPacks;
     Pack<T, V>* mine;
-    int first, step, packs;  // the thread's packs of a row: `first`, a step apart
-    int begin, end;          // of a shifted row, elements from its first pack on
+    int first, step, packs;  // packs of a row: a thread has `first`, first + step, ... below `packs`
+    int begin, end;          // of a shifted row, in elements from its first pack on
 
     __device__ __forceinline__ Pack<T, V>& at(int stage, int tensor, int u) const {
         return mine[stage * (kTensors * kPacks * Team::kThreads) + (tensor * kPacks + u) * Team::kThreads];
     }
 
-    // What is not there adds nothing: zeros, from the thread's pack `begin` on.
+    // Zeroes the thread's packs from number `begin` on, so that missing packs add nothing.
     __device__ __forceinline__ void clear(int stage, int begin) const {
         #pragma unroll
         for (int i = 0; i < kTensors * kPacks; ++i) {
@@ -71,7 +73,7 @@ struct RowRing {
 
     __device__ __forceinline__ void copy(int stage, int tensor, const Pack<T, V>* row) const {
         each_pack<kPacks>(first, step, packs, [&](int u, int place) {
-            if constexpr (Team::kShifted) {  // zeros for what lies behind the row
+            if constexpr (Team::kShifted) {  // zeros behind the row
                 const int behind = max(0, (place + 1) * V - end);
                 __pipeline_memcpy_async(&at(stage, tensor, u), row + place, sizeof(*row), behind * sizeof(T));
             } else {
@@ -80,7 +82,7 @@ struct RowRing {
         });
     }
 
-    // Once a shifted row is there: zeros for what lies before it in its first pack.
+    // Zeroes the elements in front of a shifted row in its first pack, once the row has arrived.
     __device__ __forceinline__ void cut(int stage) const {
         if constexpr (Team::kShifted) {
             #pragma unroll

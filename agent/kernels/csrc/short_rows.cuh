@@ -1,5 +1,5 @@
-// Short rows, each in the registers of L lanes of a warp, so that one warp has several: what is done once for a row is
-// done at once for all of them.
+// Short rows, each in the registers of L lanes, so that a warp handles several rows at once. Fixed work per row is then
+// shared by all rows of the warp.
 #pragma once
 
 #include "ragged.cuh"
@@ -8,27 +8,27 @@
 
 namespace kernelwright {
 
-constexpr int kLanesThreads = 256;  // of a block at most
-constexpr int kFewLanes = 64;       // of a block where so many more of them would leave SMs without one
+constexpr int kLanesThreads = 256;  // maximum block size
+constexpr int kFewLanes = 64;       // block size for few rows, where larger blocks would leave SMs idle
 constexpr int64_t kFewBlocks = 64;
 
 constexpr int kNoEnd = 1 << 30;
 
-// A lane's share of a row: packs 0, L, 2 * L, ... below `left` from element `first` of the tensor on, and where the row
-// is not whole packs, one element at each end. Of rows that are not there, nothing.
+// A lane's share of a row: packs 0, L, 2 * L, ... below `left`, counted from element `first` of the tensor. Unless rows
+// are whole packs, also one element at each end. Empty for rows beyond the last.
 template <bool kWhole, int L, int P, int V>
 struct ShortShare {
     static constexpr int kPacked = P * V;
     static constexpr int kSize = kPacked + (kWhole ? 0 : 2);  // elements, the ends last
 
     unsigned row;
-    bool is_there, leads;  // the row's first lane
+    bool is_there, leads;  // leads: true in the first lane of the row
     int64_t first;
-    int at;  // of the row's elements, `first` is
+    int at;  // index of `first` within the row
     int left;
-    int end[2];  // from `first` on, or kNoEnd
+    int end[2];  // relative to `first`, or kNoEnd
 
-    // Of up to kMaxGrid rows.
+    // Takes up to kMaxGrid rows.
     __device__ __forceinline__ ShortShare(int64_t rows, int length, unsigned block = blockIdx.x) {
         const int lane = threadIdx.x % L;
         row = block * (blockDim.x / L) + threadIdx.x / L;
@@ -47,12 +47,12 @@ struct ShortShare {
         keep_found(end);
     }
 
-    // Whether the row has element i of the share.
+    // Returns true if the row has element i of the share.
     __device__ __forceinline__ bool has(int i) const {
         return i < kPacked ? i / V * L < left : end[i - kPacked] != kNoEnd;
     }
 
-    // Without what lies in packs, or at ends, that begin at the row's element `length` or later.
+    // Returns the share without packs and ends that begin at element `length` of the row or later.
     __device__ __forceinline__ ShortShare up_to(int length) const {
         ShortShare shorter = *this;
         shorter.left = min(left, (length - at + V - 1) / V);
@@ -63,7 +63,7 @@ struct ShortShare {
         return shorter;
     }
 
-    // Before `await_earlier`, what will be loaded of x.
+    // Prefetches the share of x; called before `await_earlier`.
     template <typename T>
     __device__ __forceinline__ void bring_near(const T* x) const {
         const auto* from = reinterpret_cast<const Words<T, V>*>(x + first);
@@ -73,7 +73,7 @@ struct ShortShare {
         }
     }
 
-    // Which element of the row, from `first` on, i is.
+    // Returns the offset of element i of the share, relative to `first`.
     __device__ __forceinline__ int place(int i) const {
         return i < kPacked ? i / V * L * V + i % V : end[i - kPacked];
     }
@@ -94,7 +94,7 @@ struct ShortShare {
         for (int i = 0; i < kSize; ++i) tile[i] = to_float(i < kPacked ? packs[i / V].at(i % V) : ends[i - kPacked]);
     }
 
-    // value(i) for each element that the row has.
+    // Stores value(i) for each element i that the row has.
     template <typename T, typename Value>
     __device__ __forceinline__ void store(T* y, Value value) const {
         T* to = y + first;
@@ -112,13 +112,13 @@ struct ShortShare {
     }
 };
 
-// 1 / z of a sum from 1 on: what 1.0f / z does beside asking whether it may.
+// 1 / z for a sum of at least 1, without the range checks of 1.0f / z.
 __device__ __forceinline__ float inverse_of_sum(float z) {
     const float near = fast_reciprocal(z);
     return fmaf(near, fmaf(-z, near, 1.0f), near);
 }
 
-// Of all of a row's lanes, the same in each.
+// Maximum over the lanes of a row; each of them gets the result.
 template <int L>
 __device__ __forceinline__ float lanes_max(float mine) {
     if constexpr (L == kWarp) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ float lanes_sum(float mine) {
     return mine;
 }
 
-// The partition of a row; each x of the tile becomes exp(x - level_of(max)).
+// Returns the partition of a row. Replaces each x of the tile by exp(x - level_of(max)).
 template <int L, typename T, int N>
 __device__ __forceinline__ Partition lanes_partition(float (&tile)[N]) {
     const float max = lanes_max<L>(tile_max(tile));
@@ -149,14 +149,14 @@ struct ShortShape {
     static constexpr int kLanes = L, kPacks = P;
 };
 
-// start(shape) for rows of up to kLongest packs, of which a lane holds up to kMost; otherwise() for longer ones, and
+// Calls start(shape) for rows of up to kLongest packs, with up to kMost packs per lane; otherwise() for longer rows and
 // where vectors cannot be loaded.
-// kFine: with shapes of three packs too, each of which takes as long to build as one of four. Rows that are not whole
-// packs have fewer: what a lane would save is little beside its ends.
+// kFine: adds shapes of three packs, each of which takes as long to build as one of four. Rows that are not whole packs
+// have fewer shapes: the ends outweigh what a lane would save.
 template <bool kWhole, int V, int kMost, int kLongest = 64, bool kFine = true, typename Start, typename Otherwise>
 cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
     if constexpr (V > 1) {
-        if constexpr (kWhole) {  // the ends of others need a lane each
+        if constexpr (kWhole) {  // the ends need more lanes
             if (packs <= 2) return start(ShortShape<2, 1>{});
         }
         if (packs <= 8) return start(ShortShape<8, 1>{});
@@ -187,7 +187,7 @@ cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
     return otherwise();
 }
 
-// Starts a kernel for the rows of a shape.
+// Launches a kernel for rows of the given shape.
 template <typename Shape, typename... Parameters, typename... Given>
 cudaError_t launched_by_lanes(
     Shape, void (*kernel)(Parameters...), int64_t rows, cudaStream_t stream, Given... given) {

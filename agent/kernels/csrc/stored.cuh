@@ -1,4 +1,4 @@
-// Packs in registers as they are stored, which are half as many for 16-bit elements.
+// Packs that stay in registers in their storage type: half the registers for 16-bit elements.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace kernelwright {
 
-// A pack in words: where one of two is taken, the compiler would choose between 16-bit elements one by one.
+// A pack as words. The compiler would otherwise select between two packs one 16-bit element at a time.
 template <typename T, int V>
 struct alignas(sizeof(T) * V) Words {
     using Word = std::conditional_t<sizeof(T) * V < sizeof(uint32_t), uint16_t, uint32_t>;
@@ -31,15 +31,15 @@ struct alignas(sizeof(T) * V) Words {
 };
 
 #ifndef KW_PORTABLE_ONLY
-// What was found once and is needed again much later: the compiler would find it again, in more instructions than a row has
-// elements where it is short.
+// Keeps values that are needed again much later. The compiler would recompute them, at more instructions than a short
+// row has elements.
 template <int N>
 __device__ __forceinline__ void keep_found(int (&values)[N]) {
     #pragma unroll
     for (int& value : values) asm volatile("" : "+r"(value));
 }
 
-// Packs that are looked at again: the compiler would keep the floats that it made of 16-bit elements.
+// Keeps packs in their storage type between uses. The compiler would keep the float conversions of 16-bit elements.
 template <typename T, int V, int P>
 __device__ __forceinline__ void keep_stored(Pack<T, V> (&packs)[P]) {
     if constexpr (sizeof(T) < sizeof(float) && V > 1) {

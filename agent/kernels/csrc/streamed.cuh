@@ -1,5 +1,5 @@
-// Reads that make room in L2 first, where none of what they read would be found there again: what other kernels left there, or
-// have not yet written to memory, stays.
+// Reads marked evict-first in L2, for tensors too large to be found there again. What other kernels have left in L2, or
+// not yet written back, stays.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 namespace kernelwright {
 
-// Reads as all others.
+// Reads with the default policy.
 struct Plain {
     template <typename P>
     __device__ __forceinline__ P load(const P* from) const { return *from; }
@@ -19,7 +19,7 @@ struct Plain {
 #ifndef KW_PORTABLE_ONLY
 class Streamed {
 public:
-    // false: reads as all others are.
+    // With `streams` false, reads with the default policy.
     __device__ __forceinline__ explicit Streamed(bool streams) {
         if (streams) {
             asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -53,7 +53,7 @@ private:
     uint64_t policy;
 };
 
-// What is read once and makes room in L2 first: without a policy that lies in registers, for threads that read little.
+// Reads data that is used once, evict-first. Needs no policy register, for threads that read little.
 template <typename P>
 __device__ __forceinline__ P read_once(const P* from) {
     using Word = std::conditional_t<
@@ -67,8 +67,8 @@ __device__ __forceinline__ P read_once(const P* from) {
     return found;
 }
 
-// Of a tensor of so many bytes that is read once. With less than half of L2 it would still be there for the next kernel; of more
-// than four times as much as L2 holds, what is saved is little beside what such reads lose (H100: 3 % of 0.5 GB).
+// Returns true if a tensor of `bytes` that is read once should be streamed. Below half of L2 it would still be there
+// for the next kernel. Above four times L2 the gain is smaller than the cost of such reads (H100: 3 % at 0.5 GB).
 inline bool is_streamed(int64_t bytes, int64_t device) {
     int l2 = 0;
     return cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, int(device)) == cudaSuccess && bytes > l2 / 2 &&

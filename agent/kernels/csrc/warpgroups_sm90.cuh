@@ -1,19 +1,19 @@
-// Instructions of sm_90 for blocks whose warpgroups have different work, and for products that stay in flight while others
-// are added up. Not for the emulator.
+// sm_90 instructions for warp-specialised blocks, and for wgmma products that stay in flight while earlier ones are
+// accumulated. Not for the emulator.
 #pragma once
 
 #include "matrix_sm90.cuh"
 
 namespace kernelwright::sm90 {
 
-// What this thread stored to shared memory is seen by the tensor cores once a barrier has been passed.
+// Makes this thread's stores to shared memory visible to the tensor cores after the next barrier.
 __device__ __forceinline__ void stores_made() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// What this thread stored anywhere is seen by copies that are asked for behind a barrier; or, run by who asks for them, what
-// was stored before that.
+// Makes this thread's stores visible to bulk copies issued after the next barrier. Called by the issuing thread, it
+// covers what was stored before.
 __device__ __forceinline__ void all_stores_made() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// THREADS of a block meet, of which others may have other work; NUMBER is not 0.
+// Barrier for THREADS threads of a block; the others may do other work. NUMBER is the barrier's id, not 0.
 template <int NUMBER, int THREADS>
 __device__ __forceinline__ void some_meet() {
     asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(THREADS) : "memory");
@@ -25,18 +25,18 @@ __device__ __forceinline__ int load_acquire(const int* from) {
     return value;
 }
 
-// All threads of a cluster's blocks.
+// Barrier for all threads of a cluster's blocks.
 __device__ __forceinline__ void cluster_meet() {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// The same in two steps, where nothing is told but that this thread has come: what it stored is not waited for.
+// The same in two steps. The arrival is relaxed: it publishes no stores and does not wait for any.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
-// At the same barrier of another block of the cluster, for what has been waited for: of a thread's own accesses nothing is told
-// beyond its block, which would take a fence of all memory.
+// Arrives at the same barrier in block `rank` of the cluster, for data that the thread has already waited for. At the
+// default block scope the thread's own accesses are not published to other blocks: that would take a full memory fence.
 __device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, uint32_t rank) {
     asm volatile(
         "{\n"
@@ -48,7 +48,8 @@ __device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, uint32_t ra
         : "memory");
 }
 
-// Global memory to the same place of several blocks, named by the bits of `blocks`; it completes on each one's own barrier.
+// Copies global memory to the same place in several blocks, selected by the bits of `blocks`. It completes on each
+// block's own barrier.
 __device__ __forceinline__ void bulk_load_for_cluster(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
                                                       uint16_t blocks) {
     asm volatile(
@@ -58,7 +59,7 @@ __device__ __forceinline__ void bulk_load_for_cluster(void* to, const void* from
         : "memory");
 }
 
-// Registers of a thread of this warpgroup, from here on.
+// Raises (take) or lowers (give) the register limit per thread of this warpgroup.
 template <int COUNT>
 __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
@@ -69,11 +70,11 @@ __device__ __forceinline__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-// The products issued since the last call are one group.
+// Commits the products issued since the last call as one group.
 __device__ __forceinline__ void products_issued() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// All groups but the LATER last ones are done; d holds the sums of one that is. The compiler does not know that d changes
-// until then.
+// Waits for all groups except the last LATER; d holds the sums of a finished one. The asm makes the compiler treat d as
+// written here, not earlier.
 template <int LATER, int N>
 __device__ __forceinline__ void products_done(float (&d)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATER) : "memory");

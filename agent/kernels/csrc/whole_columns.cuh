@@ -1,4 +1,4 @@
-// Columns of [outer, length, inner] that a thread takes whole: V neighbouring ones, a pack of each line.
+// Columns of [outer, length, inner] that a thread handles whole: V neighbouring ones, one pack of each line.
 #pragma once
 
 #include <type_traits>
@@ -11,11 +11,11 @@
 
 namespace kernelwright {
 
-// Neighbouring columns that a thread takes: 4 bytes of each line, or loads are too small.
+// Number of neighbouring columns per thread: 4 bytes of each line, as smaller loads are inefficient.
 template <typename T>
 constexpr int kBeside = int(sizeof(float) / sizeof(T));
 
-// What a kernel is given: how many columns there are, and how many lie side by side, both in packs.
+// Kernel argument: the number of columns in total and side by side, both in packs.
 struct WholeColumns {
     Divisor<unsigned> inner;
     unsigned count;
@@ -27,18 +27,18 @@ struct WholeColumns {
     unsigned blocks(unsigned threads) const { return (count + threads - 1) / threads; }
 };
 
-// Whether a thread's place and the bytes from one line to the next fit 32 bits, as below.
+// Returns true if a thread's place and the bytes between lines fit 32 bits.
 inline bool are_narrow_columns(int64_t outer, int64_t inner) {
     return is_narrow(outer * inner + kWarp * kMaxWarps) && is_narrow(inner * int64_t{sizeof(float)});
 }
 
-// Where a thread finds its columns.
+// Position of a thread's columns.
 template <typename T, int V>
 struct WholeColumn {
     unsigned number;
     bool is_there;
-    int64_t first;   // pack, of the tensor
-    unsigned apart;  // bytes from one line to the next: an address is one multiplication with it
+    int64_t first;   // offset in packs within the tensor
+    unsigned apart;  // bytes between lines, so that an address takes a single multiplication
 
     __device__ __forceinline__ WholeColumn(const WholeColumns& columns, unsigned block) {
         number = block * blockDim.x + threadIdx.x;
@@ -48,7 +48,7 @@ struct WholeColumn {
         apart = inner * unsigned(sizeof(T) * V);
     }
 
-    // The pack of x, or of a constant one, in a line of the columns.
+    // Returns the address of the pack in a line of the columns. Const if x is.
     template <typename Pack, typename Element>
     __device__ __forceinline__ Pack* in_line(Element* x, int line) const {
         using Byte = std::conditional_t<std::is_const_v<Element>, const char, char>;
@@ -56,7 +56,7 @@ struct WholeColumn {
         return reinterpret_cast<Pack*>(top + uint64_t{apart} * unsigned(line));
     }
 
-    // N lines of x from `line` on, `outside` behind the last of them; all are asked for before any is looked at.
+    // Loads N lines of x from `line` on, with `outside` beyond the last. All loads are issued before the first use.
     template <int N, typename Reads = Plain>
     __device__ __forceinline__ void load(
         const T* x, int line, int length, T outside, Words<T, V> (&words)[N], const Reads& reads = {}) const {
@@ -69,7 +69,7 @@ struct WholeColumn {
     }
 };
 
-// start(V, columns) with as many columns beside each other in a thread as can be loaded together.
+// Calls start(V, columns) with as many columns per thread as one load can cover.
 template <typename T, typename Start>
 cudaError_t by_beside(int64_t outer, int64_t length, int64_t inner, bool are_aligned, Start start) {
     constexpr int kMany = kBeside<T>;

@@ -1,6 +1,6 @@
 """Cumulative sums along any dimension of a tensor of any rank.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -47,7 +47,7 @@ extension = load_inline(
 
 
 def cumsum(x: torch.Tensor, dim: int, reverse: bool = False) -> torch.Tensor:
-    """`torch.cumsum(x, dim)`, or from the end."""
+    """Return `torch.cumsum(x, dim)`, from the end with `reverse`."""
     y: torch.Tensor = extension.cumsum(x, dim, reverse)
     return y
 

@@ -22,9 +22,9 @@ FORWARD = "10q"
 def cumsum(
     x: torch.Tensor, dim: int, dtype: torch.dtype | None = None, *, reverse: bool = False
 ) -> torch.Tensor:
-    """As torch's; reverse: each sum is of its place and those behind it.
+    """Return torch.cumsum; with `reverse` each sum runs from the end.
 
-    What the kernel does not take goes to torch, visibly. Raises what torch raises.
+    Falls back to torch and records why if the kernel does not support the call. Raises whatever torch raises.
     """
     is_right = -x.dim() <= dim < x.dim() and (dtype is None or dtype in routing.DTYPES)
     if not is_right or x.numel() == 0 or not routing.takes(KERNEL, x):
@@ -33,7 +33,7 @@ def cumsum(
 
 
 def in_torch(x: torch.Tensor, dim: int, dtype: torch.dtype | None, reverse: bool) -> torch.Tensor:
-    """The same in torch's operators."""
+    """Return the same in torch's operators."""
     if not reverse:
         return torch.cumsum(x, dim, dtype=dtype)
     return torch.cumsum(x.flip(dim), dim, dtype=dtype).flip(dim)

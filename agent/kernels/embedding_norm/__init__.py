@@ -1,1 +1,1 @@
-"""An embedding and its norm: operator and device code. The public names are in `agent.kernels`."""
+"""Embedding with its norm: operator and device code. The public names are in `agent.kernels`."""

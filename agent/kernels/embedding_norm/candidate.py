@@ -1,6 +1,6 @@
-"""LayerNorm of an embedding with positions added, for numbers [*, places] of a table's entries.
+"""LayerNorm of an embedding plus positions, for ids [*, places] of a table's entries.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -56,7 +56,7 @@ extension = load_inline(
 def embedding_layer_norm(
     ids: torch.Tensor, table: torch.Tensor, positions: torch.Tensor, norm: nn.LayerNorm
 ) -> torch.Tensor:
-    """norm(table[ids] + positions)."""
+    """Return norm(table[ids] + positions)."""
     y: torch.Tensor = extension.embedding_layer_norm(ids, table, positions, norm.weight, norm.bias, norm.eps)
     return y
 

@@ -1,7 +1,7 @@
-"""An embedding and its LayerNorm or RMSNorm: operator `kernelwright::embedding_norm_forward`.
+"""Embedding with LayerNorm or RMSNorm: operator `kernelwright::embedding_norm_forward`.
 
-The norm's backward is that of the kernels of a sum and its norm. For the table's gradient torch sorts the
-numbers where there are many, so that the rows of an entry are added in their order, by one warp or block.
+The norm's backward is that of add_layer_norm and add_rms_norm. For the table's gradient torch sorts long
+lists of ids, so that one warp or block adds the rows of an entry in their order.
 """
 
 from collections.abc import Sequence
@@ -27,15 +27,15 @@ MAX_FEATURES = 8192
 MOST_ENTRIES = 2**31 - 2
 FORWARD = "16qd2q"
 TABLE = "12q"
-"""TableBackward of csrc/table.cuh."""
+"""Struct format of `TableBackward` in csrc/table.cuh."""
 MOST_UNSORTED, MOST_DEALT = 2**14, 2**25
-"""Rows and entries up to which csrc/table_unsorted.cuh takes the numbers as they come."""
+"""Maximum rows and entries for which csrc/table_unsorted.cuh takes the ids unsorted."""
 NO_PADDING = -1
 _SUMS = {
     True: AddRows("add_layer_norm", Rows("layer_norm", centred=True)),
     False: AddRows("add_rms_norm", Rows("rms_norm", centred=False)),
 }
-"""Whose backward is taken, by whether the mean is subtracted."""
+"""Kernels that provide the backward, by whether the mean is subtracted."""
 
 
 def embedding_layer_norm(
@@ -43,10 +43,11 @@ def embedding_layer_norm(
     bias: torch.Tensor | None = None, eps: float = 1e-5, *, positions: torch.Tensor | None = None,
     padding_idx: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """(LayerNorm(e), e) of e = F.embedding(ids, table, padding_idx) + positions, over the features.
+    """Return (LayerNorm(e), e) for e = F.embedding(ids, table, padding_idx) + positions, over the features.
 
-    ids are [*, places], positions [places, features]; e counts as it is stored. What the kernel does not take
-    goes to torch, visibly. Raises what torch raises for sizes that do not fit.
+    ids are [*, places], positions [places, features]. The norm sees e rounded to its dtype. Falls back to
+    torch and records why if the kernel does not support the call. Raises whatever torch raises for sizes that
+    do not fit.
     """
     parameters = Parameters(weight, bias)
     return _embedded(ids, (table, positions), parameters, eps, padding_idx, centred=True)
@@ -56,7 +57,7 @@ def embedding_rms_norm(
     ids: torch.Tensor, table: torch.Tensor, weight: torch.Tensor | None = None, eps: float | None = None, *,
     positions: torch.Tensor | None = None, padding_idx: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """`embedding_layer_norm` with RMSNorm in the place of LayerNorm."""
+    """Return `embedding_layer_norm` with RMSNorm in place of LayerNorm."""
     exact = torch.finfo(table.dtype).eps if eps is None else eps
     return _embedded(ids, (table, positions), Parameters(weight), exact, padding_idx, centred=False)
 
@@ -77,7 +78,7 @@ def in_torch(
     ids: torch.Tensor, tables: tuple[torch.Tensor, torch.Tensor | None], parameters: Parameters, eps: float,
     padding_idx: int | None, centred: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """The same in torch's operators."""
+    """Return the same in torch's operators."""
     table, positions = tables
     embedded = F.embedding(ids, table, padding_idx)
     if positions is not None:
@@ -91,7 +92,7 @@ def in_torch(
 def _fits(
     ids: torch.Tensor, table: torch.Tensor, positions: torch.Tensor | None, parameters: Parameters
 ) -> bool:
-    """Whether torch takes these sizes, without broadcasting, and there is something to compute."""
+    """Return True if torch accepts these shapes without broadcasting and the result is not empty."""
     if table.dim() != 2 or ids.dim() == 0 or ids.numel() == 0 or table.numel() == 0:
         return False
     features = table.shape[1:]
@@ -154,12 +155,12 @@ def _compute(
 
 
 def _launch_table(dx: torch.Tensor, ids: torch.Tensor, entries: int, padding: int) -> torch.Tensor:
-    """dx is [*, features], contiguous; numbers that are no entries get nothing."""
+    """Return the table's gradient from a contiguous dx [*, features]. Ids outside the table are ignored."""
     unsorted = in_order = order = None
     if ids.numel() <= MOST_UNSORTED and entries <= MOST_DEALT:
         unsorted = ids.contiguous()
     else:
-        # A sort takes a pass for each byte of its keys.
+        # The sort takes one pass per byte of its keys.
         keys = ids.reshape(-1).clamp(-1, entries).to(torch.int16 if entries < 2**15 else torch.int32)
         in_order, order = keys.sort(stable=True)
         in_order = in_order.int()
@@ -179,7 +180,7 @@ def _compute_table(dx: torch.Tensor, ids: torch.Tensor, entries: int, padding: i
 
 
 def _backward_by(launched: bool) -> Any:
-    """Of both results, on CUDA or on the CPU."""
+    """Return the backward of both results, for CUDA if `launched`, else for the CPU."""
 
     def backward(
         grad: torch.Tensor, of_embedded: torch.Tensor | None, embedded: torch.Tensor, ids: torch.Tensor,
@@ -212,7 +213,7 @@ def _shapes(
     centred: bool,
     *others: Any,
 ) -> Tensors:
-    """Room for both results and the statistics."""
+    """Return empty tensors for both results and the statistics."""
     exact = torch.float64 if table.dtype == torch.float64 else torch.float32
     shape = (*ids.shape, table.shape[1])
     mean = table.new_empty(ids.shape if centred else 0, dtype=exact)

@@ -1,8 +1,8 @@
-"""Pairs of operations in a user's model that one call of a shipped kernel computes: found, checked, swapped.
+"""Fusion of a user's model: pairs of operations that one call of a shipped kernel computes.
 
-`fuse` traces each module's forward by itself, with its children as leaves, so that what does not trace stays
-alone; where a pair stands in two forwards, the graphs of the children are written into their holder's
-(`joining`). A pair is swapped when, on the example inputs, the module's trace gave what its forward gives and
-the fused call was as right as the pair, in value and gradients. A fused module keeps its own forward, which
-runs whenever a call is not the one that was traced (`plans`).
+`fuse` traces each module's forward separately, with its children as leaves, so that a module which does not
+trace affects no other. For a pair that spans two forwards, the children's graphs are inlined into the graph
+of their parent (`joining`). A pair is replaced under two conditions on the example inputs. The module's trace
+gives what its forward gives, and the fused call is as accurate as the pair, in value and gradients. A fused
+module keeps its own forward, which runs whenever a call differs from the traced one (`plans`).
 """

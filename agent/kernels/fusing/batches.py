@@ -1,4 +1,4 @@
-"""BatchNorm and InstanceNorm with an activation or a sum, as the call in the place of a pair."""
+"""Fused calls for BatchNorm and InstanceNorm with an activation or a sum."""
 
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ INSTANCES = (
 
 
 def batch_norm_act(x: torch.Tensor, norm: nn.BatchNorm2d, act: str) -> torch.Tensor:
-    """act(norm(x)); in training the norm is torch's."""
+    """Return act(norm(x)). In training the norm falls back to torch."""
     if norm.training or norm.running_mean is None or norm.running_var is None:
         return activated(norm(x), act)
     return batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps, act=act)
@@ -24,7 +24,7 @@ def batch_norm_act(x: torch.Tensor, norm: nn.BatchNorm2d, act: str) -> torch.Ten
 def batch_norm_add_act(
     x: torch.Tensor, residual: torch.Tensor, norm: nn.BatchNorm2d, act: str
 ) -> torch.Tensor:
-    """act(norm(x) + residual), likewise."""
+    """Return act(norm(x) + residual). In training the norm falls back to torch."""
     if norm.training or norm.running_mean is None or norm.running_var is None:
         return activated(norm(x) + residual, act)
     statistics = (norm.running_mean, norm.running_var)
@@ -32,7 +32,7 @@ def batch_norm_add_act(
 
 
 def instance_norm_act(x: torch.Tensor, norm: nn.InstanceNorm2d, act: str) -> torch.Tensor:
-    """act(norm(x)); with running statistics, and of an image without a batch, the norm is torch's."""
+    """Return act(norm(x)). Running statistics and unbatched images fall back to torch."""
     if not _is_of_images(x, norm):
         return activated(norm(x), act)
     return instance_norm(x, norm.weight, norm.bias, norm.eps, act=act)
@@ -41,7 +41,7 @@ def instance_norm_act(x: torch.Tensor, norm: nn.InstanceNorm2d, act: str) -> tor
 def instance_norm_add_act(
     x: torch.Tensor, residual: torch.Tensor, norm: nn.InstanceNorm2d, act: str
 ) -> torch.Tensor:
-    """act(norm(x) + residual), likewise."""
+    """Return act(norm(x) + residual). Running statistics and unbatched images fall back to torch."""
     if not _is_of_images(x, norm):
         return activated(norm(x) + residual, act)
     return instance_norm(x, norm.weight, norm.bias, norm.eps, act=act, residual=residual)

@@ -1,4 +1,4 @@
-"""How a module is called: which parameters of its forward get tensors, and the values of the others."""
+"""Form of a module's call: the parameters of its forward that get tensors, and the values of the others."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -25,40 +25,40 @@ _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Unfit(Exception):
-    """Why a module cannot be traced as it is called, in one line."""
+    """Error for a module that cannot be traced as it is called; the text is one line with the reason."""
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value can be written into a trace and compared with a later one."""
+    """Return True for a value that can be written into a trace and compared with a later one."""
     if type(value) in (tuple, list):
         return all(map(is_plain, value))
     return isinstance(value, _PLAIN)
 
 
 def is_same(value: Any, known: Any) -> bool:
-    """Whether a plain value is the one that is known; True is not 1."""
+    """Return True if a plain value equals the known one; True does not equal 1."""
     return value is known or (type(value) is type(known) and bool(value == known))
 
 
 @dataclass(frozen=True)
 class Call:
-    """The form of a call: two calls of one form run the same trace."""
+    """Form of a call: two calls of one form run the same trace."""
 
     names: tuple[str, ...]
-    """Of forward's parameters, in order, those of any number left out."""
+    """Names of forward's parameters, in order, without `*args` and `**kwargs`."""
     traced: Mapping[str, type]
-    """Parameters with a tensor, or a tuple or list with tensors in it, and the type of what they get."""
+    """Parameters that get a tensor, or a tuple or list with tensors in it, and the type of their value."""
     constants: Mapping[str, Any]
-    """The values of all others."""
+    """Values of all other parameters."""
     defaulted: frozenset[str]
-    """Those of the others whose value is their default."""
+    """Constant parameters whose value is their default."""
 
     def values(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], is_of: Callable[[Any, type], bool] | None = None
     ) -> list[Any] | None:
-        """What the traced parameters get in a call of this form; None for a call of another one.
+        """Return the values of the traced parameters, or None for a call of another form.
 
-        `is_of` says whether a value is of the type that was traced; without it the value's own type does.
+        `is_of` decides if a value has the traced type; by default the value's own type decides.
         """
         is_of = is_of or _is_of
         if len(args) > len(self.names):
@@ -87,7 +87,7 @@ class Call:
 
 
 def call_of(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
-    """The form of `forward(self, *args, **kwargs)`. Raises Unfit for one that cannot be written down."""
+    """Return the form of `forward(self, *args, **kwargs)`. Raises Unfit if it cannot be expressed."""
     _, *parameters = inspect.signature(forward).parameters.values()
     named = [parameter for parameter in parameters if parameter.kind not in _STARRED]
     names = tuple(parameter.name for parameter in named)

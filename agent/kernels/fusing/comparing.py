@@ -1,9 +1,9 @@
-"""Whether a fused call is as right as the pair in its place, on given inputs, and what each of them takes.
+"""Comparison of a fused call with the pair that it replaces, on given inputs: accuracy and time.
 
-The rule is the judge's (docs/integrity-protocol.md). With `truth` the pair in float64 and e the error of the
-pair as it stands, no element may be further from the truth than max(16 max(e), 8 eps rms(truth)) +
-1e-5 |truth|, and of 64 elements or more rms(error) <= 8 rms(e) + 4 eps rms(truth). It holds for results and
-for the gradients of inputs and parameters, under a gradient of the results that is drawn.
+The rule is the judge's (docs/integrity-protocol.md). Let `truth` be the pair in float64, and e the error of
+the pair as it stands. No element may be further from the truth than max(16 max(e), 8 eps rms(truth)) + 1e-5
+|truth|. With 64 elements or more, rms(error) may not exceed 8 rms(e) + 4 eps rms(truth). The rule holds for
+results, and for the gradients of inputs and parameters under a random gradient of the results.
 """
 
 import copy
@@ -23,7 +23,7 @@ from agent.kernels.fusing.sites import Site
 from agent.kernels.replaced import Gain
 
 SAMPLE = 64
-"""Elements from which their rms says something."""
+"""Minimum number of elements for which the rms of the errors counts."""
 ROUNDS = 20
 WARM = 3
 
@@ -38,10 +38,13 @@ class Side:
     run: Run
     parameters: tuple[nn.Parameter, ...]
     constants: int
-    """So many of the last inputs get no gradient."""
+    """Number of inputs, counted from the last, that get no gradient."""
 
     def step(self, inputs: Sequence[torch.Tensor], grads: Sequence[torch.Tensor] | None) -> Tensors:
-        """Results, then gradients, zeros where there is none; grads are those of the results."""
+        """Return results, then gradients, with zeros where there is none.
+
+        `grads` are the gradients of the results, drawn if None.
+        """
         free = len(inputs) - self.constants
         leaves = [
             value.detach().requires_grad_(value.is_floating_point() and place < free)
@@ -58,26 +61,26 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of comparing."""
+    """Errors of the fused call and of the pair."""
 
     error: float
-    """The largest, of results and gradients, as a share of the truth's rms."""
+    """Largest error of the fused call, over results and gradients, as a share of the truth's rms."""
     error_before: float
-    """The same of the pair as it stood."""
+    """Largest error of the pair, by the same measure."""
 
 
 class Worse(Exception):
-    """Why a site stays, in one line."""
+    """Error for a site that has to stay as it is; the text is one line with the reason."""
 
 
 def pair(site: Site, module: nn.Module) -> Side:
-    """What stands there, run node by node."""
+    """Return the original operations, run node by node."""
     fetched = {path: module.get_submodule(path) for path in site.found.called}
     return _pair(site, fetched)
 
 
 def fused(site: Site, module: nn.Module) -> Side:
-    """The call in its place."""
+    """Return the fused call."""
     modules = [module.get_submodule(path) for path in site.found.modules]
 
     def run(values: Sequence[torch.Tensor]) -> Tensors:
@@ -88,7 +91,7 @@ def fused(site: Site, module: nn.Module) -> Side:
 
 
 def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> Compared:
-    """Raises Worse where the pair has to stay."""
+    """Return the errors of both sides. Raises Worse if the pair has to stay."""
     reason = site.pattern.refuses(*inputs)
     if reason is not None:
         raise Worse(reason)
@@ -116,7 +119,7 @@ def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> C
 
 
 def measured(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> Gain | None:
-    """What both take of this GPU's time, as in a model that keeps it busy; None on a CPU."""
+    """Return both sides' time on this GPU, as in a model that keeps it busy; None on a CPU."""
     if not inputs[0].is_cuda:
         return None
     inputs = [value.detach() for value in inputs]
@@ -152,7 +155,7 @@ def _exact(site: Site, module: nn.Module, dtype: torch.dtype) -> Side:
     copies = {}
     for path in site.found.called:
         made: Any = copy.deepcopy(module.get_submodule(path)).double()
-        # A shipped module would pass float64 on to torch, and say so.
+        # A shipped module would fall back to torch for float64, with a warning.
         made.__class__ = next(kind for kind in type(made).__mro__ if kind.__module__.startswith("torch."))
         if getattr(made, "eps", 0) is None:
             made.eps = torch.finfo(dtype).eps
@@ -165,7 +168,7 @@ def _parameters(modules: Any) -> tuple[nn.Parameter, ...]:
 
 
 def _drawn(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Gradients of the results, the same for each side, from a generator of their own."""
+    """Return random gradients of the results, equal for each side, from a generator of their own."""
     generator = torch.Generator(results[0].device).manual_seed(0)
     return [
         torch.randn(value.shape, generator=generator, device=value.device, dtype=value.dtype)
@@ -174,7 +177,11 @@ def _drawn(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _errors(mine: torch.Tensor, theirs: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
-    """As shares of the truth's rms. Raises Worse."""
+    """Return both errors as shares of the truth's rms.
+
+    Raises Worse if the fused result is not as accurate as the rule demands, or the example has no finite
+    results.
+    """
     if (mine.shape, mine.dtype, mine.device) != (theirs.shape, theirs.dtype, theirs.device):
         raise Worse(f"it gives {_form(mine)}, and the pair {_form(theirs)}")
     if not (theirs.isfinite().all() and truth.isfinite().all()):
@@ -196,7 +203,7 @@ def _errors(mine: torch.Tensor, theirs: torch.Tensor, truth: torch.Tensor) -> tu
 
 
 def _times(calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Milliseconds of each, the median of rounds by turns."""
+    """Return the milliseconds of each call: the median over rounds that alternate between the calls."""
     spans: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(WARM + ROUNDS):
         for name, call in calls.items():

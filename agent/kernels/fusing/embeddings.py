@@ -1,4 +1,4 @@
-"""An embedding and its norm, with positions added between them or without, as the call in their place."""
+"""Patterns and fused calls for an embedding and its norm, with or without added positions."""
 
 import torch
 from torch import fx, nn
@@ -13,7 +13,7 @@ KINDS = (nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
 
 
 def embedding(node: fx.Node, module: nn.Module) -> Found | None:
-    """An embedding, which others may use too, and its norm."""
+    """Find an embedding and its norm. Other nodes may use the embedding, too."""
     normed = norm_call(node, module, KINDS)
     ids = None if normed is None else _ids(normed[0], module)
     if normed is None or ids is None:
@@ -22,7 +22,7 @@ def embedding(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def embedding_and_positions(node: fx.Node, module: nn.Module) -> Found | None:
-    """The same of an embedding to which something is added."""
+    """Find an embedding, a sum with it, and the norm of the sum."""
     normed = norm_call(node, module, KINDS)
     if normed is None:
         return None
@@ -48,14 +48,14 @@ def _ids(node: fx.Node, module: nn.Module) -> fx.Node | None:
 def embedded_norm(
     ids: torch.Tensor, table: nn.Embedding, norm: nn.LayerNorm | nn.RMSNorm
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The embedding, then its norm."""
+    """Return the embedding, then its norm."""
     return _call(ids, None, table, norm)
 
 
 def placed_norm(
     ids: torch.Tensor, positions: torch.Tensor, table: nn.Embedding, norm: nn.LayerNorm | nn.RMSNorm
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Embedding and positions, then their norm."""
+    """Return the sum of embedding and positions, then its norm."""
     if refuses_positions(ids, positions) is not None:
         total = table(ids) + positions
         return total, norm(total)
@@ -63,7 +63,10 @@ def placed_norm(
 
 
 def refuses_positions(ids: torch.Tensor, positions: torch.Tensor) -> str | None:
-    """Why the kernel does not take these: it has a row for each place, the same for all of a batch."""
+    """Return why the kernel does not take these positions, or None.
+
+    It takes one row for each place, shared by the whole batch.
+    """
     leading = positions.shape[:-2]
     if ids.dim() < 2 or positions.dim() not in (2, 3) or any(size != 1 for size in leading):
         return f"what is added to the embedding has the shape {tuple(positions.shape)}"

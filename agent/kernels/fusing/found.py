@@ -1,4 +1,4 @@
-"""A pattern's place in a graph, and how the operations that patterns are made of are recognised there."""
+"""Place of a pattern in a graph, and recognition of the operations that patterns consist of."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -12,10 +12,12 @@ from torch import fx, nn
 from agent.kernels import routing
 
 OWNER, NAME, CALL = "owner", "name", "call"
-"""Keys of a node's `meta` in a graph that holds the forwards of several modules: the path of the module whose
-forward has the node, the node's name there, and which call it is of (`joining.Number`)."""
+"""Keys of a node's `meta` in a graph that contains the forwards of several modules.
+
+They give the path of the module whose forward has the node, the node's name there, and the call to which it
+belongs (`joining.Number`)."""
 MANY = 6
-"""Nodes of which a label names each."""
+"""Maximum number of nodes for which a label names each."""
 
 
 @dataclass(frozen=True)
@@ -23,26 +25,29 @@ class Found:
     """One place in a graph where a pattern stands."""
 
     absorbed: tuple[fx.Node, ...]
-    """What the fused call computes, in the graph's order."""
+    """Nodes that the fused call computes, in the graph's order."""
     results: tuple[fx.Node, ...]
-    """Those of them that others use; the fused call answers a tuple where they are several."""
+    """Absorbed nodes that other nodes use. If there are several, the fused call returns a tuple."""
     inputs: tuple[fx.Node, ...]
     modules: tuple[str, ...] = ()
-    """Modules whose parameters the call needs, by their paths in the traced module."""
+    """Paths in the traced module of the modules whose parameters the call needs."""
     settings: tuple[Any, ...] = ()
     beside: tuple[fx.Node, ...] = ()
-    """Sizes that the operations ask for: they come from the inputs, and stay where they are."""
+    """Nodes that ask for sizes: they depend on the inputs alone, and stay where they are."""
     shown_by: tuple[fx.Node, ...] = ()
-    """Nodes before the inputs that show something about these which the call relies on; they stay too."""
+    """Nodes before the inputs that prove a property of them on which the call relies; they stay, too."""
 
     @property
     def called(self) -> tuple[str, ...]:
-        """Paths of all modules that are not called any more."""
+        """Return the paths of all modules that are no longer called."""
         return tuple(str(node.target) for node in self.absorbed if node.op == "call_module")
 
     @property
     def label(self) -> str:
-        """`norm1 + silu`, in the names of the module and of its graph; of many the first and the last."""
+        """Return `norm1 + silu`, by the names in the module and its graph.
+
+        Of more than MANY nodes only the first and the last are named.
+        """
         names = [str(node.target) if node.op == "call_module" else _name(node) for node in self.absorbed]
         return " + ".join(names) if len(names) <= MANY else f"{names[0]} + ... + {names[-1]}"
 
@@ -53,13 +58,16 @@ def _name(node: fx.Node) -> str:
 
 
 def in_order(nodes: Sequence[fx.Node]) -> tuple[fx.Node, ...]:
-    """Each once, as the graph has them."""
+    """Return each node once, in the graph's order."""
     places = {node: place for place, node in enumerate(nodes[0].graph.nodes)} if nodes else {}
     return tuple(sorted(set(nodes), key=places.__getitem__))
 
 
 def operands(node: object, *functions: Callable[..., Any]) -> tuple[fx.Node, fx.Node] | None:
-    """The two tensors that a node combines by one of these functions, or by the first one's method."""
+    """Return the two tensors that a node combines by one of these functions, or None.
+
+    A method with the first function's name counts as well.
+    """
     pair = arguments(node, *functions)
     if pair is None or not (isinstance(pair[0], fx.Node) and isinstance(pair[1], fx.Node)):
         return None
@@ -67,7 +75,7 @@ def operands(node: object, *functions: Callable[..., Any]) -> tuple[fx.Node, fx.
 
 
 def arguments(node: object, *functions: Callable[..., Any]) -> tuple[Any, Any] | None:
-    """As `operands`, where one of them may be a number."""
+    """Return two operands like `operands`, where either may be a number."""
     if not isinstance(node, fx.Node):
         return None
     is_function = node.op == "call_function" and node.target in functions
@@ -78,22 +86,25 @@ def arguments(node: object, *functions: Callable[..., Any]) -> tuple[Any, Any] |
 
 
 def addends(node: object) -> tuple[fx.Node, fx.Node] | None:
-    """The two tensors whose sum a node is; a sum in place is none, since others see what it writes to."""
+    """Return the two tensors whose sum a node is, or None.
+
+    In-place sums do not count, because others see the tensor that they write to.
+    """
     return operands(node, operator.add, torch.add)
 
 
 def factors(node: object) -> tuple[fx.Node, fx.Node] | None:
-    """The two tensors whose product a node is."""
+    """Return the two tensors whose product a node is, or None."""
     return operands(node, operator.mul, torch.mul)
 
 
 def both_ways(pair: tuple[fx.Node, fx.Node] | None) -> tuple[tuple[fx.Node, fx.Node], ...]:
-    """A pair in both orders; of none, none."""
+    """Return a pair in both orders, or nothing for None."""
     return () if pair is None else (pair, pair[::-1])
 
 
 def module_call(node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]]) -> fx.Node | None:
-    """The input of a call of a module of just these kinds, with an input and nothing else."""
+    """Return the only input of a call of a module whose class is one of these kinds, or None."""
     if node.op != "call_module" or type(module.get_submodule(str(node.target))) not in kinds:
         return None
     source = node.args[0] if len(node.args) == 1 else node.kwargs.get("input", node.kwargs.get("x"))
@@ -103,7 +114,7 @@ def module_call(node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module
 def norm_call(
     node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]]
 ) -> tuple[fx.Node, str] | None:
-    """The input and the path of a norm that the kernel takes."""
+    """Return the input and the path of a norm that the kernel takes, or None."""
     source = module_call(node, module, kinds)
     if source is None:
         return None
@@ -113,7 +124,7 @@ def norm_call(
 
 
 def called(node: object, *names: str) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Arguments of a call of a function of torch's or a tensor's method of one of these names."""
+    """Return the arguments of a call of torch's function or tensor method of one of these names, or None."""
     if not isinstance(node, fx.Node) or node.op not in ("call_function", "call_method"):
         return None
     if node.op == "call_method":

@@ -1,4 +1,4 @@
-"""Fuses a model on its example: a run that traces, one that checks, the swap, and one that compares."""
+"""Fusion of a model on its example: a run that traces, one that checks, the swap, and one that compares."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,9 +21,10 @@ Example = torch.Tensor | Sequence[Any] | Mapping[str, Any]
 
 
 def fuse(model: nn.Module, example: Example, done: Replaced) -> float:
-    """Fuses in place what it can and tells of it in `done`; answers how far the outputs of the example moved.
+    """Fuse in place whatever can be fused, record it in `done`, and return how far the outputs moved.
 
-    Raises ValueError where the model does not take the example; nothing is changed then.
+    The distance is the largest difference of the example's outputs, as a share of their rms. Raises
+    ValueError if the model does not accept the example; nothing is changed then.
     """
     args, kwargs = arguments(example)
     numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), Buffers.now(model)
@@ -58,23 +59,23 @@ def fuse(model: nn.Module, example: Example, done: Replaced) -> float:
 
 
 def arguments(example: Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and named ones."""
+    """Return the example's positional and named arguments."""
     if isinstance(example, Mapping):
         return (), dict(example)
     return ((example,) if isinstance(example, torch.Tensor) else tuple(example)), {}
 
 
 def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """Tensors of its output. The inputs are copies: a model may write to them."""
+    """Return the tensors of the model's output. The inputs are copies: a model may write to them."""
     args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
-    # What is compiled already runs as it is written, so that its modules are seen.
+    # Compiled parts run eagerly here, so that hooks see their modules.
     with torch.no_grad(), torch.compiler.set_stance("force_eager"):
         output = model(*args, **kwargs)
     return [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
 
 
 def _swapped(module: nn.Module, known: Watched, done: Replaced) -> list[Any]:
-    """What undoes it; nothing where nothing was fused."""
+    """Return functions that undo the fusion of this module; empty if nothing was fused."""
     name = known.name or ITSELF
     if known.why:
         done.kept.setdefault(name, f"no pair in it was fused: {known.why}")
@@ -113,7 +114,7 @@ def _fusion(candidate: Candidate, site: Site) -> Fusion:
 
 
 def _sum(gains: Sequence[Gain]) -> Gain | None:
-    """Of the calls of one place with inputs of other forms."""
+    """Return the sum of the gains over a site's calls with inputs of different forms, or None."""
     if not gains:
         return None
     return Gain(

@@ -1,9 +1,9 @@
-"""A module's graph with its children's graphs in place of their calls, for pairs that stand in two forwards.
+"""Inlining of children's graphs into a module's graph, for pairs that span two forwards.
 
-A layer's last sum and the next layer's norm are such a pair: the graph of what holds both layers has it once
-the two forwards are written out in it. A child's graph is its forward in calls of the form that was traced.
-So a child is written out where the call gives it the values that its trace took for constants, and tensors
-for the rest: nodes of which that is not known for every later call keep the child as a call.
+One such pair is a layer's last sum and the next layer's norm. The graph of the module that holds both layers
+contains it once the two forwards are inlined. A child's graph is its forward for calls of the traced form. So
+a child is inlined only if the call passes the values that its trace took for constants, and tensors for the
+rest. If that is not certain for every later call, the child remains a call.
 """
 
 import operator
@@ -20,23 +20,23 @@ from agent.kernels.fusing.sites import has_hooks, is_alone, sites
 
 _COMBINING = (operator.add, operator.sub, operator.mul, operator.truediv, operator.matmul, operator.iadd)
 Forms = Mapping[nn.Module, tuple[Call, fx.Graph]]
-"""How each traced module was called, and its own graph."""
+"""Form of the call of each traced module, and its own graph."""
 
 
 Number = tuple[int, ...]
-"""Of a call that is written out: that of the call in which it stands, and one more; () for the module's."""
+"""Number of an inlined call: that of the enclosing call and one more; () for the module itself."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """A graph that holds the forwards of several modules."""
+    """Graph that contains the forwards of several modules."""
 
     graph: fx.Graph
     calls: Mapping[Number, str]
-    """Paths of the modules whose forwards are in it beside its own."""
+    """Paths of the modules whose forwards are inlined."""
 
     def holder(self, found: Found) -> Number:
-        """The innermost call that leads to all of a pair."""
+        """Return the innermost call that contains all of a pair."""
         numbers = _numbers(found)
         shared = 0
         while all(len(one) > shared and one[shared] == numbers[0][shared] for one in numbers):
@@ -44,13 +44,13 @@ class Joined:
         return numbers[0][:shared]
 
     def owners(self, found: Found) -> set[str]:
-        """Paths of the modules through which a pair is reached, and of those that have it."""
+        """Return the paths of the modules that contain a part of the pair, and of those above them."""
         numbers = _numbers(found)
         return {self.calls[one[:depth]] for one in numbers for depth in range(1, len(one) + 1)}
 
 
 def joined(module: nn.Module, forms: Forms) -> Joined | None:
-    """The module's graph with those children in it that share a pair; None where none does."""
+    """Return the module's graph with those children inlined that share a pair, or None if none does."""
     whole = _joined(module, forms, None)
     if not whole.calls:
         return None
@@ -63,19 +63,19 @@ def joined(module: nn.Module, forms: Forms) -> Joined | None:
         return None
     grown = True
     while grown:
-        # Whose own children share pairs needs those written out too: it is not called any more.
+        # An inlined module is no longer called, so children of its own that share pairs are inlined too.
         more = {
             owner for holder, owners in pairs if holder and whole.calls[holder] in wanted for owner in owners
         } - wanted
         grown = bool(more)
         wanted |= more
     found = _joined(module, forms, wanted)
-    # A child that shares no pair may give what makes sure of another's arguments: then all are written out.
+    # A child without a pair may produce the tensor that lets another be inlined: then inline all.
     return found if wanted <= set(found.calls.values()) else whole
 
 
 def crosses(found: Found) -> bool:
-    """Whether a pair stands in several calls."""
+    """Return True if a pair spans several calls."""
     return len(set(_numbers(found))) > 1
 
 
@@ -99,7 +99,7 @@ class _Joiner:
         """Nodes that may be no tensor in a later call."""
 
     def add(self, number: Number, call: Call, graph: fx.Graph, given: Mapping[str, Any]) -> Any:
-        """Writes a forward out, with these values for its parameters; answers what it gives."""
+        """Inline a forward with these values for its parameters, and return its result."""
         values: dict[fx.Node, Any] = {}
         for node in graph.nodes:
             args, kwargs = _with(values, (node.args, node.kwargs))
@@ -126,7 +126,7 @@ class _Joiner:
         return made
 
     def _child(self, number: Number, node: fx.Node, args: Any, kwargs: Any) -> Any:
-        """What a child's forward gives, written out; None where it stays a call."""
+        """Return the result of a child's inlined forward, or None if the child remains a call."""
         if node.op != "call_module":
             return None
         path = self.calls.get(number, "")
@@ -139,13 +139,16 @@ class _Joiner:
         if given is None or has_hooks(child) or not is_alone(child) or not _is_fixed(graph):
             return None
         if type(child).__call__ is not nn.Module.__call__:
-            return None  # it does something around its forward
+            return None  # a custom __call__ may do more than call forward
         made = (*number, len(self.calls))
         self.calls[made] = inner
         return self.add(made, call, graph, dict(zip(_traced(call), given, strict=True)))
 
     def _is_of(self, value: Any, kind: type) -> bool:
-        """Whether it is what was traced in every call: a tensor, or a tuple of some."""
+        """Return True if the value has the traced type in every call.
+
+        That is a tensor, or a tuple of tensors and plain values.
+        """
         if kind is tuple and type(value) is tuple:
             return all(is_plain(one) or self._is_of(one, torch.Tensor) for one in value)
         return kind is torch.Tensor and isinstance(value, fx.Node) and value not in self._loose
@@ -169,7 +172,10 @@ def _traced(call: Call) -> list[str]:
 
 
 def _is_fixed(graph: fx.Graph) -> bool:
-    """Whether it gives a tensor or a tuple of some: a list or a dict could be changed by the caller."""
+    """Return True if a graph gives a tensor, or a tuple of tensors and plain values.
+
+    The caller could change a list or a dict.
+    """
     (output,) = (node for node in graph.nodes if node.op == "output")
     given = output.args[0]
     parts = given if type(given) is tuple else (given,)

@@ -1,4 +1,4 @@
-"""A linear layer and the cross entropy of its logits, however the logits are made two-dimensional between."""
+"""Pattern and fused call for a linear layer and the cross entropy of its logits, reshaped to rows or not."""
 
 import inspect
 import operator
@@ -15,23 +15,23 @@ _SIGNATURE = inspect.signature(F.cross_entropy)
 
 
 class Loss(NamedTuple):
-    """A cross entropy that the kernel takes, in a graph."""
+    """Cross entropy in a graph that the kernel takes."""
 
     logits: fx.Node
     target: fx.Node
     settings: tuple[int, float, str]
-    """What is ignored, the label smoothing, the reduction."""
+    """Ignored class index, label smoothing, reduction."""
 
 
 class Logits(NamedTuple):
-    """What logits come from, and the nodes between, in the graph's order."""
+    """Linear layer that makes the logits, and the nodes between it and the loss, in the graph's order."""
 
     linear: fx.Node
     between: tuple[fx.Node, ...]
 
 
 def loss(node: fx.Node, module: nn.Module) -> Loss | None:
-    """The cross entropy that a node is, as a function or a module, of two nodes."""
+    """Return the cross entropy at a node, as a function or a module, or None."""
     if node.op == "call_function" and node.target is F.cross_entropy:
         given = _bound(node)
         weight = given.get("weight")
@@ -56,7 +56,7 @@ def loss(node: fx.Node, module: nn.Module) -> Loss | None:
 
 
 def _bound(node: fx.Node) -> dict[str, Any]:
-    """Arguments of F.cross_entropy by name; of a module's call they are the first two."""
+    """Return the arguments of F.cross_entropy by name; a module's call has the first two."""
     try:
         bound = _SIGNATURE.bind(*node.args, **node.kwargs)
     except TypeError:
@@ -66,7 +66,10 @@ def _bound(node: fx.Node) -> dict[str, Any]:
 
 
 def logits(node: fx.Node, module: nn.Module) -> Logits | None:
-    """A linear layer's result, or that as rows: `.view(-1, classes)`, `.reshape` or `.flatten(0, 1)`."""
+    """Return a linear layer's result, or the result as rows, or None.
+
+    Rows are `.view(-1, classes)`, `.reshape(-1, classes)` or `.flatten(0, 1)`.
+    """
     if _is_linear(node, module):
         return Logits(node, ())
     source = node.args[0] if node.args else None
@@ -89,7 +92,7 @@ def logits(node: fx.Node, module: nn.Module) -> Logits | None:
 
 
 def _size(node: Any, source: fx.Node) -> tuple[fx.Node, ...] | None:
-    """The nodes of `source.size(-1)` or `source.shape[-1]`."""
+    """Return the nodes of `source.size(-1)` or `source.shape[-1]`, or None."""
     if not isinstance(node, fx.Node):
         return None
     if node.op == "call_method" and node.target == "size" and node.args == (source, -1):
@@ -117,17 +120,17 @@ def _layer(node: fx.Node, module: nn.Module) -> nn.Linear:
 def linear_loss(
     x: torch.Tensor, target: torch.Tensor, layer: nn.Linear, ignored: int, smoothing: float, reduction: str
 ) -> torch.Tensor:
-    """F.cross_entropy(layer(x) as rows, target)."""
+    """Return F.cross_entropy(layer(x) as rows, target)."""
     value = linear_cross_entropy(
         x.reshape(-1, x.shape[-1]), layer.weight, target, layer.bias, ignore_index=ignored,
         label_smoothing=smoothing, reduction=reduction,
     )  # fmt: skip
-    # Torch's loss has the type of the logits, and under autocast is in float32.
+    # Torch's loss has the dtype of the logits, and is float32 under autocast.
     return value if torch.is_autocast_enabled(x.device.type) else value.to(x.dtype)
 
 
 def refused(x: torch.Tensor, target: torch.Tensor) -> str | None:
-    """Why the kernel does not take these tensors."""
+    """Return why the kernel does not take these tensors, or None."""
     if target.dtype != torch.int64 or target.dim() != 1:
         return "its targets are not numbers of classes, one for each row"
     return None if x.numel() == target.numel() * x.shape[-1] else "its logits are not rows of classes"

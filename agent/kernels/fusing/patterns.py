@@ -1,7 +1,7 @@
-"""The table of what is fused: how a pattern is found in a graph, and the call that takes its place.
+"""Table of the patterns to fuse: how each is found in a graph, and the call that replaces it.
 
-A new pattern is one entry of PATTERNS. `find` gets a node and answers what ends there; `fused` takes the
-tensors, then the modules whose parameters it needs, then the settings, in the order that `Found` has them.
+A new pattern is one entry of PATTERNS. `find` gets a node and returns the pattern that ends there. `fused`
+takes the tensors, then the modules whose parameters it needs, then the settings, ordered as in `Found`.
 """
 
 import operator
@@ -39,21 +39,23 @@ Kinds = Sequence[type[nn.Module]]
 
 @dataclass(frozen=True)
 class Pattern:
-    """What is found, and the call in its place."""
+    """Pattern to find, and the call that replaces it."""
 
     name: str
     kernel: str
     find: Find
     fused: Callable[..., Any]
     refuses: Callable[..., str | None] = lambda *_: None
-    """Of the tensors of `fused`: why the kernel does not take them, beside what `routing` says."""
+    """(tensors of `fused`) -> why the kernel does not take them, in addition to the rules of `routing`."""
     constants: int = 0
-    """So many of the last tensors are tables, of which no gradient is taken; of others torch computes it."""
+    """Number of tensors, counted from the last, that are tables without a gradient.
+
+    If a table wants a gradient, the call falls back to torch."""
 
 
 @dataclass(frozen=True)
 class Activation:
-    """act(source): its name, and the nodes that compute it."""
+    """act(source): the activation's name, its input, and the nodes that compute it."""
 
     act: str
     source: fx.Node
@@ -61,7 +63,7 @@ class Activation:
 
 
 def activation(node: fx.Node, module: nn.Module) -> Activation | None:
-    """The activation that ends at this node, if one of the kernels knows it."""
+    """Return the activation that ends at this node, if a kernel supports it."""
     if node.op == "call_module":
         act = _act_of_module(module.get_submodule(str(node.target)))
     else:
@@ -87,7 +89,7 @@ def _act_of_module(module: nn.Module) -> str | None:
 
 
 def _swish(node: fx.Node) -> Activation | None:
-    """x * sigmoid(x), as older code writes SiLU."""
+    """Find x * sigmoid(x), the older spelling of SiLU."""
     if node.op != "call_function" or node.target not in (operator.mul, torch.mul) or len(node.args) != 2:
         return None
     for source, gate in (node.args, node.args[::-1]):
@@ -101,7 +103,7 @@ def _swish(node: fx.Node) -> Activation | None:
 
 
 def _norm_act(kinds: Kinds) -> Find:
-    """A norm of these kinds and an activation."""
+    """Return a finder for a norm of these kinds and an activation."""
 
     def find(node: fx.Node, module: nn.Module) -> Found | None:
         act = activation(node, module)
@@ -114,7 +116,7 @@ def _norm_act(kinds: Kinds) -> Find:
 
 
 def _norm_add(kinds: Kinds) -> Find:
-    """A norm of these kinds and a sum with it; and an activation of that, where there is one."""
+    """Return a finder for a norm of these kinds, a sum with it, and an optional activation of the sum."""
 
     def find(node: fx.Node, module: nn.Module) -> Found | None:
         act = activation(node, module)
@@ -133,7 +135,7 @@ def _norm_add(kinds: Kinds) -> Find:
 
 
 def _added_to(node: fx.Node) -> tuple[tuple[fx.Node, fx.Node], ...]:
-    """What is written to and what is added, of `y += x`: who else uses y is looked at later."""
+    """Return the operands of `y += x`; other uses of y are checked later."""
     pair = operands(node, operator.iadd)
     return () if pair is None else (pair,)
 
@@ -150,7 +152,7 @@ def _linear_loss(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def _add_norm(*kinds: type[nn.Module]) -> Find:
-    """A sum, which others may use too, and its norm."""
+    """Return a finder for a sum and its norm. Other nodes may use the sum, too."""
 
     def find(node: fx.Node, module: nn.Module) -> Found | None:
         normed = norm_call(node, module, kinds)
@@ -163,7 +165,7 @@ def _add_norm(*kinds: type[nn.Module]) -> Find:
 
 
 def _gate(node: fx.Node, module: nn.Module) -> Found | None:
-    """act(gate) * value; of GroupNorm's activation the norm's kernel has more."""
+    """Find act(gate) * value. An activation of GroupNorm is left to the norm's kernel, which saves more."""
     for side, value in both_ways(factors(node)):
         act = activation(side, module)
         if act is not None and act.act in ACTS and norm_call(act.source, module, GROUPS) is None:
@@ -172,17 +174,17 @@ def _gate(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def group_norm_act(x: torch.Tensor, norm: nn.GroupNorm, act: str) -> torch.Tensor:
-    """act(norm(x))."""
+    """Return act(norm(x))."""
     return group_norm(x, norm.num_groups, norm.weight, norm.bias, norm.eps, act=act)
 
 
 def group_norm_add_act(x: torch.Tensor, residual: torch.Tensor, norm: nn.GroupNorm, act: str) -> torch.Tensor:
-    """act(norm(x) + residual)."""
+    """Return act(norm(x) + residual)."""
     return group_norm(x, norm.num_groups, norm.weight, norm.bias, norm.eps, act=act, residual=residual)
 
 
 def added_rms_norm(x: torch.Tensor, y: torch.Tensor, norm: nn.RMSNorm) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum, then its norm."""
+    """Return the sum, then its norm."""
     normed, added = add_rms_norm(x, y, norm.normalized_shape, norm.weight, norm.eps)
     return added, normed
 
@@ -190,7 +192,7 @@ def added_rms_norm(x: torch.Tensor, y: torch.Tensor, norm: nn.RMSNorm) -> tuple[
 def added_layer_norm(
     x: torch.Tensor, y: torch.Tensor, norm: nn.LayerNorm
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum, then its norm."""
+    """Return the sum, then its norm."""
     normed, added = add_layer_norm(x, y, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
     return added, normed
 
@@ -203,7 +205,7 @@ def _unlike(x: torch.Tensor, y: torch.Tensor) -> str | None:
 
 GROUPS = (nn.GroupNorm, GroupNorm)
 NORMS = (*GROUPS, *BATCHES, *INSTANCES, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
-"""Modules that a pattern begins with: where one stays, its holder is told of."""
+"""Modules with which a pattern begins: if one is not fused, the module that holds it is reported."""
 _MODULES: dict[type[nn.Module], str] = {
     nn.SiLU: "silu", nn.ReLU: "relu", nn.Tanh: "tanh", nn.Hardswish: "hardswish"
 }  # fmt: skip
@@ -246,4 +248,4 @@ PATTERNS = (
         "sum + LayerNorm", "add_layer_norm", _add_norm(nn.LayerNorm, LayerNorm), added_layer_norm, _unlike
     ),
 )  # fmt: skip
-"""In the order in which they are tried at each node, from the graph's end."""
+"""Patterns in the order in which they are tried at each node, from the graph's end."""

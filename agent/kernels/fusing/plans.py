@@ -1,8 +1,8 @@
-"""A module that runs its graph with fused calls, and its own forward whenever a call is another one.
+"""Module that runs its graph with fused calls, and its own forward for any other call.
 
-The module stays the object that it is: its class becomes one derived from its own, as torch's
-parametrizations do it, so that parameters, names, hooks and `isinstance` stay. Putting the class back undoes
-it. A file (pickle) holds the class that it had; a deep copy is fused too.
+The module stays the same object. Its class is replaced by a derived class, as in torch's parametrizations, so
+parameters, names, hooks and `isinstance` are kept. Restoring the class undoes the fusion. A pickle contains
+the original class; a deep copy is fused, too.
 """
 
 import copy
@@ -27,19 +27,20 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class State:
-    """What the trace took for granted about the module: its forward runs instead where that has changed."""
+    """Assumptions of the trace about the module. If one no longer holds, the module's own forward runs."""
 
     attributes: Mapping[str, Any]
-    """Plain values of its own; of other objects (a configuration) nothing is known."""
+    """Plain values of the module itself; values inside other objects, such as a configuration, are
+    unchecked."""
     children: Mapping[tuple[str, ...], tuple[str, ...]]
-    """Names in the module, and in those of its containers that the graph reaches into."""
+    """Names of the children of the module, and of each container that the graph reaches into."""
     absorbed: Mapping[tuple[str, ...], type[nn.Module]]
-    """Modules that are not called any more, and their kinds."""
+    """Modules that are no longer called, and their classes."""
     inner: Mapping[tuple[str, ...], tuple[type[nn.Module], "State"]]
-    """Modules whose forwards are written out in the graph: their classes, and what those took for granted."""
+    """Modules whose forwards are inlined in the graph, with their classes and assumptions."""
 
     def holds(self, module: nn.Module) -> bool:
-        """Whether all of it is as it was, and nobody looks at the modules that are not called."""
+        """Return True if nothing has changed, and no module that is skipped has hooks."""
         for name, value in self.attributes.items():
             found = getattr(module, name, _MISSING)
             if found is not value and not is_same(found, value):
@@ -63,7 +64,7 @@ class State:
 
 @dataclass(frozen=True)
 class Plan:
-    """A graph with fused calls, and when it may run."""
+    """Graph with fused calls, and the conditions for running it."""
 
     call: Call
     state: State
@@ -73,13 +74,13 @@ class Plan:
 def plan(
     module: nn.Module, call: Call, graph: fx.Graph, chosen: Iterable[Site], inner: Iterable[str] = ()
 ) -> Plan:
-    """Of a traced module, in whose graph the forwards of the modules at the paths `inner` are written out."""
+    """Return the plan of a traced module; `inner` are the paths of modules inlined in its graph."""
     chosen = list(chosen)
     return Plan(call, _state(module, graph, chosen, inner), _function(rewritten(graph, chosen)))
 
 
 def swap(module: nn.Module, made: Plan) -> Callable[[], None]:
-    """Has the module follow the plan; what is returned undoes it."""
+    """Make the module follow the plan, and return a function that undoes it."""
     kind = type(module)
     swapped = _class(kind, made)
     module.__class__ = swapped
@@ -92,7 +93,7 @@ def swap(module: nn.Module, made: Plan) -> Callable[[], None]:
 
 
 def own_class(module: nn.Module) -> type[nn.Module]:
-    """Its class, or the one that it had before it followed a plan."""
+    """Return the module's class, or the class that it had before it followed a plan."""
     found: type[nn.Module] = getattr(type(module), "_fused_from", type(module))
     return found
 
@@ -108,7 +109,7 @@ def _class(kind: type[nn.Module], made: Plan) -> type[nn.Module]:
         return made.run(self, *values)
 
     def reduced(self: nn.Module, protocol: Any) -> Any:
-        # The derived class has no importable name; whoever loads the file need not have this library.
+        # The derived class cannot be imported, and a pickle has to load without this library.
         found: Any = kind.__reduce_ex__(self, protocol)
         if found[1] != (swapped,):
             return found
@@ -156,12 +157,15 @@ def _attributes(module: nn.Module) -> dict[str, Any]:
 
 
 def _kind(module: nn.Module) -> type[nn.Module]:
-    """Of torch, where a shipped module stands: `replace_modules` may put one in the place of the other."""
+    """Return torch's class, also for a shipped module: `replace_modules` may swap one for the other."""
     return next((kind for kind in type(module).__mro__ if kind.__module__.startswith("torch.")), type(module))
 
 
 def _reached(module: nn.Module | None, path: tuple[str, ...]) -> nn.Module | None:
-    """Past `nn.Module.__getattr__`, which takes longer than all else that is asked before a call."""
+    """Return the module at a path, or None.
+
+    `nn.Module.__getattr__` would take longer than all other checks before a call.
+    """
     for name in path:
         module = None if module is None else module._modules.get(name)
     return module
@@ -169,7 +173,7 @@ def _reached(module: nn.Module | None, path: tuple[str, ...]) -> nn.Module | Non
 
 def _function(graph: fx.Graph) -> Callable[..., Any]:
     code = graph.python_code("self")
-    # In this folder, so that a warning of the library names the user's line and not the graph's.
+    # A file name in this folder, so that warnings of the library point to the user's line.
     name = str(Path(__file__).parent / f"<graph {next(_numbers)}>")
     source = code.src
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)

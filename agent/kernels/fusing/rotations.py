@@ -1,4 +1,4 @@
-"""Rotary position embedding, in the ways in which models write it, as one call."""
+"""Patterns and fused call for rotary position embedding, in the spellings of models."""
 
 import operator
 from typing import Any, NamedTuple
@@ -11,18 +11,18 @@ from agent.kernels.rotary.operator import rotary
 
 _LAST = (-1,)
 _KEEPING = ("to", "type_as", "type", "float", "half", "bfloat16", "contiguous", "detach", "cos", "sin")
-"""Methods that leave each element where it is."""
+"""Methods that leave each element at its index."""
 
 
 class _Halves(NamedTuple):
-    """A tensor's two parts, of which each pair is turned."""
+    """Two parts of a tensor whose elements form the pairs to rotate."""
 
     x: fx.Node
     interleaved: bool
     nodes: tuple[fx.Node, ...]
     sizes: tuple[fx.Node, ...] = ()
     half: int | None = None
-    """The size of the first, where the code has a number."""
+    """Size of the first part, if the code has a number."""
 
 
 class _Product(NamedTuple):
@@ -32,7 +32,7 @@ class _Product(NamedTuple):
 
 
 def turned(node: fx.Node, module: nn.Module) -> Found | None:
-    """(a cos - b sin, b cos + a sin), put together again as it was taken apart."""
+    """Find (a cos - b sin, b cos + a sin), joined in the order in which x was split into a and b."""
     joined = _together(node)
     if joined is None:
         return None
@@ -53,7 +53,7 @@ def turned(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def half_turned(node: fx.Node, module: nn.Module) -> Found | None:
-    """x cos + (-b, a) sin, by tables whose halves are seen to be the same."""
+    """Find x cos + (-b, a) sin, by tables whose two halves are provably equal."""
     for straight, crossed in both_ways(addends(node)):
         for x, cos in both_ways(factors(straight)):
             for turn, sin in both_ways(factors(crossed)):
@@ -70,7 +70,10 @@ def half_turned(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def _together(node: fx.Node) -> tuple[fx.Node, fx.Node, bool, tuple[fx.Node, ...]] | None:
-    """Two tensors side by side in the last dimension, or element by element."""
+    """Return two tensors joined side by side in the last dimension, or interleaved, or None.
+
+    The third value is True if they are interleaved, and the last holds the nodes that join them.
+    """
     pair = _pair_of(node, "cat", "concat", "concatenate")
     if pair is not None:
         return *pair, False, (node,)
@@ -96,7 +99,7 @@ def _pair_of(node: object, *names: str) -> tuple[fx.Node, fx.Node] | None:
 
 
 def _products(pair: tuple[Any, Any] | None) -> list[tuple[_Product, _Product]]:
-    """Of two products, in each order of their factors."""
+    """Return the pairs of products that two nodes are, in each order of their factors."""
     if pair is None:
         return []
     ways = [[_Product(*way, one) for way in both_ways(factors(one))] for one in pair]
@@ -104,13 +107,13 @@ def _products(pair: tuple[Any, Any] | None) -> list[tuple[_Product, _Product]]:
 
 
 def _is_turn(first: _Product, second: _Product, third: _Product, fourth: _Product) -> bool:
-    """Whether they are a cos, b sin, b cos and a sin."""
+    """Return True if they are a cos, b sin, b cos and a sin."""
     is_crossed = third.part is second.part and fourth.part is first.part
     return is_crossed and third.table is first.table and fourth.table is second.table
 
 
 def _turn(node: fx.Node) -> tuple[_Halves, tuple[fx.Node, ...]] | None:
-    """(-b, a) of a tensor's halves, and the nodes that make it of those."""
+    """Return the halves of a tensor whose (-b, a) this node is, and the nodes that make it, or None."""
     pair = _pair_of(node, "cat", "concat", "concatenate")
     negated = None if pair is None else called(pair[0], "neg", "negative")
     if pair is None or negated is None or negated[1] or len(negated[0]) != 1:
@@ -120,7 +123,7 @@ def _turn(node: fx.Node) -> tuple[_Halves, tuple[fx.Node, ...]] | None:
 
 
 def _parts(one: object, two: object) -> _Halves | None:
-    """What these are the first and the second half of, or the even and the odd elements."""
+    """Return the tensor of which these are the two halves, or the even and odd elements, or None."""
     if not (isinstance(one, fx.Node) and isinstance(two, fx.Node)):
         return None
     if not all(node.target is operator.getitem and len(node.args) == 2 for node in (one, two)):
@@ -158,7 +161,7 @@ def _last_slice(index: Any) -> slice | None:
 
 
 def _half(bound: object, x: fx.Node) -> tuple[fx.Node, ...] | None:
-    """The nodes of half of the last dimension's size."""
+    """Return the nodes of half of the last dimension's size, or None."""
     halved = arguments(bound, operator.floordiv)
     if halved is None or halved[1] != 2 or not isinstance(bound, fx.Node):
         return None
@@ -173,7 +176,7 @@ def _half(bound: object, x: fx.Node) -> tuple[fx.Node, ...] | None:
 
 
 def _doubled(node: object) -> fx.Node | None:
-    """What shows that the second half of its last dimension is the first once more."""
+    """Return the node that proves that the second half of the last dimension repeats the first, or None."""
     while isinstance(node, fx.Node):
         pair = _pair_of(node, "cat", "concat", "concatenate")
         if pair is not None:
@@ -197,7 +200,7 @@ def _is_number(pair: tuple[Any, Any] | None) -> bool:
 
 
 def _keeps_last(index: Any) -> bool:
-    """Whether it takes rows, or adds dimensions before the last."""
+    """Return True if an index takes rows, or adds dimensions before the last."""
     if not isinstance(index, tuple):
         return isinstance(index, slice | fx.Node) or index is None
     return index[-1] is Ellipsis or (isinstance(index[-1], slice) and index[-1] == slice(None))
@@ -206,7 +209,7 @@ def _keeps_last(index: Any) -> bool:
 def rotated(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool, half: int | None
 ) -> torch.Tensor:
-    """x turned by these tables; in torch's operators where the kernel does not take them."""
+    """Return x rotated by these tables, in torch's operators where the kernel does not take them."""
     pairs = x.shape[-1] // 2 if half is None else half
     if 2 * pairs != x.shape[-1] or refuses(x, cos, sin) is not None:
         return _in_torch(x, cos, sin, interleaved, pairs)
@@ -229,7 +232,7 @@ def _in_torch(
 
 
 def refuses(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> str | None:
-    """Why the kernel does not take these."""
+    """Return why the kernel does not take these tensors, or None."""
     if cos.shape != sin.shape or cos.shape[-1] not in (x.shape[-1], x.shape[-1] // 2) or x.shape[-1] % 2:
         return "its tables are not of half or all of the last dimension"
     if any(torch.promote_types(x.dtype, one.dtype) != x.dtype for one in (cos, sin)):
@@ -238,7 +241,7 @@ def refuses(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> str | None
 
 
 def _dimension(x: torch.Tensor, table: torch.Tensor) -> int | None:
-    """Along which dimension the positions of these tables are, from the end."""
+    """Return the dimension along which the tables' positions run, counted from the end, or None."""
     if table.dim() > x.dim() or x.dim() < 2:
         return None
     sizes = [1] * (x.dim() - table.dim()) + list(table.shape[:-1])

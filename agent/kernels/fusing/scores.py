@@ -1,4 +1,4 @@
-"""Softmax of scaled and masked scores, however attention writes them, as the call in their place."""
+"""Patterns and fused calls for the softmax of scaled and masked scores, in the spellings of attention."""
 
 import operator
 from math import inf
@@ -18,11 +18,11 @@ class _Mask(NamedTuple):
     scores: fx.Node
     mask: fx.Node
     hides: bool
-    """Whether it names what takes no part; else it is added."""
+    """True if the mask names the elements to leave out, False if it is added."""
 
 
 def masked(node: fx.Node, module: nn.Module) -> Found | None:
-    """softmax(scores * scale + mask), or of scores that are filled with minus infinity."""
+    """Find softmax(scores * scale + mask), or the softmax of scores filled with minus infinity."""
     source = _softmax(node, module)
     mask = None if source is None else _mask(source)
     if source is None or mask is None:
@@ -33,7 +33,7 @@ def masked(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def scaled(node: fx.Node, module: nn.Module) -> Found | None:
-    """softmax(scores * scale)."""
+    """Find softmax(scores * scale)."""
     source = _softmax(node, module)
     if source is None:
         return None
@@ -42,7 +42,7 @@ def scaled(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def _softmax(node: fx.Node, module: nn.Module) -> fx.Node | None:
-    """The input of a softmax over the last dimension, in the type of its input."""
+    """Return the input of a softmax over the last dimension that keeps the dtype, or None."""
     if node.op == "call_module":
         softmax = module.get_submodule(str(node.target))
         if type(softmax) not in (nn.Softmax, Softmax) or softmax.dim != -1 or node.kwargs:
@@ -77,13 +77,13 @@ def _mask(node: fx.Node) -> _Mask | None:
 
 
 def _is_score(node: fx.Node) -> bool:
-    """Whether it is a product of matrices, or that times a number: what is added to it is the mask."""
+    """Return True for a product of matrices, scaled or not: a tensor added to it is taken for a mask."""
     source = _scaled(node)[0]
     return called(source, *_PRODUCTS) is not None
 
 
 def _scaled(node: fx.Node) -> tuple[fx.Node, float, tuple[fx.Node, ...]]:
-    """What is scaled by a number, the number, and the node that does it."""
+    """Return the tensor that is scaled by a number, the number, and the node that scales it."""
     divided = arguments(node, operator.truediv, torch.div) or arguments(node, torch.div)
     if divided is not None and isinstance(divided[0], fx.Node) and _is_number(divided[1]):
         return divided[0], 1.0 / divided[1], (node,)
@@ -102,7 +102,7 @@ def _is_number(value: object) -> bool:
 
 
 def softmax_of_masked(x: torch.Tensor, mask: torch.Tensor, scale: float, hides: bool) -> torch.Tensor:
-    """The softmax over the last dimension; a row in which nothing takes part is 0, where torch has NaN."""
+    """Return the softmax over the last dimension. A fully masked row is 0, where torch has NaN."""
     if x.dim() < 2:
         scores = x * scale
         return torch.softmax(scores.masked_fill(mask, -inf) if hides else scores + mask, -1)
@@ -110,12 +110,12 @@ def softmax_of_masked(x: torch.Tensor, mask: torch.Tensor, scale: float, hides: 
 
 
 def softmax_of_scaled(x: torch.Tensor, scale: float) -> torch.Tensor:
-    """softmax(x * scale) over the last dimension."""
+    """Return softmax(x * scale) over the last dimension."""
     return torch.softmax(x * scale, -1) if x.dim() < 2 else masked_softmax(x, scale=scale)
 
 
 def refuses(x: torch.Tensor, mask: torch.Tensor) -> str | None:
-    """Why the kernel does not take these."""
+    """Return why the kernel does not take these tensors, or None."""
     if mask.dtype not in (torch.bool, x.dtype):
         return "its mask is neither boolean nor of the scores' dtype"
     sizes = zip(reversed(mask.shape), reversed(x.shape), strict=False)

@@ -1,4 +1,4 @@
-"""Where in a module's graph a pattern stands, what forbids it there, and the graph with its call."""
+"""Places of patterns in a module's graph, obstacles to fusing them, and the graph with fused calls."""
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from agent.kernels.fusing.tracing import IN_PLACE
 _WRITING = {getattr(operator, name) for name in IN_PLACE}
 _NEW = (operator.add, operator.sub, operator.mul, operator.truediv, torch.add, torch.sub, torch.mul)
 _MAKING = (_ConvNd, _BatchNorm, nn.Linear, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
-"""Functions and modules whose result lies in no other tensor's memory."""
+"""Modules whose result shares no other tensor's memory; _NEW are such functions."""
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,24 @@ class Site:
 
     @property
     def label(self) -> str:
-        """In the names of the module."""
+        """Return the label in the module's own names."""
         return self.found.label
 
 
 @dataclass
 class Sites:
-    """What was found in one graph."""
+    """Patterns found in one graph."""
 
     fit: list[Site] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
-    """Labels of what stays, and why."""
+    """Reason by label of each place that is not fused."""
 
 
 def sites(graph: fx.Graph, module: nn.Module, is_told: Callable[[Found], bool] = lambda _: True) -> Sites:
-    """Every pattern in the graph; none shares a node with another. Of what stays only this is told."""
+    """Return every pattern in the graph, where no two share a node.
+
+    Of the places that are not fused, only those for which `is_told` is true are reported.
+    """
     done = Sites()
     order = _order(graph, module)
     taken: set[fx.Node] = set()
@@ -66,7 +69,7 @@ def sites(graph: fx.Graph, module: nn.Module, is_told: Callable[[Found], bool] =
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether something looks at the module's calls, and would miss them."""
+    """Return True if a hook watches the module's calls, and would miss them."""
     return bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
         or module._backward_pre_hooks
@@ -74,12 +77,12 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def is_alone(module: nn.Module) -> bool:
-    """Whether its forward is that of its class, called as it is written."""
+    """Return True if the module's forward is its class's own and is not compiled."""
     return "forward" not in module.__dict__ and module._compiled_call_impl is None
 
 
 def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
-    """A copy of the graph with the fused calls of these sites."""
+    """Return a copy of the graph with the fused calls of these sites."""
     made = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     result = made.graph_copy(graph, copies)
@@ -90,7 +93,7 @@ def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
         with made.inserting_before(results[0]):
             modules = [made.create_node("get_attr", path) for path in found.modules]
             inputs = [
-                # What a module holds may be asked for later than the call stands.
+                # The node of an attribute may come after the fused call, so get the attribute again.
                 made.create_node("get_attr", node.target) if node.op == "get_attr" else copies[node]
                 for node in found.inputs
             ]
@@ -102,7 +105,7 @@ def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
         gone = [copies[node] for node in reversed(found.absorbed)]
         for node, new in zip(found.results, parts, strict=True):
             copies[node].replace_all_uses_with(new)
-            copies[node] = new  # what another site takes in
+            copies[node] = new  # may be the input of another site
         for node in gone:
             made.erase_node(node)
     return made
@@ -110,7 +113,7 @@ def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
 
 @dataclass(frozen=True)
 class _Order:
-    """A graph's nodes by their places, and those that change a tensor in place, with that tensor."""
+    """Index of each of a graph's nodes, and the nodes that write in place, with the written tensor."""
 
     places: Mapping[fx.Node, int]
     writes: tuple[tuple[fx.Node, fx.Node], ...]
@@ -147,7 +150,7 @@ def _obstacle(order: _Order, module: nn.Module, found: Found) -> str | None:
 
 
 def _is_made_later(written: fx.Node, module: nn.Module, found: Found, places: Mapping[fx.Node, int]) -> bool:
-    """Whether it is a tensor in memory of its own that is younger than all that goes into the fused call."""
+    """Return True for a tensor in its own memory that is made after every input of the fused call."""
     while written.args and _writes(written, module) and isinstance(written.args[0], fx.Node):
         written = written.args[0]
     if written in found.absorbed or any(places[written] <= places[one] for one in found.inputs):
@@ -158,7 +161,7 @@ def _is_made_later(written: fx.Node, module: nn.Module, found: Found, places: Ma
 
 
 def _writes(node: fx.Node, module: nn.Module) -> bool:
-    """Whether it changes its first argument in place."""
+    """Return True if a node changes its first argument in place."""
     if node.kwargs.get("inplace") is True:
         return True
     if node.op == "call_module":

@@ -1,4 +1,4 @@
-"""Random numbers and buffers of a moment, to run something twice from the same."""
+"""Snapshots of random states and buffers, to run a model twice from the same state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True)
 class Numbers:
-    """States of torch's generators."""
+    """States of torch's random generators."""
 
     cpu: torch.Tensor
     cuda: dict[int, torch.Tensor]
 
     @classmethod
     def now(cls, values: Iterable[Any]) -> "Numbers":
-        """Of the CPU, and of the GPUs on which these values lie."""
+        """Return the states of the CPU, and of the GPUs that hold these values."""
         leaves = pytree.tree_leaves(list(values))
         devices = {leaf.device.index for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_cuda}
         return cls(torch.get_rng_state(), {device: torch.cuda.get_rng_state(device) for device in devices})
 
     def set(self) -> None:
-        """Goes back to them."""
+        """Restore the states."""
         torch.set_rng_state(self.cpu)
         for device, state in self.cuda.items():
             torch.cuda.set_rng_state(state, device)
@@ -32,23 +32,23 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Buffers:
-    """Of a module and of those in it: which tensors they are, and copies of them."""
+    """Buffers of a module and its descendants: the tensors themselves, and copies of their values."""
 
     held: Mapping[nn.Module, Mapping[str, torch.Tensor | None]]
     copies: Sequence[tuple[torch.Tensor, torch.Tensor]]
 
     @classmethod
     def now(cls, module: nn.Module) -> "Buffers":
-        """As they are."""
+        """Return the present buffers."""
         copies = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
         return cls({one: dict(one._buffers) for one in module.modules()}, copies)
 
     def set(self) -> None:
-        """Goes back to them: a forward may write to its buffers, put others in their place, and add some."""
+        """Restore the buffers: a forward may write to them, replace them, and add new ones."""
         for module, buffers in self.held.items():
             module._buffers.clear()
             module._buffers.update(buffers)
         for buffer, copy in self.copies:
-            # A write that changes nothing is a write all the same.
+            # Even a write of equal values would count as a change, so skip it.
             if not torch.equal(buffer, copy):
                 buffer.data.copy_(copy)

@@ -1,9 +1,9 @@
-"""The forward of one module as a graph of torch.fx, its children being leaves; or why there is none.
+"""Trace of one module's forward as a torch.fx graph, with its children as leaves; or why there is none.
 
-A symbolic trace writes down what tensors go through and forgets everything else a forward does. So what a
-graph cannot hold is looked for: a changed mode of torch, attributes or buffers that are written, random
-numbers drawn in Python, tensors that are made on the way. A forward is traced in each mode that it may ask
-for, and has to be the same in all; what differs by `self.training` alone reads it when it runs.
+A symbolic trace records the operations on tensors and drops everything else that a forward does. So effects
+that a graph cannot hold are detected: changed modes of torch, writes to attributes or buffers, random numbers
+drawn in Python, new tensors. A forward is traced in each mode that it may ask for, and has to give the same
+graph in all. An argument that differs only by `self.training` reads the flag at run time.
 """
 
 import operator
@@ -19,7 +19,7 @@ from torch import fx, nn
 from agent.kernels.fusing.calls import Call, Unfit, is_plain
 
 IN_PLACE = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor")
-"""Operators that torch.fx would take for the ones that make a new tensor."""
+"""In-place operators, which torch.fx would record as operators that make a new tensor."""
 
 
 class _Proxy(fx.Proxy):
@@ -79,9 +79,9 @@ class _Tracer(fx.Tracer):
 
 
 def traced(module: nn.Module, call: Call) -> fx.Graph:
-    """The graph of a call of this form, with a placeholder for each traced parameter, in all modes.
+    """Return the graph of a call of this form, with a placeholder for each traced parameter.
 
-    Raises Unfit.
+    Raises Unfit if there is no such graph, or if it is not the same in all modes.
     """
     first = _merged(module, call)
     for grad in (True, False):
@@ -93,7 +93,7 @@ def traced(module: nn.Module, call: Call) -> fx.Graph:
 
 
 def _merged(module: nn.Module, call: Call) -> fx.Graph:
-    """One graph for training and evaluation; what is the flag in both is read when the graph runs."""
+    """Return one graph for training and evaluation; arguments that follow the flag read it at run time."""
     graphs = {}
     was = module.training
     for training in (True, False):
@@ -162,7 +162,7 @@ def _is_in_place(node: fx.Node) -> bool:
 
 @contextmanager
 def _unchanged(module: nn.Module) -> Iterator[None]:
-    """Puts back what the trace wrote to the module and its children. Raises Unfit where it wrote."""
+    """Restore what the trace wrote to the module and its children. Raises Unfit if it wrote."""
     before = [(one, *_written(one)) for one in module.modules()]
     versions = [buffer._version for buffer in module.buffers()]
     try:

@@ -1,4 +1,4 @@
-"""What is known of each module of a model: how it was called, its graphs, what came of checking its pairs."""
+"""Record of each module of a model: the form of its call, its graphs, and the checks of its pairs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,54 +19,54 @@ from agent.kernels.replaced import Gain
 
 @dataclass
 class Candidate:
-    """One graph of a module, and its pairs."""
+    """One graph of a module, and the pairs in it."""
 
     graph: fx.Graph
     sites: list[Site]
     kept: dict[str, str]
-    """Labels of its pairs that stay, and why."""
+    """Reason by label of each pair that is not fused."""
     inner: tuple[str, ...] = ()
-    """Paths of the modules whose forwards are written out in it."""
+    """Paths of the modules whose forwards are inlined."""
     is_told: Callable[[Found], bool] = lambda _: True
-    """Whether a pair is told of here, and not where its own module is."""
+    """Return True for a pair that is reported here, and not by the module that holds it."""
     passed: dict[Site, list[Compared]] = field(default_factory=dict)
     gains: dict[Site, list[Gain]] = field(default_factory=dict)
     failed: set[Site] = field(default_factory=set)
     why: str | None = None
-    """Why none of its pairs may be fused."""
+    """Reason why none of the pairs may be fused."""
 
     @property
     def chosen(self) -> list[Site]:
-        """What may be fused."""
+        """Return the pairs that may be fused."""
         return [] if self.why is not None else [site for site in self.sites if site in self.passed]
 
 
 @dataclass
 class Watched:
-    """One module, as its first call was."""
+    """One module, as it was first called."""
 
     name: str
     call: Call | None = None
     own: Candidate | None = None
     joined: Candidate | None = None
-    """With the forwards of its children, where a pair stands in two of them."""
+    """Graph with the forwards of its children, if a pair spans two of them."""
     why: str | None = None
-    """Why it was not traced."""
+    """Reason why the module was not traced."""
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Those with a pair."""
+        """Return the graphs that have a pair."""
         return [one for one in (self.own, self.joined) if one is not None and one.sites]
 
 
 def watched(model: nn.Module, run: Callable[[], object]) -> dict[nn.Module, Watched]:
-    """Every module that `run` calls, but torch's own, traced as it is called first."""
+    """Return every module that `run` calls, except torch's own, traced in the form of its first call."""
     seen: dict[nn.Module, Watched] = {}
     names = {module: name for name, module in model.named_modules()}
 
     def look(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if module not in seen:
-            seen[module] = Watched(names[module])  # before the trace, in which it is called too
+            seen[module] = Watched(names[module])  # before the trace, which calls the module again
             seen[module] = _traced(names[module], module, args, kwargs)
 
     hooks = [
@@ -88,7 +88,10 @@ def watched(model: nn.Module, run: Callable[[], object]) -> dict[nn.Module, Watc
 
 
 def is_torchs(module: nn.Module) -> bool:
-    """Whether it is one operation of torch's, or of this library, in which there is nothing to find."""
+    """Return True for a module with nothing to fuse in it.
+
+    That is a class of torch or of this library, a scripted module, a graph module, or a module already fused.
+    """
     kind = type(module)
     if isinstance(module, torch.jit.ScriptModule | fx.GraphModule) or hasattr(kind, "_fused_from"):
         return True
@@ -101,7 +104,7 @@ def _traced(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[st
         made.call = call_of(type(module).forward, args, kwargs)
         graph = traced(module, made.call)
     except Unfit as error:
-        # Of a module without a norm of its own there is nothing to say.
+        # A module without a norm of its own is not worth a report.
         made.why = str(error) if any(type(child) in NORMS for child in _own(module)) else ""
         made.call = None
         return made
@@ -123,7 +126,7 @@ def _joined(module: nn.Module, forms: dict[nn.Module, tuple[Call, fx.Graph]]) ->
 
 
 def _own(module: nn.Module) -> list[nn.Module]:
-    """Children, and those in its containers."""
+    """Return the children, with containers replaced by their contents."""
     found = []
     for child in module.children():
         found += _own(child) if type(child) in (nn.ModuleList, nn.ModuleDict) else [child]

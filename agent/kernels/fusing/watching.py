@@ -1,7 +1,8 @@
-"""A run of the model on its example in which the pairs of each module are checked in place.
+"""Run of the model on its example that checks the pairs of each module in place.
 
-After a module's forward its graph runs on the same inputs, from the same random state and buffers. Where that
-gives something else the module stays; at each pair the fused call is compared with it (`comparing`).
+After a module's forward, its graph runs on the same inputs, from the same random state and buffers. If the
+graph gives a different result, the module is not fused. At each pair the fused call is compared with the pair
+(`comparing`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,28 +23,30 @@ from agent.kernels.fusing.watched import Candidate, Watched
 from agent.kernels.replaced import Gain
 
 ROUNDINGS = 64
-"""In which two runs of the same operations may differ: sums by atomics differ from run to run."""
+"""Allowed difference of two runs of the same operations, in eps of the largest value.
+
+Sums by atomics differ from run to run."""
 
 
 @dataclass(frozen=True)
 class _Started:
-    """A call that is checked when it is done."""
+    """Call that is checked once it is done."""
 
     values: list[Any]
-    """What the traced parameters got."""
+    """Values of the traced parameters."""
     copies: list[Any]
     numbers: Numbers
     buffers: Buffers
 
 
 class Watch:
-    """Hooks on the modules that were traced, until `close`: each call of a new form is checked."""
+    """Hooks on the traced modules, until `close`: each call of a new form is checked."""
 
     def __init__(self, seen: dict[nn.Module, Watched]) -> None:
         self._seen = seen
         self._started: list[_Started | None] = []
         self._forms: set[object] = set()
-        """Of the calls that were checked."""
+        """Forms of the calls that were checked."""
         self._is_checking = False
         self._times: dict[object, Gain | None] = {}
         self._hooks = []
@@ -55,7 +58,7 @@ class Watch:
                 ]
 
     def close(self) -> None:
-        """Takes the hooks off again."""
+        """Remove the hooks."""
         for hook in self._hooks:
             hook.remove()
 
@@ -110,7 +113,7 @@ class Watch:
     def _compare(
         self, candidate: Candidate, site: Site, module: nn.Module, inputs: list[torch.Tensor]
     ) -> None:
-        """One pair at one call of it."""
+        """Compare and time one pair at one of its calls."""
         if site in candidate.failed:
             return
         try:
@@ -129,7 +132,7 @@ class Watch:
 
 
 class _Checked(fx.Interpreter):
-    """Runs the graph as it was traced, and looks at each pair when it has been computed."""
+    """Interpreter that runs the traced graph, and checks each pair once it has been computed."""
 
     def __init__(self, compare: Callable[..., None], candidate: Candidate, module: nn.Module) -> None:
         super().__init__(module, graph=candidate.graph)
@@ -139,7 +142,7 @@ class _Checked(fx.Interpreter):
         self._keep(candidate.sites)
 
     def _keep(self, sites: Iterable[Site]) -> None:
-        """Inputs of a pair, which the interpreter forgets after their last use, until the pair's end."""
+        """Keep the inputs of a pair until the pair's end; the interpreter drops them after their last use."""
         places = {node: place for place, node in enumerate(self.graph.nodes)}
         last = {node: user for user, nodes in self.user_to_last_uses.items() for node in nodes}
         for site in sites:
@@ -155,7 +158,7 @@ class _Checked(fx.Interpreter):
         result = super().run_node(n)
         site = self._ends.get(n)
         if site is not None:
-            # The interpreter has a value for a node when the node is done.
+            # The inputs ran before this node, and `_keep` made the interpreter hold on to their values.
             inputs = [self.env[one] for one in site.found.inputs]
             self._compare(self._candidate, site, self.module, inputs)
         return result
@@ -186,7 +189,7 @@ def _is_alike(one: Any, two: Any) -> bool:
 
 
 def _mutable(value: Any) -> Any:
-    """A graph's own lists and dicts, as the forward gives them."""
+    """Return a graph's immutable lists and dicts as the ordinary ones that the forward gives."""
     if isinstance(value, immutable_dict):
         return {name: _mutable(inner) for name, inner in value.items()}
     if isinstance(value, immutable_list):

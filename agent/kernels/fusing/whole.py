@@ -1,4 +1,4 @@
-"""What a whole model takes under torch.compile on its example: of a GPU's time, and of the host's."""
+"""Time of a whole model under torch.compile on its example, GPU and host together."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,30 +15,33 @@ from agent.kernels.fusing.states import Buffers, Numbers
 from agent.kernels.replaced import FORWARD, STEP, CompiledGain
 
 RUNS, WARM, FEWEST, MOST, SECONDS = 3, 3, 5, 100, 4.0
-"""A round is so many runs in a row. After some that do not count come the fewest, or more within the time: a
-host's load drifts over seconds, and compiling takes many times as long."""
+"""Rounds of a timing: RUNS calls back to back per round, after WARM rounds that do not count.
+
+At least FEWEST rounds follow, and up to MOST within SECONDS. A host's load drifts over seconds, and compiling
+takes many times as long."""
 
 
 class Span(NamedTuple):
-    """Milliseconds of one call of what a model is for, on one GPU."""
+    """Milliseconds per call of a model on one GPU."""
 
     gpu: str
     what: str
-    """A step of a model in training that has something to learn, else its forward without gradients."""
+    """Timed call: a step of a model in training with trainable parameters, else its forward without
+    gradients."""
     ms: float
 
     def gain(self, after: "Span") -> CompiledGain:
-        """From this to that."""
+        """Return the gain from this span to that."""
         return CompiledGain(self.gpu, self.what, self.ms, after.ms)
 
 
 def span(model: nn.Module, example: Example) -> Span:
-    """Of the model as it is now, compiled for the example's sizes, call after call as a program makes them.
+    """Return the time of the model as it is, compiled for the example's sizes and called back to back.
 
-    One direction is compiled, the one that counts: compiling takes nearly all of the time. The example,
-    buffers and random numbers end as they were. What torch.compile had compiled in this process is compiled
-    anew when it is called again. Raises ValueError where the example lies on no GPU, and what the model or
-    its compilation raises.
+    Only the direction that counts is compiled, because compiling takes nearly all of the time. The example,
+    buffers and random states end as they were. Other functions that torch.compile compiled in this process
+    are compiled again at their next call. Raises ValueError if no tensor of the example is on a GPU. Errors
+    of the model or of its compilation pass through.
     """
     args, kwargs = arguments(example)
     device = _device(pytree.tree_leaves((args, kwargs)))
@@ -58,13 +61,13 @@ def span(model: nn.Module, example: Example) -> Span:
         with torch.cuda.device(device):
             return Span(torch.cuda.get_device_name(device), STEP if is_step else FORWARD, _median(call))
     finally:
-        torch.compiler.reset()  # this model's code would count among those that are too many
+        torch.compiler.reset()  # this model's code would count towards torch.compile's recompile limit
         buffers.set()
         numbers.set()
 
 
 def _device(leaves: Sequence[Any]) -> torch.device:
-    """The first GPU. Raises ValueError."""
+    """Return the first tensor's GPU. Raises ValueError if there is none."""
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and leaf.is_cuda:
             return leaf.device
@@ -72,7 +75,7 @@ def _device(leaves: Sequence[Any]) -> torch.device:
 
 
 def _copied(value: torch.Tensor) -> torch.Tensor:
-    """A leaf of its own: a model may write to its inputs."""
+    """Return the tensor as a new leaf: a model may write to its inputs."""
     return value.detach().clone().requires_grad_(value.requires_grad)
 
 

@@ -1,4 +1,4 @@
-"""RMSNorm as models write it out in a module of their own, alone or of a sum, as one call."""
+"""Patterns and fused calls for RMSNorm spelled out in a model's own module, alone or of a sum."""
 
 import operator
 from typing import NamedTuple
@@ -17,11 +17,11 @@ class _Norm(NamedTuple):
     eps: float
     nodes: tuple[fx.Node, ...]
     dtypes: tuple[fx.Node, ...]
-    """The input's dtype, asked for."""
+    """Nodes that ask for the input's dtype."""
 
 
 def alone(node: fx.Node, module: nn.Module) -> Found | None:
-    """weight * x / sqrt(mean(x^2) + eps), in float32 and back where it is written so."""
+    """Find weight * x / sqrt(mean(x^2) + eps), computed in float32 and cast back if the code does so."""
     norm = _norm(node)
     if norm is None:
         return None
@@ -30,7 +30,7 @@ def alone(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def of_sum(node: fx.Node, module: nn.Module) -> Found | None:
-    """The same of a sum, which others may use too."""
+    """Find that norm of a sum. Other nodes may use the sum, too."""
     norm = _norm(node)
     pair = None if norm is None else addends(norm.source)
     if norm is None or pair is None:
@@ -61,7 +61,7 @@ def _norm(node: fx.Node) -> _Norm | None:
 
 
 def _dtype_of(source: object, cast: fx.Node) -> tuple[fx.Node, ...] | None:
-    """The nodes that ask for the source's dtype, to which this cast goes; None where it goes elsewhere."""
+    """Return the nodes that ask for the source's dtype, if this cast goes to it; otherwise None."""
     if len(cast.args) != 2 or cast.kwargs:
         return None
     to = cast.args[1]
@@ -72,7 +72,7 @@ def _dtype_of(source: object, cast: fx.Node) -> tuple[fx.Node, ...] | None:
 
 
 def _eps(root: fx.Node, x: fx.Node) -> tuple[float, tuple[fx.Node, ...]] | None:
-    """The eps of rsqrt(mean(x^2) + eps), and the nodes of it."""
+    """Return the eps of rsqrt(mean(x^2) + eps) and its nodes, or None."""
     rooted = called(root, "rsqrt")
     total = None if rooted is None or len(rooted[0]) != 1 else rooted[0][0]
     pair = arguments(total, operator.add, torch.add)
@@ -95,7 +95,7 @@ _LAST = {"dim": (-1,), "keepdim": True}
 
 
 def written_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """RMSNorm over the last dimension."""
+    """Return RMSNorm over the last dimension."""
     if refuses(x, weight) is not None:
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
@@ -105,7 +105,7 @@ def written_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Ten
 def written_norm_of_sum(
     x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum, then its norm."""
+    """Return the sum, then its norm."""
     if refuses_sum(x, y, weight) is not None:
         total = x + y
         return total, written_norm(total, weight, eps)
@@ -114,7 +114,7 @@ def written_norm_of_sum(
 
 
 def refuses(x: torch.Tensor, weight: torch.Tensor) -> str | None:
-    """Why the kernel does not take these."""
+    """Return why the kernel does not take these tensors, or None."""
     if weight.dim() != 1 or weight.shape[0] != x.shape[-1]:
         return f"its weight has the shape {tuple(weight.shape)}"
     if torch.promote_types(x.dtype, weight.dtype) != x.dtype:
@@ -123,7 +123,7 @@ def refuses(x: torch.Tensor, weight: torch.Tensor) -> str | None:
 
 
 def refuses_sum(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> str | None:
-    """Likewise."""
+    """Return why the kernel does not take these tensors, or None."""
     if x.shape != y.shape:
         return f"its tensors have the shapes {tuple(x.shape)} and {tuple(y.shape)}"
     return "its tensors have two dtypes" if x.dtype != y.dtype else refuses(x, weight)

@@ -1,1 +1,1 @@
-"""SwiGLU and GeGLU: operator, module, device code. The public names are in `agent.kernels`."""
+"""SwiGLU and GeGLU: operator, module and device code. The public names are in `agent.kernels`."""

@@ -1,6 +1,6 @@
-"""SwiGLU and GeGLU of the halves of the last dimension, of a tensor of any shape.
+"""SwiGLU and GeGLU of the halves of the last dimension, for any shape.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -46,7 +46,7 @@ ACTS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
 
 
 def gate_product_halves(x: torch.Tensor, act: str, gate_first: bool) -> torch.Tensor:
-    """act(gate) * value of the halves of the last dimension; act is silu, gelu or gelu_tanh."""
+    """Return act(gate) * value for the halves of the last dimension; act is silu, gelu or gelu_tanh."""
     y: torch.Tensor = extension.gate_product_halves(x, ACTS[act], gate_first)
     return y
 

@@ -1,4 +1,4 @@
-"""SwiGLU and GeGLU, of two tensors or two halves: operator `kernelwright::gate_product_forward`."""
+"""SwiGLU and GeGLU of two tensors or two halves: operator `kernelwright::gate_product_forward`."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,16 +18,17 @@ ENVELOPE = (
     "with silu, gelu (erf) or gelu_tanh",
 )
 ACTS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
-"""With the number that device code knows each by."""
+"""Number of each activation in the device code."""
 FORWARD = "11q"
 BACKWARD = "14q"
 
 
 @replayed
 def gate_product(gate: torch.Tensor, value: torch.Tensor, act: str = "silu") -> torch.Tensor:
-    """act(gate) * value, in one pass where the kernel takes it; act is silu, gelu or gelu_tanh.
+    """Return act(gate) * value in one pass; act is silu, gelu or gelu_tanh.
 
-    What the kernel does not take goes to torch, visibly. Raises ValueError for another act.
+    Falls back to torch and records why if the kernel does not support the call. Raises ValueError for another
+    act.
     """
     _checked(act)
     if gate.numel() == 0 or is_torchs(KERNEL, gate, value) or not _takes(gate, value):
@@ -37,10 +38,10 @@ def gate_product(gate: torch.Tensor, value: torch.Tensor, act: str = "silu") -> 
 
 @replayed
 def gate_product_halves(x: torch.Tensor, act: str = "silu", gate_first: bool = True) -> torch.Tensor:
-    """`gate_product` of the halves of the last dimension; the gate is the first of them, or else the second.
+    """Return `gate_product` of the halves of the last dimension; `gate_first` says which half is the gate.
 
-    What the kernel does not take goes to torch, visibly. Raises ValueError for another act, or for a last
-    dimension that has no halves.
+    Falls back to torch and records why if the kernel does not support the call. Raises ValueError for another
+    act and for a last dimension of odd size.
     """
     _checked(act)
     if x.dim() == 0 or x.shape[-1] % 2:
@@ -71,7 +72,7 @@ def _activated(gate: torch.Tensor, act: str) -> torch.Tensor:
 
 
 class _Placed(NamedTuple):
-    """Gate and value as rows; `kept` holds the memory that the addresses are of."""
+    """Gate and value as rows; `kept` keeps the memory at these addresses alive."""
 
     gate: int
     value: int
@@ -83,7 +84,7 @@ class _Placed(NamedTuple):
 
     @classmethod
     def of(cls, x: torch.Tensor, value: torch.Tensor | None, gate_first: bool) -> "_Placed":
-        """Halves are read where they lie, and so are rows that are a stride apart."""
+        """Return the addresses of gate and value. Halves and strided rows are read in place."""
         if value is None:
             x = x.contiguous()
             length = x.shape[-1] // 2
@@ -140,7 +141,7 @@ def _launch_backward(
 
 
 def _parts(x: torch.Tensor, value: torch.Tensor | None, gate_first: bool) -> list[torch.Tensor]:
-    """Gate and value, in the dtype that is computed in."""
+    """Return gate and value in the dtype of the computation."""
     parts = list(x.chunk(2, -1)) if value is None else [x, value]
     wide = [part if part.dtype == torch.float64 else part.float() for part in parts]
     return wide if gate_first or value is not None else wide[::-1]

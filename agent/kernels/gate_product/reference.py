@@ -1,4 +1,4 @@
-"""SwiGLU of the two halves of a tensor: the first is the gate."""
+"""SwiGLU of the halves of a tensor; the first half is the gate."""
 
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
-"""GELU, exact (erf) or by the tanh approximation, of a tensor of any shape.
+"""GELU of a tensor of any shape, exact (erf) or with the tanh approximation.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -38,7 +38,7 @@ extension = load_inline(
 
 
 def gelu(x: torch.Tensor, approximate: str) -> torch.Tensor:
-    """`torch.nn.functional.gelu`; approximate is `none` or `tanh`."""
+    """Compute `torch.nn.functional.gelu`; approximate is `none` or `tanh`."""
     y: torch.Tensor = extension.gelu(x, approximate == "tanh")
     return y
 

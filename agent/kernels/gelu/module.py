@@ -1,4 +1,4 @@
-"""`torch.nn.GELU` over the shipped kernel."""
+"""`torch.nn.GELU` on the shipped kernel."""
 
 import torch
 from torch import nn
@@ -7,15 +7,15 @@ from agent.kernels.gelu.operator import gelu
 
 
 class GELU(nn.GELU):
-    """Constructor and state_dict are `torch.nn.GELU`'s."""
+    """Drop-in replacement for `torch.nn.GELU`."""
 
     @classmethod
     def from_torch(cls, module: nn.GELU) -> "GELU":
-        """The same layer, with its hooks."""
+        """Return a layer with the settings and hooks of `module`."""
         made = cls.__new__(cls)
         made.__dict__.update(module.__dict__)
         return made
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Of the input's shape."""
+        """Return a tensor of the input's shape."""
         return gelu(input, self.approximate)

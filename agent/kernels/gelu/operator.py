@@ -1,4 +1,4 @@
-"""`torch.nn.functional.gelu` by the shipped kernel, and its operator `kernelwright::gelu_forward`."""
+"""`torch.nn.functional.gelu` on the shipped kernel: operator `kernelwright::gelu_forward`."""
 
 import math
 from collections.abc import Sequence
@@ -20,8 +20,11 @@ BACKWARD = "8q"
 
 @replayed
 def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
-    """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
-    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+    """Compute `torch.nn.functional.gelu` with its arguments and errors.
+
+    Fall back to torch and record why if the kernel does not support the call.
+    """
+    # Invalid arguments and empty tensors go to torch, which raises its own errors.
     known = approximate in ("none", "tanh") and x.numel() > 0
     if not known or is_torchs(KERNEL, x) or not routing.takes(KERNEL, x):
         return F.gelu(x, approximate=approximate)

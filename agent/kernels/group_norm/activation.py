@@ -1,6 +1,6 @@
-"""The activations that GroupNorm takes with it: their numbers in device code, values and slopes.
+"""Activations that GroupNorm can fuse: their numbers in device code, values and derivatives.
 
-Slopes are torch's: relu's at 0 is 0, hardswish's at -3 and 3 belong to the bent part.
+Derivatives follow torch: relu has 0 at 0, and hardswish uses the quadratic part at -3 and 3.
 """
 
 import math
@@ -10,16 +10,16 @@ import torch
 import torch.nn.functional as F
 
 NUMBERS = {"none": 0, "silu": 1, "gelu": 2, "relu": 3, "tanh": 4, "hardswish": 5}
-"""As `Act` of csrc/interface.h; gelu is the exact one."""
+"""Values of `Act` in csrc/interface.h; gelu is the exact (erf) variant."""
 
 
 def value(z: torch.Tensor, act: str) -> torch.Tensor:
-    """act(z), element by element."""
+    """Return act(z), elementwise."""
     return _VALUES[act](z)
 
 
 def slope(z: torch.Tensor, act: str) -> torch.Tensor:
-    """The derivative of `value`."""
+    """Return the derivative of `value` with respect to z."""
     if act == "silu":
         share = torch.sigmoid(z)
         return share * (1 + z * (1 - share))

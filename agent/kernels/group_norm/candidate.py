@@ -1,8 +1,8 @@
-"""GroupNorm: any group count, eps and rank from 2, with or without affine parameters.
+"""GroupNorm with any group count, any eps and any rank from 2, with or without affine parameters.
 
-In the file for sm_90 large groups are streamed; every other GPU runs the portable path.
+The variant for sm_90 streams large groups. Every other GPU runs the portable path.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -67,7 +67,7 @@ extension = load_inline(
 def group_norm(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, groups: int, eps: float
 ) -> torch.Tensor:
-    """`torch.nn.functional.group_norm` of x [N, C, *]; weight and bias [C] or None."""
+    """Compute `torch.nn.functional.group_norm` of x [N, C, *]; weight and bias are [C] or None."""
     y: torch.Tensor = extension.group_norm(x, weight, bias, groups, eps)
     return y
 

@@ -1,23 +1,23 @@
-"""In which order the elements of a GroupNorm's tensors lie: channels first, or last."""
+"""Memory layouts of GroupNorm's tensors: channels first (contiguous) or channels last."""
 
 import torch
 
 CONTIGUOUS, CHANNELS_LAST = 0, 1
-"""As `Layout` of csrc/interface.h."""
+"""Values of `Layout` in csrc/interface.h."""
 
 
 def layout_of(x: torch.Tensor) -> int:
-    """The layout that x has, or that it is copied to."""
+    """Return the layout of x, or CONTIGUOUS if x must be copied first."""
     return CHANNELS_LAST if not x.is_contiguous() and _is_last(x) else CONTIGUOUS
 
 
 def laid_out(tensor: torch.Tensor, layout: int) -> torch.Tensor:
-    """`tensor` in this layout; itself where it is so already."""
+    """Return `tensor` in `layout`, without a copy if it already has that layout."""
     return tensor.contiguous() if layout == CONTIGUOUS else tensor.contiguous(memory_format=_last(tensor))
 
 
 def format_of(x: torch.Tensor) -> torch.memory_format:
-    """Torch's name for the layout that x has, or that it is copied to."""
+    """Return the torch memory format that corresponds to `layout_of(x)`."""
     return torch.contiguous_format if layout_of(x) == CONTIGUOUS else _last(x)
 
 

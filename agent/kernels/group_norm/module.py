@@ -1,4 +1,4 @@
-"""`torch.nn.GroupNorm` over the shipped kernel, with an activation and a residual where they are wanted."""
+"""`torch.nn.GroupNorm` on the shipped kernel, with an optional activation and residual."""
 
 from typing import Any
 
@@ -9,28 +9,28 @@ from agent.kernels.group_norm.operator import group_norm
 
 
 class GroupNorm(nn.GroupNorm):
-    """Constructor, parameters and state_dict are `torch.nn.GroupNorm`'s; `act` comes in addition."""
+    """Drop-in replacement for `torch.nn.GroupNorm` with an additional `act`; the state_dict is the same."""
 
     act: str = "none"
 
     def __init__(self, *arguments: Any, act: str = "none", **options: Any) -> None:
-        """As `torch.nn.GroupNorm(num_groups, num_channels, eps, affine, device, dtype)`."""
+        """Take the arguments of torch (num_groups, num_channels, eps, affine, device, dtype) and `act`."""
         super().__init__(*arguments, **options)
         self.act = act
 
     @classmethod
     def from_torch(cls, module: nn.GroupNorm) -> "GroupNorm":
-        """The same layer over the same parameters, which are shared and not copied."""
+        """Return a layer that shares the parameters of `module` instead of copying them."""
         made = cls.__new__(cls)
         made.__dict__.update(module.__dict__)
         return made
 
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """act(group_norm(input) + residual), of the shape (n, num_channels, *)."""
+        """Return act(group_norm(input) + residual) for an input of shape (n, num_channels, *)."""
         return group_norm(
             input, self.num_groups, self.weight, self.bias, self.eps, act=self.act, residual=residual
         )
 
     def extra_repr(self) -> str:
-        """With the activation, where there is one."""
+        """Append the activation, if any, to the representation of `torch.nn.GroupNorm`."""
         return super().extra_repr() + ("" if self.act == "none" else f", act={self.act}")

@@ -1,6 +1,6 @@
-"""`torch.nn.functional.group_norm`, with an activation and a residual, by the shipped kernel.
+"""`torch.nn.functional.group_norm` on the shipped kernel, with an optional activation and residual.
 
-The operator is `kernelwright::group_norm_forward`. Statistics are [n, groups], in float32.
+The operator is `kernelwright::group_norm_forward`. Statistics are [n, groups] in float32.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ ENVELOPE = (
     "with silu, gelu (erf), relu, tanh or hardswish, and with a residual before it",
 )
 FORWARD = "17qd2q"
-"""Forward of csrc/interface.h."""
+"""Format of the struct `Forward` in csrc/interface.h."""
 BACKWARD = "23q"
 _DENSE = torch.contiguous_format
 
@@ -33,15 +33,16 @@ def group_norm(
     x: torch.Tensor, num_groups: int, weight: torch.Tensor | None = None, bias: torch.Tensor | None = None,
     eps: float = 1e-5, *, act: str = "none", residual: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """act(F.group_norm(x, num_groups, weight, bias, eps) + residual), in one pass where the kernel takes it.
+    """Compute act(F.group_norm(x, num_groups, weight, bias, eps) + residual) in one kernel.
 
-    act is none, silu, gelu, relu, tanh or hardswish; residual has x's shape and dtype. What the kernel does
-    not take goes to torch, visibly. Raises ValueError for another act, and what torch raises.
+    `act` is none, silu, gelu, relu, tanh or hardswish. `residual` has the shape and dtype of x. Fall back to
+    torch and record why if the kernel does not support the call. Raise ValueError for another `act`, and
+    torch's own errors.
     """
     if act not in activation.NUMBERS:
         raise ValueError(f"act={act!r}: there are {', '.join(activation.NUMBERS)}")
     if not _is_right(x, num_groups, weight, bias, residual) or not _takes(x, weight, bias, residual):
-        # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+        # Invalid arguments and empty tensors go to torch, which raises its own errors.
         y = F.group_norm(x, num_groups, weight, bias, eps)
         return activation.value(y if residual is None else y + residual, act)
     return _OPERATOR(*routing.all_widened(x, residual, weight, bias), num_groups, eps, act)
@@ -51,7 +52,7 @@ def _is_right(
     x: torch.Tensor, groups: int, weight: torch.Tensor | None, bias: torch.Tensor | None,
     residual: torch.Tensor | None,
 ) -> bool:  # fmt: skip
-    """Whether torch would take it as it is, without broadcasting, and there is something to compute."""
+    """Return True if torch accepts the arguments without broadcasting and x is not empty."""
     shape = x.shape
     if len(shape) < 2 or groups < 1 or shape[1] % groups or x.numel() in (0, groups):
         return False
@@ -77,7 +78,7 @@ def _sizes(
     x: torch.Tensor, groups: int, weight: torch.Tensor | None, bias: torch.Tensor | None, layout: int,
     act: str,
 ) -> Any:  # fmt: skip
-    """n, channels, spatial, groups, dtype, param_dtype, layout, act, path."""
+    """Return n, channels, spatial, groups, dtype, param_dtype, layout, act and path."""
     shape = x.shape
     n, channels = shape[0], shape[1]
     known = weight if weight is not None else x if bias is None else bias
@@ -101,7 +102,7 @@ def _launch(
     device = x.get_device()
     values = (*_sizes(x, groups, weight, bias, layout, act), eps, stream(x), device)
     library = routing.library(KERNEL, device)
-    # What decides it, for tensors that begin where vectors do.
+    # The workspace size depends on these values alone if the tensors are aligned to vectors.
     alike = (*values[:9], residual is None) if not (pointers[0] | pointers[1] | pointers[4]) % 16 else None
     needed = library.remembered(alike, "forward_workspace", FORWARD, *pointers, 0, *values)
     workspace = x.new_empty(needed, dtype=torch.uint8) if needed else None
@@ -136,7 +137,7 @@ def _launch_backward(
 def _beside(
     layout: int, residual: torch.Tensor | None, weight: torch.Tensor | None, bias: torch.Tensor | None
 ) -> Any:
-    """The residual in this layout, the parameters contiguous."""
+    """Return the residual in `layout` and contiguous weight and bias; None stays None."""
     return (
         None if residual is None else laid_out(residual, layout),
         None if weight is None else weight.contiguous(),
@@ -159,7 +160,7 @@ def _shapes(
 def _gradient_shapes(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, wanted: Sequence[bool]
 ) -> Gradients:
-    """Room for the gradients of x, residual, weight and bias; None for one that is not wanted."""
+    """Allocate the gradients of x, residual, weight and bias; None for an unwanted one."""
     form = format_of(x)
     return (
         torch.empty_like(x, memory_format=form) if wanted[0] else None,
@@ -178,7 +179,7 @@ def _backward_shapes(
 
 def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:
     x, residual, weight, bias, _, _, act = inputs
-    # Without an activation nothing of z is needed again.
+    # Only the gradient of an activation needs z = norm + residual again.
     return x, None if act == "none" else residual, weight, bias, *results[1:]
 
 

@@ -1,6 +1,6 @@
 """LayerNorm over any trailing dimensions, with or without weight and bias.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -52,7 +52,7 @@ extension = load_inline(
 def layer_norm(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, dims: int, eps: float
 ) -> torch.Tensor:
-    """`F.layer_norm` over the last `dims` dimensions of x; weight and bias so shaped or None."""
+    """Compute `F.layer_norm` over the last `dims` dimensions of x; the parameters have their shape."""
     y: torch.Tensor = extension.layer_norm(x, weight, bias, dims, eps)
     return y
 

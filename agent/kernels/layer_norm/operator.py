@@ -1,4 +1,4 @@
-"""`torch.nn.functional.layer_norm` by the shipped kernel: operator `kernelwright::layer_norm_forward`."""
+"""`torch.nn.functional.layer_norm` on the shipped kernel: operator `kernelwright::layer_norm_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,10 @@ def layer_norm(
     x: torch.Tensor, normalized_shape: Sequence[int], weight: torch.Tensor | None = None,
     bias: torch.Tensor | None = None, eps: float = 1e-5,
 ) -> torch.Tensor:  # fmt: skip
-    """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
+    """Compute `torch.nn.functional.layer_norm` with its arguments and errors.
+
+    Fall back to torch and record why if the kernel does not support the call.
+    """
     shape = tuple(normalized_shape)
     left = is_torchs(KERNEL, x, weight, bias)
     if left or not fits(x, shape, weight, bias) or not routing.takes(KERNEL, x, weight, bias):

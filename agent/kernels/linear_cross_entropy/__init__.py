@@ -1,1 +1,1 @@
-"""A linear layer and its cross entropy: operator and device code. The public name is in `agent.kernels`."""
+"""Cross entropy of a linear layer: operator and device code. The public name is in `agent.kernels`."""

@@ -1,7 +1,7 @@
-"""Cross entropy of a linear layer in float32, by chunks of rows: the logits are never stored whole.
+"""Cross entropy of a linear layer in float32, in chunks of rows, so that the logits never exist as a whole.
 
-The product is this project's own, in float32 arithmetic; the library's operator takes torch's.
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+The matrix product is this project's float32 kernel; the operator in `agent.kernels` uses torch's.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -77,7 +77,7 @@ extension = load_inline(
 def linear_cross_entropy(
     x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float
 ) -> torch.Tensor:
-    """The loss of each row."""
+    """Return the loss of each row."""
     losses: torch.Tensor = extension.linear_cross_entropy(x, weight, target, ignored, smoothing)
     return losses
 

@@ -1,8 +1,8 @@
-"""A linear layer and its cross entropy, without all logits: `kernelwright::linear_cross_entropy_forward`.
+"""Cross entropy of a linear layer in chunks of rows: operator `kernelwright::linear_cross_entropy_forward`.
 
-Rows go through in chunks: their logits are made by torch's product, become losses and, in their own place,
-gradients, and two more products make those of the rows and of the weight, so that nothing is made again in
-the backward direction, which only counts in the gradient of the loss.
+The logits never exist as a whole. For each chunk torch computes the logits; the kernel turns them into losses
+and, in place, gradients. Two more products give the gradients of the rows and the weight. Backward recomputes
+nothing: it only multiplies by the gradient of the loss.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,23 +25,23 @@ ENVELOPE = (
     "gradients of a weight of several chunks are summed in float32",
 )
 CHUNK_BYTES = 1 << 29
-"""Of logits at a time."""
+"""Bytes of logits per chunk."""
 CHUNK_ROWS = 256
-"""Of a chunk a multiple, where it has so many: what the products' tiles are made of."""
+"""Chunks larger than this are a multiple of this many rows, which suits the tiles of the products."""
 FORWARD = "7q2d4q"
 Differentiated = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, bool], torch.Tensor]
-"""(logits, targets, share, whether gradients are wanted) -> the rows' losses; the logits become gradients."""
+"""(logits, targets, share, gradients wanted) -> losses of the rows. Gradients overwrite the logits."""
 
 
 def linear_cross_entropy(
     x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, bias: torch.Tensor | None = None, *,
     ignore_index: int = -100, label_smoothing: float = 0.0, z_loss: float = 0.0, reduction: str = "mean",
 ) -> torch.Tensor:  # fmt: skip
-    """F.cross_entropy(F.linear(x, weight, bias), target), plus z_loss * logsumexp^2 for each row.
+    """Compute F.cross_entropy(F.linear(x, weight, bias), target), plus z_loss * logsumexp^2 per row.
 
-    x is [*, features], weight [classes, features], target [*]; reduction is mean (over the rows that are not
-    ignored) or sum; the loss is float32. What the kernel does not take goes to torch, visibly, with all the
-    logits in memory. Raises ValueError for another reduction or sizes that do not fit.
+    x is [*, features], weight [classes, features], target [*]. `reduction` is sum or mean (over the rows that
+    are not ignored); the loss is float32. Fall back to torch, with all logits in memory, and record why if
+    the kernel does not support the call. Raise ValueError for another reduction or sizes that do not fit.
     """
     if reduction not in ("mean", "sum"):
         raise ValueError(f"reduction={reduction!r}: there are mean, sum")
@@ -67,7 +67,7 @@ def in_torch(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, target: torch.Tensor, ignored: int,
     smoothing: float, z_loss: float, mean: bool,
 ) -> torch.Tensor:  # fmt: skip
-    """The same in torch's operators, from all logits at once."""
+    """Compute `linear_cross_entropy` in torch operators, from all logits at once."""
     logits = F.linear(x, weight, bias)
     wide = logits if logits.dtype == torch.float64 else logits.float()
     total = cross_entropy_in_torch(wide, target, ignored, smoothing, z_loss).sum()
@@ -91,7 +91,7 @@ def _in_chunks(
     tensors: Sequence[torch.Tensor | None], target: torch.Tensor, settings: Sequence[Any],
     wanted: Sequence[bool], differentiated: Differentiated,
 ) -> Tensors:  # fmt: skip
-    """The loss and the gradients of x, weight and bias; settings: what is ignored, and whether to average."""
+    """Return the loss and the gradients of x, weight and bias; `settings` is (ignored target, mean)."""
     x, weight, bias = tensors
     assert x is not None
     assert weight is not None
@@ -121,8 +121,11 @@ def _in_chunks(
 
 
 def _rows_at_once(rows: int, weight: torch.Tensor, exact: int, adds_up: bool) -> int:
-    """Of the rows' logits; adds_up: chunks would have to add up the gradient of the weight, `exact` bytes a
-    sum and what is added beside it, which is more than the logits of a few rows."""
+    """Return the rows per chunk.
+
+    With `adds_up`, chunks need a buffer for the weight's gradient (`exact` bytes an element) and one for the
+    term to add. All rows form one chunk if their logits take no more memory than a chunk with those buffers.
+    """
     classes, features = weight.shape
     of_chunks = CHUNK_BYTES + adds_up * classes * features * (exact + weight.element_size())
     if rows * classes * weight.element_size() <= of_chunks:
@@ -185,7 +188,7 @@ def _scaled(grad: torch.Tensor, dx: torch.Tensor, dweight: torch.Tensor, dbias: 
 def _shapes(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, target: Any, *others: Any
 ) -> Tensors:
-    """Room for the loss, and for the gradients that are wanted."""
+    """Allocate the loss and the wanted gradients; an unwanted one is empty."""
     exact = torch.float64 if x.dtype == torch.float64 else torch.float32
     tensors = zip((x, weight, bias), others[-1], strict=True)
     return (

@@ -1,4 +1,4 @@
-"""A linear layer in float32's accuracy from the tensor cores: operator, prepared weights, module, kernels.
+"""Linear layer with float32 accuracy on the tensor cores: operator, prepared weights, module and kernels.
 
 The public names are in `agent.kernels`.
 """

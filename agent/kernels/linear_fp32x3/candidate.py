@@ -1,8 +1,9 @@
-"""A product of float32 matrices in float32's accuracy: on the tensor cores, in the file for sm_90.
+"""Product of float32 matrices with float32 accuracy.
 
-Every other GPU computes in float32 arithmetic. Both operands are split in every call.
+The file for sm_90 computes on the tensor cores and splits both operands in every call. Every other GPU
+computes in float32 arithmetic.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -74,7 +75,7 @@ extension = load_inline(
 def linear_fp32x3(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, transposed: bool
 ) -> torch.Tensor:
-    """x [m, k] @ weight.T + bias for a weight [n, k], or one that is given transposed, [k, n]."""
+    """Return x [m, k] @ weight.T + bias for a weight [n, k], or [k, n] with `transposed`."""
     y: torch.Tensor = extension.linear_fp32x3(x, weight, bias, transposed)
     return y
 

@@ -1,6 +1,6 @@
-"""`torch.nn.functional.linear` in float32's accuracy: operator `kernelwright::linear_fp32x3_forward`.
+"""`torch.nn.functional.linear` with float32 accuracy: operator `kernelwright::linear_fp32x3_forward`.
 
-Gradients are products of the same kind, over operands that are transposed for them.
+Gradients are products of the same kind over transposed copies of the operands.
 """
 
 from collections.abc import Sequence
@@ -30,13 +30,13 @@ def linear_fp32x3(
     x: torch.Tensor, weight: torch.Tensor | PreparedWeight, bias: torch.Tensor | None = None, *,
     precision: str = "fp32x3",
 ) -> torch.Tensor:  # fmt: skip
-    """x [*, k] @ weight [n, k].T + bias [n], as F.linear with TF32 off, and at least as accurate.
+    """Return x [*, k] @ weight [n, k].T + bias [n], at least as accurate as F.linear with TF32 off.
 
-    precision is fp32x3 (tensor cores, where there are those of sm_90 and they are faster) or ieee (float32
-    arithmetic: torch's SGEMM, or product by product where torch may use TF32). The weight is split in every
-    call unless it comes from `prepare_weight`. What the kernel does not take goes to torch, visibly. Raises
-    ValueError for another precision and for a prepared weight that has changed, and what torch raises.
-    Ootomo and Yokota, arXiv 2203.03341.
+    precision is fp32x3 (the tensor cores of sm_90 where they are faster) or ieee (float32 arithmetic: torch's
+    SGEMM, or the kernel where torch may use TF32). The weight is split in every call unless it comes from
+    `prepare_weight`. Falls back to torch and records why if the kernel does not support the call. Raises
+    ValueError for another precision and for a prepared weight that has changed, and whatever torch raises.
+    Method: Ootomo and Yokota, arXiv 2203.03341.
     """
     product.number_of(precision)
     packed = None
@@ -50,10 +50,10 @@ def by_split(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, packed: torch.Tensor | None,
     precision: str,
 ) -> torch.Tensor:  # fmt: skip
-    """`linear_fp32x3`, with the split weight beside the weight where there is one."""
+    """Return `linear_fp32x3`; `packed` is the split weight, or None to split it in this call."""
     x, weight = routing.widened(x), routing.widened(weight)
     bias = None if bias is None else routing.widened(bias)
-    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+    # Invalid and empty calls go to torch, which gives the error or the empty result.
     if not _is_right(x, weight, bias) or not routing.takes(KERNEL, x, weight, bias, dtypes=DTYPES):
         return F.linear(x, weight, bias)
     return _OPERATOR(x, weight, bias, packed, precision)
@@ -106,7 +106,7 @@ def _compute_backward(
 def gradients(
     multiplied: Any, grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, wanted: Sequence[bool]
 ) -> Tensors:
-    """Of x, weight and bias; an empty tensor for one that is not wanted. `multiplied(a, b)` is a @ b.T."""
+    """Return the gradients of x, weight and bias, empty where unwanted. `multiplied(a, b)` is a @ b.T."""
     rows, of_rows = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
     dx, dweight, dbias = (x.new_empty(0) for _ in range(3))
     if wanted[0]:

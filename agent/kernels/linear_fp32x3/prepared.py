@@ -1,8 +1,8 @@
-"""A weight that is split once for many calls, and when it has to be split again.
+"""Weights that are split once for many calls, and the rule for when to split again.
 
-A split weight is good for the version of the tensor that it was made from: torch counts changes in place, and
-the optimizers' are among them. It does not count those through `weight.data`, nor those of code that writes
-to the memory by itself: after one of them the weight has to be prepared anew by hand.
+A split weight is valid for one version of its tensor. Torch counts in-place changes, an optimizer's included.
+It does not count changes of inference tensors, through `weight.data`, or by code that writes to the memory
+directly. After those, prepare the weight again.
 """
 
 from collections.abc import MutableMapping
@@ -18,18 +18,18 @@ from agent.kernels.operators import stream
 
 @dataclass(frozen=True)
 class PreparedWeight:
-    """A weight [n, k] together with its split form, in the place of a weight."""
+    """Weight [n, k] with its split form, accepted in place of a weight."""
 
     weight: torch.Tensor
     packed: torch.Tensor | None
-    """4 bytes for an element of it, padded; None where no kernel takes it so: then the weight is used."""
+    """Split form, 4 bytes per element and padded. None where no kernel takes one; the weight is used then."""
     mark: tuple[int, int]
     """Address and version of the weight when it was split."""
 
     def current(self) -> torch.Tensor | None:
-        """The split form; None while torch.compile traces, which cannot see a change of the weight.
+        """Return the split form; None while torch.compile traces, which cannot see a change of the weight.
 
-        Raises ValueError where the weight has changed since.
+        Raises ValueError if the weight has changed since it was split.
         """
         if torch.compiler.is_compiling():
             return None
@@ -39,20 +39,20 @@ class PreparedWeight:
 
 
 def prepare_weight(weight: torch.Tensor) -> PreparedWeight:
-    """Splits a weight [n, k] for calls that follow, which then take as little time as they can.
+    """Split a weight [n, k] ahead of the calls that use it.
 
-    Where the kernel does not take the weight it is kept as it is, and the calls say why.
+    A weight that the kernel does not take is kept unsplit, and the calls record why.
     """
     mark = mark_of(weight)
     return PreparedWeight(weight, _split(weight), mark)
 
 
 def remembered(weight: torch.Tensor) -> torch.Tensor | None:
-    """The split form of a module's weight, made when it is asked for first and after each change.
+    """Return the cached split form of a module's weight, made on first use and after each change.
 
-    Another stream splits again: it does not wait for the one that did. None where a call has to split by
-    itself: while torch.compile traces or a CUDA graph is captured, which would go on with the weight as it
-    was, and for inference tensors, whose changes nobody counts.
+    Another stream splits again, since it does not wait for the stream that did. None where the call has to
+    split by itself. That holds while torch.compile traces or a CUDA graph is captured, which would freeze the
+    weight, and for inference tensors, whose changes are not counted.
     """
     if torch.compiler.is_compiling() or weight.is_inference() or not routing.is_eager((weight,)):
         return None
@@ -68,7 +68,7 @@ def remembered(weight: torch.Tensor) -> torch.Tensor | None:
 
 
 def mark_of(weight: torch.Tensor) -> tuple[int, int]:
-    """What changes with the weight."""
+    """Return address and version of the weight, which change with it."""
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
 
@@ -84,4 +84,4 @@ DTYPES = (torch.float32,)
 _SPLIT: MutableMapping[torch.Tensor, tuple[tuple[int, int, int], torch.Tensor | None]] = (
     WeakTensorKeyDictionary()
 )
-"""Of each weight that is alive: its mark and the stream when it was split, and the split form."""
+"""Mark and stream at the time of the split, and the split form, of each live weight."""

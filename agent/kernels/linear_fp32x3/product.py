@@ -1,4 +1,4 @@
-"""Calls of the device code: the product of two matrices, and a weight that is split beforehand."""
+"""Calls of the device code: the product of two matrices, and the split of a weight."""
 
 import torch
 import torch.nn.functional as F
@@ -10,26 +10,26 @@ from agent.kernels.replaying import watching
 
 KERNEL = "linear_fp32x3"
 FORWARD = "12q"
-"""Forward of csrc/sizes.cuh; the stream and the device are its last two."""
+"""Struct format of `Forward` in csrc/sizes.cuh; its last two fields are the stream and the device."""
 SPLIT = "6q"
 PRECISIONS = {"fp32x3": 0, "ieee": 1}
-"""As `Precision` of csrc/sizes.cuh."""
+"""Values of `Precision` in csrc/sizes.cuh."""
 LEAST_DEPTH = 256
-"""Of csrc/operands_sm90.cuh: below it the tensor cores take nothing, and matmul_fp32x3 what is worth it."""
+"""Smallest K for the tensor cores (csrc/operands_sm90.cuh). Below, matmul_fp32x3 takes what is worth it."""
 
 
 def number_of(precision: str) -> int:
-    """Raises ValueError for a precision that is none."""
+    """Return the device code's number of a precision. Raises ValueError for an unknown one."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r}: there are {', '.join(PRECISIONS)}")
     return PRECISIONS[precision]
 
 
 def is_torchs(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None, precision: str) -> bool:
-    """Whether torch's SGEMM computes on CUDA, because it is faster, and not left to TF32.
+    """Return True if torch's SGEMM computes on CUDA because it is faster and may not use TF32.
 
-    The tensor cores are where matmul_fp32x3's are, with a depth for three products; a weight that was split
-    beforehand is theirs at every size.
+    The tensor cores take the sizes at which matmul_fp32x3 uses them, from a K of `LEAST_DEPTH`. They take a
+    weight that was split beforehand at any number of rows.
     """
     if routing.is_always():
         return False
@@ -37,13 +37,16 @@ def is_torchs(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None
     has_split = precision == "fp32x3" and k >= LEAST_DEPTH and matmul.has_tensor_cores(x.get_device())
     if has_split and (packed is not None or matmul.is_worth_at(1, rows, n, k)):
         return False
-    watching.leave_to_python()  # a program may change the flag
+    watching.leave_to_python()  # a program may change the flag between calls
     return not torch.backends.cuda.matmul.allow_tf32
 
 
 def is_matmuls(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None, precision: str) -> bool:
-    """Whether matmul_fp32x3 computes on CUDA: its fourth product takes a depth that is too small here, and it
-    reads operands once where few rows meet a weight that nobody has split."""
+    """Return True if matmul_fp32x3 computes on CUDA.
+
+    Its fourth product covers a K that is too small here. It also reads operands once where few rows meet a
+    weight that has not been split.
+    """
     if precision != "fp32x3" or packed is not None or routing.is_always():
         return False
     (n, k), rows = weight.shape, x.numel() // x.shape[-1]
@@ -56,7 +59,7 @@ def multiplied(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, packed: torch.Tensor | None,
     precision: str,
 ) -> torch.Tensor:  # fmt: skip
-    """x [*, k] @ weight [n, k].T + bias [n] on CUDA, as [*, n]; `packed` is the weight split beforehand."""
+    """Return x [*, k] @ weight [n, k].T + bias [n] on CUDA; `packed` is the weight split beforehand."""
     if is_matmuls(x, weight, packed, precision):
         rows = x.reshape(-1, x.shape[-1])
         y = matmul.multiplied(rows, weight.t(), matmul.Sum(bias, 1.0, 1.0), precision)
@@ -80,7 +83,7 @@ def multiplied(
 
 
 def split(weight: torch.Tensor) -> torch.Tensor | None:
-    """The weight [n, k] on CUDA as the tensor cores take it; None on a device where nothing takes it so."""
+    """Return the split form of a CUDA weight [n, k]; None on a device whose kernel takes none."""
     weight = weight.contiguous()
     device = weight.get_device()
     library = routing.library(KERNEL, device)

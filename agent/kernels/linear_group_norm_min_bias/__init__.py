@@ -1,4 +1,4 @@
-"""Linear, GroupNorm, the smallest value of each row and a bias spread over it: operator, device code.
+"""Linear, GroupNorm, minimum over the features and a broadcast bias: operator and device code.
 
 The public names are in `agent.kernels`.
 """

@@ -1,9 +1,9 @@
-"""Linear, GroupNorm, the smallest value of each row and a bias: on the tensor cores, in the file for sm_90.
+"""Linear, GroupNorm, minimum over the features and a broadcast bias.
 
-There norm and minimum stand in the product's epilogue; every other GPU computes in float32 arithmetic and
-takes them in a pass of their own. Both operands are split in every call.
+The file for sm_90 runs on the tensor cores, splits both operands in every call, and computes norm and minimum
+in the epilogue of the product. Every other GPU uses float32 arithmetic and a second pass for them.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""The smallest feature of GroupNorm(linear(x)), plus a bias: `linear_group_norm_min_bias_forward`.
+"""Minimum over the features of GroupNorm(linear(x)), plus a bias: `linear_group_norm_min_bias_forward`.
 
-On sm_90 the norm and the minimum are taken in the epilogue of the product, and the activation is never
-stored; the gradient recomputes it.
+On sm_90 the epilogue of the product computes the norm and the minimum, and the activation is never stored.
+The gradient recomputes it.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ ENVELOPE = (
     "ieee: float32 arithmetic on every GPU, the product by torch's SGEMM unless torch may use TF32",
 )
 FORWARD = "16qd2q"
-"""Forward of csrc/launch.cuh."""
+"""Struct format of `Forward` in csrc/launch.cuh."""
 
 
 def linear_group_norm_min_bias(
@@ -35,12 +35,12 @@ def linear_group_norm_min_bias(
     num_groups: int, gamma: torch.Tensor | None, beta: torch.Tensor | None, bias: torch.Tensor, *,
     eps: float = 1e-5, precision: str = "fp32x3",
 ) -> torch.Tensor:  # fmt: skip
-    """min(F.group_norm(F.linear(x, weight, linear_bias), num_groups, gamma, beta, eps), dim 1) + bias.
+    """Return the minimum over the features of group_norm(linear(x, weight, linear_bias), ...), plus bias.
 
-    x is [m, k], weight [n, k] or what `prepare_weight` made of it, linear_bias, gamma and beta [n], bias
-    [1, count, 1, 1]; the result is [1, count, m, 1]. precision is fp32x3 or ieee, as of `linear_fp32x3`. What
-    the kernel does not take goes to torch, visibly. Raises ValueError for another precision and for a
-    prepared weight that has changed, and what torch raises.
+    x is [m, k], weight [n, k] or a `PreparedWeight`, linear_bias, gamma and beta [n], bias [1, count, 1, 1].
+    The result is [1, count, m, 1]. precision is fp32x3 or ieee; see `linear_fp32x3`. Falls back to torch and
+    records why if the kernel does not support the call. Raises ValueError for another precision and for a
+    prepared weight that has changed, and whatever torch raises.
     """
     product.number_of(precision)
     packed = None
@@ -48,7 +48,7 @@ def linear_group_norm_min_bias(
         packed = weight.current()
         weight = weight.weight
     tensors = routing.all_widened(x, weight, linear_bias, gamma, beta, bias)
-    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+    # Invalid and empty calls go to torch, which gives the error or the empty result.
     if not _is_right(tensors, num_groups) or not _takes(tensors):
         x, weight, linear_bias, gamma, beta, bias = tensors  # type: ignore[assignment]
         z = F.group_norm(F.linear(x, weight, linear_bias), num_groups, gamma, beta, eps)

@@ -1,6 +1,6 @@
-"""The operator in torch's functions: the CPU implementation, and the backward direction on every device.
+"""The operator in torch's functions: the CPU implementation, and the backward on every device.
 
-The gradient recomputes the activation.
+The backward recomputes the activation.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,23 +12,23 @@ import torch.nn.functional as F
 from agent.kernels.operators import Tensors
 
 FEW = 64
-"""Groups, of which each row's gradient has one: from here on it is mostly zeros."""
+"""Number of groups from which the sparse product is used. A row's gradient is nonzero in one group only."""
 
 
 class Products(NamedTuple):
-    """Of float32 matrices on one device."""
+    """Products of float32 matrices on one device."""
 
     linear: Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
-    """a @ b.T + bias of (a, b, bias)."""
+    """Function (a, b, bias) -> a @ b.T + bias."""
     sparse: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] | None = None
-    """a @ b of (a, b, known), a of mostly zeros; known, one value, is not finite where one of b is not."""
+    """Function (a, b, known) -> a @ b, a mostly zeros; known is one value, not finite if any of b is not."""
 
 
 def forward(
     x: torch.Tensor, weight: torch.Tensor, linear_bias: torch.Tensor | None, gamma: torch.Tensor | None,
     beta: torch.Tensor | None, bias: torch.Tensor, groups: int, eps: float,
 ) -> torch.Tensor:  # fmt: skip
-    """[1, count, m, 1] of x [m, k], weight [n, k] and bias [1, count, 1, 1]."""
+    """Return [1, count, m, 1] for x [m, k], weight [n, k] and bias [1, count, 1, 1]."""
     z = F.group_norm(F.linear(x, weight, linear_bias), groups, gamma, beta, eps)
     return torch.min(z, dim=1, keepdim=True).values + bias
 
@@ -38,7 +38,7 @@ def backward(
     linear_bias: torch.Tensor | None, gamma: torch.Tensor | None, beta: torch.Tensor | None, groups: int,
     eps: float, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    """Of x, weight, linear_bias, gamma, beta and bias; an empty tensor for one that is not wanted."""
+    """Return the gradients of x, weight, linear_bias, gamma, beta and bias; an unwanted one is empty."""
     y = products.linear(x, weight, linear_bias)
     sizes = (*y.shape, 1, groups)
     z, mean, rstd = torch.ops.aten.native_group_norm(y, gamma, beta, *sizes, eps)
@@ -52,7 +52,7 @@ def backward(
 
     def multiplied(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         if products.sparse is not None and groups >= FEW:
-            return products.sparse(a, b, mean.sum())  # of which each x and weight is a part
+            return products.sparse(a, b, mean.sum())  # not finite if any of x or weight is not
         return products.linear(a.contiguous(), b.t().contiguous(), None)
 
     made: list[torch.Tensor | None] = [

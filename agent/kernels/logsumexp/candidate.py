@@ -1,6 +1,6 @@
 """logsumexp over one dimension of a tensor of any rank.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -50,7 +50,7 @@ extension = load_inline(
 
 
 def logsumexp(x: torch.Tensor, dim: int, keepdim: bool) -> torch.Tensor:
-    """`torch.logsumexp(x, dim, keepdim)`."""
+    """Compute `torch.logsumexp(x, dim, keepdim)`."""
     y: torch.Tensor = extension.logsumexp(x, dim, keepdim)
     return y
 

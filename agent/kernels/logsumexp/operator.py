@@ -1,4 +1,4 @@
-"""`torch.logsumexp` over one dimension, and its operator `kernelwright::logsumexp_forward`."""
+"""`torch.logsumexp` over one dimension: operator `kernelwright::logsumexp_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,11 +20,14 @@ BACKWARD = "10q"
 
 @replayed
 def logsumexp(x: torch.Tensor, dim: int | Sequence[int], keepdim: bool = False) -> torch.Tensor:
-    """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
+    """Compute `torch.logsumexp` with its arguments and errors.
+
+    Fall back to torch and record why if the kernel does not support the call.
+    """
     one = dim if isinstance(dim, int) else dim[0] if len(dim) == 1 else None
     if one is None:
         routing.fall_back(KERNEL, "it is asked for several dimensions, and it reduces one")
-    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+    # Invalid arguments and empty tensors go to torch, which raises its own errors.
     if one is None or not -x.dim() <= one < x.dim() or x.numel() == 0 or not routing.takes(KERNEL, x):
         return torch.logsumexp(x, dim if isinstance(dim, int) else tuple(dim), keepdim)
     y = _OPERATOR(x, one % x.dim())
@@ -85,7 +88,7 @@ def _gradients(
 
 _OPERATOR = Operator(
     KERNEL,
-    # `dim` is not negative.
+    # `dim` must not be negative.
     Direction("(Tensor x, int dim) -> (Tensor, Tensor)", cpu=_compute, cuda=_launch, fake=_shapes),
     Direction(
         "(Tensor grad, Tensor x, Tensor exact, int dim) -> Tensor",

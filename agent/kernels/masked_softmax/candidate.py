@@ -1,6 +1,6 @@
 """Softmax of scaled scores [..., queries, keys] under a boolean mask, causal or not.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -49,7 +49,7 @@ extension = load_inline(
 
 
 def masked_softmax(x: torch.Tensor, mask: torch.Tensor, scale: float, causal: bool) -> torch.Tensor:
-    """Over the keys that the mask names, with causal those up to each query's own place."""
+    """Compute the softmax over the keys where mask is True; with causal, up to each query's own position."""
     y: torch.Tensor = extension.masked_softmax(x, mask, scale, causal)
     return y
 

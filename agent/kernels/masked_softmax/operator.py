@@ -1,4 +1,4 @@
-"""Softmax of scaled and masked scores, and its operator `kernelwright::masked_softmax_forward`."""
+"""Softmax of scaled and masked scores: operator `kernelwright::masked_softmax_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,12 +16,12 @@ ENVELOPE = (
     "rows of at most 2^30 keys, below 2^31 rows",
 )
 NONE, NAMED, ADDED = range(3)
-"""What a mask is, by the numbers of the device code."""
+"""Kinds of mask, with the numbers of the device code: none, boolean, additive."""
 FORWARD = "11qd5q"
 BACKWARD = "8qd5q"
 FEWEST_PARTS, LEAST_SHARED_BYTES = 32, 1 << 14
-"""From so many parts of the scores on, and a mask of so many bytes, the kernel sums its gradient: fewer leave
-it too little to do at once."""
+"""Minimum parts of the scores that share a mask, and minimum bytes of that mask, for the kernel to sum the
+mask's gradient. Below either, it has too little parallel work."""
 
 
 @replayed
@@ -29,12 +29,12 @@ def masked_softmax(
     x: torch.Tensor, mask: torch.Tensor | None = None, *, scale: float = 1.0, causal: bool = False,
     start: int = 0,
 ) -> torch.Tensor:  # fmt: skip
-    """softmax(scale * x + mask) over the last dimension of scores [..., queries, keys].
+    """Compute softmax(scale * x + mask) over the last dimension of scores [..., queries, keys].
 
-    mask broadcasts to the scores; a boolean one names the keys that take part, another is added. With
-    causal a query sees the keys up to its own place, start + its number. What takes no part is 0, and so is
-    all of a row in which nothing does. What the kernel does not take goes to torch, visibly. Raises
-    ValueError for scores of fewer dimensions, and what torch raises for a mask that does not broadcast.
+    `mask` broadcasts to the scores: a boolean mask selects the keys (True), any other is added. With `causal`
+    query i sees the keys up to position start + i. Masked keys get 0, and so does every key of a row in
+    which all are masked. Fall back to torch and record why if the kernel does not support the call. Raise
+    ValueError for scores of rank below 2, and torch's error for a mask that does not broadcast.
     """
     if x.dim() < 2:
         raise ValueError(f"scores of {tuple(x.shape)} are not [..., queries, keys]")
@@ -49,7 +49,7 @@ def masked_softmax(
 def in_torch(
     x: torch.Tensor, mask: torch.Tensor | None, scale: float, causal: bool, start: int
 ) -> torch.Tensor:
-    """The same in torch's operators."""
+    """Compute `masked_softmax` in torch operators."""
     scores = scale * x
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
@@ -79,7 +79,7 @@ def _broadcasts(mask: torch.Tensor, x: torch.Tensor) -> bool:
 
 
 def _placed(mask: torch.Tensor | None, x: torch.Tensor) -> tuple[torch.Tensor | None, Sequence[int]]:
-    """The mask with its keys side by side; the heads, and its steps to the next batch, head and query."""
+    """Return the mask with contiguous keys, the heads, and its strides by batch, head and query."""
     if mask is None:
         return None, (1, 0, 0, 0)
     if mask.dim() == 0 or mask.shape[-1] != x.shape[-1] or mask.stride(-1) != 1:
@@ -88,7 +88,7 @@ def _placed(mask: torch.Tensor | None, x: torch.Tensor) -> tuple[torch.Tensor | 
     steps: list[tuple[int, int]] = []
     for size, step in zip(x.shape[:-2], wide.stride(), strict=False):
         if steps and steps[-1][1] == size * step:
-            steps[-1] = (steps[-1][0] * size, step)  # one dimension to step through
+            steps[-1] = (steps[-1][0] * size, step)  # merged into one dimension
         elif size > 1:
             steps.append((size, step))
     if len(steps) > 2:
@@ -153,14 +153,14 @@ def _shapes(x: torch.Tensor, *others: Any) -> Tensors:
 
 
 def _backward_shapes(grad: Any, y: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The gradient of the scores and, of a mask that so many parts of them share, its elements in a row."""
+    """Allocate the gradient of the scores and, if `parts` of them share the mask, that of the mask, flat."""
     parts = others[-1]
     of_mask = y.new_empty(y.numel() // parts) if parts else None
     return torch.empty_like(y, memory_format=torch.contiguous_format), of_mask
 
 
 def _parts(mask: torch.Tensor, y: torch.Tensor) -> int:
-    """How many equal parts of the scores share the mask, where the kernel sums its gradient; 0 elsewhere."""
+    """Return the number of equal parts of the scores that share the mask; 0 if torch sums its gradient."""
     own = mask.shape[next((d for d, size in enumerate(mask.shape) if size > 1), mask.dim()) :]
     parts = y.numel() // mask.numel()
     is_shared = own == y.shape[y.dim() - len(own) :] and parts >= FEWEST_PARTS
@@ -178,8 +178,8 @@ def _gradients(
     scale, causal, start = settings[2:]
     if mask is None or not needed[1]:
         return (_OPERATOR.backward(grad, y, scale, causal, start, 0)[0], None, None, None, None)
-    # The gradient of what is added is that of the scores before the scale: the sum is taken of the scaled
-    # ones, which x needs too, and divided.
+    # The mask is added after scaling, so that its gradient lacks the scale. It is summed from the scaled
+    # gradient, which x needs too, and divided.
     factor = scale if needed[0] and scale != 0 else 1.0
     parts = _parts(mask, y)
     scores, of_mask = _OPERATOR.backward(grad, y, factor, causal, start, parts)

@@ -1,4 +1,4 @@
-"""Softmax of attention scores that are scaled and masked, causal."""
+"""Causal softmax of scaled and masked attention scores."""
 
 import torch
 import torch.nn as nn
@@ -11,7 +11,7 @@ scale = 0.125
 
 
 class Model(nn.Module):
-    """softmax(scale * scores) of each query over the keys up to its own place that the mask names."""
+    """Compute softmax(scale * scores) of each query over the unmasked keys up to its own position."""
 
     def __init__(self, scale: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Matrix products of any layout in float32's accuracy from the tensor cores: operator, kernels.
+"""Matrix products of any layout with float32 accuracy on the tensor cores: operator and kernels.
 
 The public names are in `agent.kernels`.
 """

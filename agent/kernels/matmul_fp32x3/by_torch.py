@@ -1,4 +1,4 @@
-"""What decides whether torch computes a product in eager mode, with its gradients and no operator around."""
+"""Checks that let eager mode call torch directly for a product and its gradients, without our operator."""
 
 from collections.abc import Collection, Sequence
 from math import prod
@@ -9,24 +9,30 @@ from agent.kernels.matmul_fp32x3.product import joined
 
 
 def are_plain(dtypes: Collection[torch.dtype], a: torch.Tensor, *others: torch.Tensor | None) -> bool:
-    """Whether a call in eager mode has them on one CUDA device and of one of the dtypes, also to autocast."""
+    """Return True for an eager call whose tensors share one CUDA device and one of these dtypes.
+
+    False under autocast, which could change the dtype.
+    """
     if torch.compiler.is_compiling() or torch.is_autocast_enabled("cuda"):
         return False
     if not a.is_cuda or a.dtype not in dtypes:
         return False
-    for x in others:  # noqa: SIM110  # a generator takes longer than what it asks
+    for x in others:  # noqa: SIM110  # a generator costs more than the comparisons
         if x is not None and (x.dtype != a.dtype or x.device != a.device):
             return False
     return True
 
 
 def wants_gradients(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether autograd may ask for products beside a @ b."""
+    """Return True if autograd may ask for the gradients of a @ b."""
     return torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
 
 
 def products_of(a: Sequence[int], b: Sequence[int], is_step: bool) -> tuple[tuple[int, int, int, int], ...]:
-    """Batch, m, n and k of a @ b, of shapes that fit, and in a step of its gradients' products."""
+    """Return (batch, m, n, k) of a @ b, and with `is_step` those of the products in its gradients.
+
+    The shapes have to fit.
+    """
     (m, k), n = a[-2:], b[-1]
     batch = prod(joined(a[:-2], b[:-2]))
     if not is_step:

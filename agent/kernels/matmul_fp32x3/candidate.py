@@ -1,8 +1,9 @@
-"""Products of float32 matrices in float32's accuracy: on the tensor cores, in the file for sm_90.
+"""Products of float32 matrices with float32 accuracy.
 
-Every other GPU computes in float32 arithmetic. Operands are read as they lie, transposed or strided.
+The file for sm_90 computes on the tensor cores, every other GPU in float32 arithmetic. Transposed and strided
+operands are read in place.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -78,10 +79,10 @@ def matmul_fp32x3(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None, alpha: float = 1.0, beta: float = 1.0,
     parts: tuple[str, str, str] = ("whole", "whole", "whole"),
 ) -> torch.Tensor:  # fmt: skip
-    """alpha * a @ b + beta * c for operands of rank 2 and more; c broadcasts to the product.
+    """Return alpha * a @ b + beta * c for operands of rank 2 and more; c broadcasts to the product.
 
-    `parts`: of a, of b and of the result. Of one that is lower or upper the other side of its diagonal counts
-    as 0 and is not read or computed.
+    `parts` gives the triangle of a, b and the result: whole, lower or upper. The other side of the diagonal
+    counts as 0 and is neither read nor computed.
     """
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])

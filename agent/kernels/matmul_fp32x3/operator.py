@@ -1,6 +1,6 @@
-"""`torch.matmul` and `torch.addmm` in float32's accuracy: operator `kernelwright::matmul_fp32x3_forward`.
+"""`torch.matmul` and `torch.addmm` with float32 accuracy: operator `kernelwright::matmul_fp32x3_forward`.
 
-Gradients are products of the same kind, over the same operands seen transposed: nothing is copied for them.
+Gradients are products of the same kind over transposed views of the operands, without a copy.
 """
 
 from collections.abc import Sequence
@@ -40,17 +40,23 @@ def matmul_fp32x3(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0,
     precision: str = "fp32x3", a_is: str = "whole", b_is: str = "whole", y_is: str = "whole",
 ) -> torch.Tensor:  # fmt: skip
-    """alpha * a @ b + beta * c, as torch.matmul with TF32 off and torch.addmm; c broadcasts to the product.
+    """Return alpha * a @ b + beta * c like torch.addmm and torch.matmul with TF32 off.
 
-    a_is and b_is: whole, or lower or upper for a triangular operand, of which the other side is not read and
-    counts as 0; what is known to be 0 is not multiplied. y_is: the side of the result that is wanted; the
-    other is 0.
+    c broadcasts to the product. a_is and b_is are whole, or lower or upper for a triangular operand. The
+    other side of its diagonal is not read and counts as 0, and known zeros are not multiplied. y_is names the
+    side of the result that is computed; the other side is 0.
 
-    precision is fp32x3 (tensor cores, where there are those of sm_90 and they were measured to be faster),
-    fp32x4 (the same with a fourth product, wherever K is at least 32), bf16x6 (three bf16 of each value,
-    split as they are read; as fp32x4 where operands do not lie in 16-byte pieces) or ieee (float32
-    arithmetic, product by product). What the kernel does not take goes to torch, visibly. Raises ValueError
-    for another precision or part, and what torch raises.
+    precision is one of:
+
+    - fp32x3: three fp16 products on the tensor cores of sm_90, at sizes where that was measured to be faster.
+      Elsewhere torch's SGEMM, or ieee where torch may use TF32.
+    - fp32x4: the same with a fourth product, wherever K is at least 32.
+    - bf16x6: six products of three bf16 parts per value, split while the operands are read. Behaves like
+      fp32x4 where the operands are not aligned to 16 bytes.
+    - ieee: float32 arithmetic.
+
+    Falls back to torch and records why if the kernel does not support the call. Raises ValueError for another
+    precision or part, and whatever torch raises.
     """
     number_of(precision)
     product.check_part("a_is", a_is)
@@ -67,8 +73,10 @@ def matmul_fp32x3(
 
 
 def _is_torchs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
-    """Whether torch computes the call and its gradients, in eager mode: an operator around that would cost
-    the host several times what a small product takes."""
+    """Return True if torch computes this eager call and its gradients.
+
+    An operator around torch would cost the host several times the time of a small product.
+    """
     if not by_torch.are_plain(DTYPES, a, b, c) or torch.backends.cuda.matmul.allow_tf32:
         return False
     return not _may_be_worth(a.shape, b.shape, by_torch.wants_gradients(a, b))
@@ -76,7 +84,7 @@ def _is_torchs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool
 
 @lru_cache(maxsize=4096)
 def _may_be_worth(a: torch.Size, b: torch.Size, is_step: bool) -> bool:
-    """Whether the tensor cores may be faster for operands of these shapes, or for a gradient of theirs."""
+    """Return True if the tensor cores may be faster for operands of these shapes or for their gradients."""
     return product.fit(a, b) and any(
         product.is_worth_at(*sizes) or (sizes[0] == 1 and product.is_read_once_at(*sizes[1:]))
         for sizes in by_torch.products_of(a, b, is_step)
@@ -98,10 +106,10 @@ def _launch(
 
 
 def _on_gpu(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str, parts: Parts) -> torch.Tensor:
-    """In float32's accuracy, by whatever is fastest."""
+    """Return alpha * a @ b + beta * c on CUDA, by the fastest path with float32 accuracy."""
     if precision != "fp32x3" or product.is_worth(a, b):
         return product.multiplied(a, b, added, precision, parts)
-    watching.leave_to_python()  # a program may change the flag
+    watching.leave_to_python()  # a program may change the flag between calls
     if torch.backends.cuda.matmul.allow_tf32:
         return product.multiplied(a, b, added, "ieee", parts)
     return _by_torch(a, b, added, parts).contiguous()

@@ -1,4 +1,4 @@
-"""Calls of the device code: alpha * a @ b + beta * c for matrices of any steps, one or many."""
+"""Calls of the device code: alpha * a @ b + beta * c for one matrix or a batch, with any strides."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
@@ -12,70 +12,70 @@ from agent.kernels.operators import Tensors, address, stream
 
 KERNEL = "matmul_fp32x3"
 FORWARD = "22q2d2q"
-"""Forward of csrc/sizes.cuh; the stream and the device are its last two."""
+"""Struct format of `Forward` in csrc/sizes.cuh; its last two fields are the stream and the device."""
 PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2, "bf16x6": 3}
-"""As `Precision` of linear_fp32x3/csrc/sizes.cuh and `More` of csrc/sizes.cuh."""
+"""Values of `Precision` in linear_fp32x3/csrc/sizes.cuh and of `More` in csrc/sizes.cuh."""
 SPARSE = 4
-"""Another of `More`, which no caller names: what `multiplied_sparse` asks for."""
+"""Value of `More` for `multiplied_sparse`; no user-visible precision has it."""
 PARTS = {"whole": 0, "lower": 1, "upper": 2}
-"""As `Part` of csrc/sizes.cuh: the side of a matrix's diagonal that there is; the other one is not read."""
+"""Values of `Part` in csrc/sizes.cuh: the side of the diagonal that exists. The other one is not read."""
 OTHER = {"whole": "whole", "lower": "upper", "upper": "lower"}
-"""Of an operand seen transposed."""
+"""Part of the transposed operand."""
 Parts = tuple[str, str, str]
-"""Of a, of b and of the result."""
+"""Part of a, of b and of the result."""
 WHOLE: Parts = ("whole", "whole", "whole")
 Multiplied = Callable[[torch.Tensor, torch.Tensor, Parts], torch.Tensor]
-"""A product of two operands of these parts, times alpha."""
+"""Function that returns alpha * x @ y for operands and a result of these parts."""
 
 LEAST_DEPTH, ALL_DEPTH = 32, 512
-"""Of csrc/launch.cuh, and of csrc/operands_sm90.cuh: up to which there are four products."""
+"""Smallest K (csrc/launch.cuh), and the K up to which there are four products (csrc/operands_sm90.cuh)."""
 _TILE, _STAGE, _SMS = 128, 64, 132
 _STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 6.5
-"""Of a stage of a tile with three products, with four, of a tile, of a product, of a kernel before it."""
+"""us for: a tile's stage with three products, with four; a tile; the whole product; a kernel before it."""
 _FEW_US, _STAGE_OF_FEW_US = 12.0, 0.7
-"""Of a product of few tiles (csrc/few_tiles_sm90.cuh) beside what is split, and of each of its stages."""
+"""us of a product of few tiles (csrc/few_tiles_sm90.cuh) without the split, and of each of its stages."""
 _DEEPEST_FEW = 32
-"""Of stages: where few tiles are deeper, their depth is shared out instead."""
+"""Maximum number of stages of a product of few tiles. Deeper ones use split-K instead."""
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
-"""What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
+"""Bytes that memory moves per us, and multiplications per us of SGEMM at its best (54 TFLOP/s)."""
 _CHUNK, _READ_US = 32, 8.5
-"""Of depth, which tiles whose operands are read once go through at a time (csrc/read_once_sm90.cuh); of
-such a product."""
+"""K that a tile advances per chunk where operands are read once (csrc/read_once_sm90.cuh), and the fixed us
+of such a product."""
 _CHUNK_US = {32: 1.0, 64: 1.07, 128: 1.1}
-"""Of a chunk of a tile, by its columns."""
+"""us per chunk of a tile, by the tile's columns."""
 _WIDE_THIRDS_US, _LEAST_OF_HALVES = 1.45, 1024
-"""Of one with 128 columns by three bf16 of each value, and the depth from which two fp16 are taken."""
+"""us per chunk of 128 columns with three bf16 parts per value, and the K from which two fp16 parts do."""
 _LEAST_READ, _MOST_READ = 8, 350
-"""Rows or columns, at the least, and m * n / (m + n), of products whose operands are read once."""
+"""Minimum of m and n, and bound of m * n / (m + n), for products whose operands are read once."""
 _SGEMM_US, _SGEMM_BYTES_OF_US = 10.0, 1.9e6
-"""Of SGEMM besides, and what it moves at the most, where a tile is as large as a product is wide."""
+"""Fixed us of SGEMM, and the most bytes it moves per us, where one tile spans the product's width."""
 _MARGIN = 1.05
 
 
 def number_of(precision: str) -> int:
-    """Raises ValueError for a precision that is none."""
+    """Return the device code's number of a precision. Raises ValueError for an unknown one."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r}: there are {', '.join(PRECISIONS)}")
     return PRECISIONS[precision]
 
 
 def check_part(name: str, part: str) -> None:
-    """Raises ValueError for a part that is none."""
+    """Raise ValueError for an unknown part."""
     if part not in PARTS:
         raise ValueError(f"{name}={part!r}: there are {', '.join(PARTS)}")
 
 
 def kept(matrix: torch.Tensor, part: str) -> torch.Tensor:
-    """With zeros where the part has nothing."""
+    """Return the matrix with zeros outside the part."""
     if part == "whole":
         return matrix
     return matrix.tril() if part == "lower" else matrix.triu()
 
 
 def is_worth(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the tensor cores are faster than SGEMM at such sizes, on this GPU.
+    """Return True if the tensor cores are faster than SGEMM for these operands on this GPU.
 
-    By the sizes alone (`is_worth_at`), or for operands that can be read once as they lie (`is_read_once_at`).
+    Either the sizes decide (`is_worth_at`), or the operands can be read once in place (`is_read_once_at`).
     """
     *batch, m, n = shape_of(a, b)
     count, k = prod(batch), a.shape[-1]
@@ -85,7 +85,7 @@ def is_worth(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def are_strips(*operands: torch.Tensor) -> bool:
-    """Whether each operand lies so that it can be copied 16 bytes at a time (csrc/read_plan_sm90.cuh)."""
+    """Return True if each operand can be copied 16 bytes at a time (csrc/read_plan_sm90.cuh)."""
     for x in operands:
         across, along = x.stride()[-2:]
         if x.data_ptr() % 16 or min(across, along) != 1 or (across if along == 1 else along) % 4:
@@ -95,7 +95,7 @@ def are_strips(*operands: torch.Tensor) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_read_once_at(m: int, n: int, k: int) -> bool:
-    """Whether operands of such sizes are read once, for a GPU with the tensor cores of sm_90."""
+    """Return True if reading operands of these sizes once beats SGEMM, on the tensor cores of sm_90."""
     if k < LEAST_DEPTH or min(m, n) < _LEAST_READ or m * n >= _MOST_READ * (m + n):
         return False
     left, right = max(m, n), min(m, n)
@@ -112,17 +112,20 @@ def is_read_once_at(m: int, n: int, k: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
-    """By the sizes alone, for a GPU with the tensor cores of sm_90: where SGEMM at its best would be slower.
+    """Return True if SGEMM at its best would be slower than the tensor cores of sm_90, by the sizes alone.
 
-    What SGEMM takes is what its products and its results take at the least; measured it was never less than
-    0.95 of that. Both models: README.md.
+    SGEMM's time is modelled as the minimum for its multiplications and its results. Measured times were never
+    below 0.95 of that. README.md describes both models.
     """
     least = batch * m * n * (k / _PRODUCTS_OF_US + 4 / _BYTES_OF_US)
     return k >= LEAST_DEPTH and least >= _MARGIN * _expected_us(batch, m, n, k)
 
 
 def _expected_us(batch: int, m: int, n: int, k: int) -> float:
-    """Of both launches where tiles are few, else looking at b, splitting both, and what the tiles take."""
+    """Return the modelled us of the product on the tensor cores.
+
+    Few tiles take two launches. Otherwise one pass looks at b, one splits both operands, and the tiles run.
+    """
     rows, columns, depth = (-(-size // side) for size, side in ((m, _TILE), (n, _TILE), (k, _STAGE)))
     tiles = batch * rows * columns
     if tiles <= _SMS // 2 and depth <= _DEEPEST_FEW:
@@ -136,12 +139,12 @@ def _expected_us(batch: int, m: int, n: int, k: int) -> float:
 
 @cache
 def has_tensor_cores(device: int) -> bool:
-    """Whether a CUDA device has those of sm_90."""
+    """Return True if a CUDA device has the tensor cores of sm_90."""
     return torch.cuda.get_device_capability(device) == (9, 0)
 
 
 class Sum(NamedTuple):
-    """What a product is multiplied by and what is added to it."""
+    """Terms of alpha * product + beta * c."""
 
     c: torch.Tensor | None
     alpha: float
@@ -149,19 +152,24 @@ class Sum(NamedTuple):
 
 
 def joined(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """What tensors of these shapes broadcast to. Raises RuntimeError where they do not."""
+    """Return the shape that these shapes broadcast to. Raises RuntimeError where they do not."""
     return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
 
 
 def shape_of(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
-    """Of a @ b for operands of rank 2 and more. Raises RuntimeError where their batches do not fit."""
+    """Return the shape of a @ b for operands of rank 2 and more.
+
+    Raises RuntimeError for batches that do not broadcast.
+    """
     batch = joined(a.shape[:-2], b.shape[:-2])
     return (*batch, a.shape[-2], b.shape[-1])
 
 
 def fit(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether operands of these shapes have a product with anything in it; the rest, errors too, is torch's
-    to answer."""
+    """Return True if operands of these shapes have a product that is not empty.
+
+    Everything else is left to torch, errors included.
+    """
     if min(len(a), len(b)) < 2 or a[-1] != b[-2] or 0 in (*a, *b):
         return False
     try:
@@ -172,7 +180,7 @@ def fit(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
-    """Whether a and b fit and c broadcasts to their product."""
+    """Return True if a and b fit and c broadcasts to their product."""
     if not fit(a.shape, b.shape):
         return False
     shape = shape_of(a, b)
@@ -185,17 +193,19 @@ def is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
 def multiplied(
     a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str, parts: Parts = WHOLE
 ) -> torch.Tensor:
-    """alpha * a @ b + beta * c on CUDA; a and b of rank 2 and more, c anything that broadcasts to that.
+    """Return alpha * a @ b + beta * c on CUDA.
 
-    `parts` names the sides of a's, b's and the result's diagonals that there are.
+    a and b have rank 2 or more, and c broadcasts to their product. `parts` names the part of a, b and the
+    result that exists.
     """
     return _launched(a, b, added, number_of(precision), parts)
 
 
 def multiplied_sparse(a: torch.Tensor, b: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-    """a @ b of matrices on CUDA, a of mostly zeros, in float32 arithmetic; what of b meets zeros is not read.
+    """Return a @ b on CUDA in float32 arithmetic, for a matrix a of mostly zeros.
 
-    `known` is one value on the GPU, which has to be an infinity or NaN where b holds one: then zeros count.
+    Rows of b that meet only zeros are not read. `known` is one value on the GPU. It has to be an infinity or
+    NaN where b holds one; then zeros are multiplied too.
     """
     return _launched(a, b, Sum(known, 1.0, 1.0), SPARSE, WHOLE)
 
@@ -222,16 +232,17 @@ def _launched(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: int, part
 def matrices(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, shape: tuple[int, ...], rows_join: bool
 ) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None], tuple[int, int, int]]:
-    """Operands as [batch, rows, columns], copied only where no one step leads through the batch.
+    """Return the operands as [batch, rows, columns] and (batch, m, n).
 
-    `rows_join`: a batch that meets one matrix is one matrix of more rows.
+    An operand is copied only where no single stride leads through its batch. With `rows_join`, a batch of a
+    that meets one matrix b becomes one matrix of more rows.
     """
     batch = shape[:-2]
     if rows_join and batch and b.numel() == b.shape[-2] * b.shape[-1]:
         rows = a.expand(*batch, *a.shape[-2:])
         flat = c is None or c.dim() == 1
         if flat and _is_one_matrix(rows):
-            # One matrix of more rows: fewer tiles with rows past the end.
+            # One taller matrix has fewer tiles with rows past the end.
             one, weight = rows.reshape(1, -1, a.shape[-1]), b.reshape(1, *b.shape[-2:])
             wide = None if c is None else c.expand(1, one.shape[1], shape[-1])
             return (one, weight, wide), (1, one.shape[1], shape[-1])
@@ -241,7 +252,7 @@ def matrices(
 
 
 def _is_one_matrix(a: torch.Tensor) -> bool:
-    """Whether the batch's rows follow each other by one step, or are so few that a copy is nothing."""
+    """Return True if a single stride leads through the rows of the whole batch."""
     step = a.stride(-2) * a.shape[-2]
     for size, stride in zip(reversed(a.shape[:-2]), reversed(a.stride()[:-2]), strict=True):
         if size != 1 and stride != step:
@@ -254,7 +265,7 @@ def gradients(
     multiplied: Multiplied, tensors: Tensors, shape: Sequence[int], beta: float, parts: Parts,
     wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    """Of a, b and c, which has this shape, from (grad, a, b); an empty tensor for one that is not wanted."""
+    """Return the gradients of a, b and c from (grad, a, b), empty where unwanted. `shape` is c's."""
     grad, a, b = tensors
     da, db, dc = (grad.new_empty(0) for _ in range(3))
     if wanted[0]:
@@ -273,7 +284,7 @@ def _of_right(
     a_is, b_is, y_is = parts
     own = (OTHER[a_is], y_is, b_is)
     if b.dim() == 2 and (a_is == y_is == "whole" or a.dim() == 2):
-        # One matrix met all of a batch: its gradient is one product over all rows.
+        # One matrix met the whole batch, so its gradient is one product over all rows.
         rows = a.reshape(-1, a.shape[-1])
         return multiplied(rows.mT, grad.reshape(-1, grad.shape[-1]), own)
     return multiplied(a.mT, grad, own).sum_to_size(b.shape)

@@ -1,8 +1,8 @@
-"""Products of float16 or bfloat16 matrices, sums in float32 on the tensor cores of sm_80 and later.
+"""Products of float16 or bfloat16 matrices with float32 sums on the tensor cores of sm_80 and later.
 
-Operands are read as they lie, transposed or strided.
+Transposed and strided operands are read in place.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -71,7 +71,7 @@ extension = load_inline(
 def matmul_half(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None, alpha: float = 1.0, beta: float = 1.0
 ) -> torch.Tensor:
-    """alpha * a @ b + beta * c for operands of rank 2 and more; c broadcasts to the product."""
+    """Return alpha * a @ b + beta * c for operands of rank 2 and more; c broadcasts to the product."""
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     flat = [x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (a, b)]

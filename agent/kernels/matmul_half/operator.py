@@ -1,6 +1,6 @@
-"""`torch.matmul` and `torch.addmm` of 16-bit numbers: operator `kernelwright::matmul_half_forward`.
+"""`torch.matmul` and `torch.addmm` in float16 and bfloat16: operator `kernelwright::matmul_half_forward`.
 
-Gradients are products of the same kind, over the same operands seen transposed: nothing is copied for them.
+Gradients are products of the same kind over transposed views of the operands, without a copy.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ F = torch.nn.functional
 
 KERNEL = "matmul_half"
 FORWARD = "18q2d2q"
-"""Forward of csrc/sizes.cuh; the stream and the device are its last two."""
+"""Struct format of `Forward` in csrc/sizes.cuh; its last two fields are the stream and the device."""
 ROWS = "8q"
-"""Rows of csrc/sizes.cuh."""
+"""Struct format of `Rows` in csrc/sizes.cuh."""
 DTYPES = (torch.float16, torch.bfloat16)
 ENVELOPE = (
     "a and b of rank 2 and more, of one dtype, batches broadcast, any sizes; read as they lie, transposed or"
@@ -45,11 +45,11 @@ ENVELOPE = (
 def matmul_half(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0
 ) -> torch.Tensor:
-    """alpha * a @ b + beta * c, as torch.matmul and torch.addmm; c broadcasts to the product.
+    """Return alpha * a @ b + beta * c like torch.matmul and torch.addmm; c broadcasts to the product.
 
-    Torch's product is faster: unless AGENT_KERNELS_ALWAYS is set it computes on a GPU too, large ones of odd
-    sizes with zeros up to a multiple of 8. What the kernel does not take goes to torch, visibly. Raises what
-    torch raises.
+    Torch's product is faster and computes on a GPU too unless AGENT_KERNELS_ALWAYS is set. Large products of
+    odd sizes are zero-padded to a multiple of 8 for it. Falls back to torch and records why if the kernel
+    does not support the call. Raises whatever torch raises.
     """
     c = None if beta == 0 else c
     if _is_torchs(a, b, c):
@@ -60,8 +60,10 @@ def matmul_half(
 
 
 def _is_torchs(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
-    """Whether torch computes the call and its gradients, in eager mode: an operator around that would cost
-    the host several times what a small product takes."""
+    """Return True if torch computes this eager call and its gradients.
+
+    An operator around torch would cost the host several times the time of a small product.
+    """
     if not by_torch.are_plain(DTYPES, a, b, c) or routing.is_always():
         return False
     return not _are_worth_zeros(a.shape, b.shape, by_torch.wants_gradients(a, b))
@@ -72,7 +74,7 @@ def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
 
 
 def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
-    """The same with one rounding where torch has an operator for it."""
+    """Return the same in torch's operators, rounded once where torch has a fused operator for it."""
     c, alpha, beta = added
     if c is None and alpha == 1:
         return torch.matmul(a, b)
@@ -83,13 +85,14 @@ def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
 
 
 _ODD_OF_US, _EVEN_OF_US, _BYTES_OF_US, _LAUNCHES_US = 67e6, 330e6, 2.5e6, 10.0
-"""Products of cuBLAS in a microsecond where rows begin at odd elements and where at 16 bytes, bytes that
-copies move, and what their launches take: [8205, 2949] * [2949, 5921] takes 2.14 ms as it lies and 0.44 with
-zeros on an H200."""
+"""Model of cuBLAS: multiplications per us with rows at odd elements and with rows aligned to 16 bytes, bytes
+that copies move per us, and us for their launches. On an H200, [8205, 2949] @ [2949, 5921] takes 0.44 ms with
+zero padding instead of 2.14 ms.
+"""
 
 
 def is_worth_zeros(batch: int, m: int, n: int, k: int) -> bool:
-    """Whether such a product is faster with rows made even, zeros and the copies that they take counted."""
+    """Return True if zero padding makes such a product faster, the extra copies included."""
     products = batch * m * n * k
     copied = 4 * batch * (m * k + k * n + m * n) / _BYTES_OF_US + _LAUNCHES_US
     return (k % 2 == 1 or n % 2 == 1) and products / _ODD_OF_US > 1.2 * (products / _EVEN_OF_US + copied)
@@ -97,14 +100,16 @@ def is_worth_zeros(batch: int, m: int, n: int, k: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _are_worth_zeros(a: torch.Size, b: torch.Size, is_step: bool) -> bool:
-    """Whether zeros make a product of operands of these shapes faster, or one of its gradients."""
+    """Return True if zero padding makes a product of these shapes or one of its gradients faster."""
     return fit(a, b) and any(is_worth_zeros(*sizes) for sizes in by_torch.products_of(a, b, is_step))
 
 
 def with_zeros(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
-    """The same with zeros up to a multiple of 8 in the depth, the columns and one matrix's rows: cuBLAS
-    multiplies rows that begin at odd elements by kernels that load each element alone, and takes half as long
-    again where there is an odd number of rows."""
+    """Return the product with K, the columns and, for rank 2, the rows zero-padded to a multiple of 8.
+
+    cuBLAS loads every element by itself where rows begin at odd elements. An odd number of rows costs it half
+    as much time again.
+    """
     m, (k, n) = a.shape[-2], b.shape[-2:]
     more_m, more_k, more_n = -m % 8 if a.dim() == b.dim() == 2 else 0, -k % 8, -n % 8
     c = added.c
@@ -117,7 +122,7 @@ def with_zeros(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
 
 
 def _sized(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    """x [..., r, c] with as many rows and columns, zeros where it has fewer; contiguous."""
+    """Return x [..., r, c] cropped or zero-padded to this many rows and columns, contiguous."""
     r, c = x.shape[-2:]
     if not x.is_cuda or not x.is_contiguous() or (rows != r and x.dim() > 2):
         return F.pad(x, (0, columns - c, 0, rows - r)).contiguous()
@@ -125,7 +130,7 @@ def _sized(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
 
 
 def _copied(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    """The same by the library, of what is contiguous; more rows of one matrix alone."""
+    """Return the same by the copy kernel. x is contiguous; only a single matrix may change its rows."""
     y = x.new_empty((*x.shape[:-2], rows, columns))
     device, c = x.get_device(), x.shape[-1]
     routing.library(KERNEL, device).launch(
@@ -137,7 +142,7 @@ def _copied(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
 
 @cache
 def _has_tensor_cores(device: int) -> bool:
-    """Whether a CUDA device multiplies matrices of both dtypes by `mma.sync`."""
+    """Return True if a CUDA device has `mma.sync` for both dtypes."""
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
@@ -148,7 +153,7 @@ def _left_to_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor
 
 
 def _multiplied(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
-    """On CUDA, by the kernel where it is wanted and the GPU has the tensor cores for it."""
+    """Return the product on CUDA: by the kernel if it is forced and the GPU supports it, else by torch."""
     if not routing.is_always() or not _has_tensor_cores(a.get_device()):
         return _left_to_torch(a, b, added)
     shape = shape_of(a, b)

@@ -1,4 +1,4 @@
-"""Products of float16 and of bfloat16 matrices, one with a bias and an operand that lies transposed."""
+"""Products of float16 and of bfloat16 matrices, the latter with a bias and a transposed operand."""
 
 import torch
 import torch.nn as nn
@@ -9,7 +9,7 @@ results = 2048
 
 
 class Model(nn.Module):
-    """Sums are float32's, results are rounded once."""
+    """Two products with float32 sums whose results are rounded once."""
 
     def forward(
         self, a: torch.Tensor, b: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor

@@ -46,7 +46,7 @@ KINDS = {"sum": 0, "mean": 0, "amax": 1, "norm": 3}
 
 
 def reduced_channels(x: torch.Tensor, kind: str) -> torch.Tensor:
-    """Of each channel of [images, channels, height, width]; kind is sum, mean, amax or norm."""
+    """Return sum, mean, amax or norm (`kind`) of each channel of [images, channels, height, width]."""
     y: torch.Tensor = extension.reduced_channels(x, KINDS[kind], kind == "mean")
     return y
 

@@ -1,4 +1,4 @@
-"""Sums, means, largest values, their places and norms over dimensions: `kernelwright::reduction_forward`."""
+"""Sum, mean, maximum, argmax and norm over dimensions: `kernelwright::reduction_forward`."""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,7 +17,7 @@ ENVELOPE = (
     "sums in float32; the gradient of sum and mean is torch's broadcast",
 )
 KINDS = {"sum": 0, "mean": 0, "amax": 1, "argmax": 2, "norm": 3}
-"""With the number that device code knows each by; a mean is a sum with a factor."""
+"""Number by which device code knows each kind; a mean is a sum with a factor."""
 _NO_KERNEL = ("sum", "mean")
 """Kinds whose gradient is a broadcast."""
 _IN_FLOAT = ("sum", "norm")
@@ -30,10 +30,11 @@ BACKWARD = "14q"
 def reduction(
     x: torch.Tensor, kind: str, dim: int | Sequence[int] | None = None, keepdim: bool = False
 ) -> torch.Tensor:
-    """torch's sum, mean, amax, argmax or linalg.vector_norm over `dim`, or over all dimensions.
+    """Return torch's sum, mean, amax, argmax or linalg.vector_norm over `dim`, or over all dimensions.
 
-    What the kernel does not take goes to torch, visibly. Raises ValueError for another kind, or an argmax of
-    some dimensions that are neither one nor all, and what torch raises for dimensions that are not there.
+    Falls back to torch, with a warning, where the kernel does not take the call. Raises ValueError for
+    another kind, and for argmax over several dimensions that are not all. Raises torch's errors for missing
+    dimensions.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r}: there are {', '.join(KINDS)}")
@@ -51,7 +52,7 @@ def reduction(
 
 
 def in_torch(x: torch.Tensor, kind: str, dims: list[int], keepdim: bool) -> torch.Tensor:
-    """The same by torch's operator."""
+    """Return the reduction by torch's operator."""
     if kind == "argmax":
         return torch.argmax(x, dims[0] if len(dims) == 1 else None, keepdim)
     if kind == "norm":
@@ -76,7 +77,10 @@ def _takes(x: torch.Tensor, kind: str, dims: Sequence[int]) -> bool:
 
 
 def _sizes(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, int, int, int, int] | None:
-    """As [a, r2, b, r1, c] of which r2 and r1 are reduced; None where that does not do."""
+    """Return the sizes [a, r2, b, r1, c], where r2 and r1 are reduced.
+
+    None if the reduced dimensions are in more than two runs of neighbours.
+    """
     kept, inside = [1], False
     reduced: list[int] = []
     for place, size in enumerate(shape):
@@ -180,7 +184,7 @@ def _backward_shapes(grad: Any, x: torch.Tensor, *others: Any) -> Tensors:
 
 def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:
     x, kind = inputs[:2]
-    if kind in _NO_KERNEL:  # its shape alone is needed, and should not keep its memory
+    if kind in _NO_KERNEL:  # the gradient needs only x's shape, so do not keep its memory alive
         x = x.new_empty(1).expand(x.shape)
     return (x, *results)
 

@@ -1,5 +1,6 @@
-"""Calls that are replayed in C++: the first of a kind is Python's, and is recorded meanwhile (ADR 27).
+"""Replay of kernel calls in C++: Python runs and records the first call of a kind (ADR 27).
 
-A kind is what decides the work of a call: the function, its arguments that are no tensors, and of each tensor
-dtype, device, sizes, strides, alignment, and whether it wants a gradient.
+The kind is all that decides the work of a call: the function, its arguments that are no tensors, and
+properties of its tensors. These are dtype, device, sizes, strides, alignment, and whether the tensor wants a
+gradient.
 """

@@ -1,6 +1,6 @@
-"""Builds and loads the extension that replays calls: the one part that is compiled against torch.
+"""Build and load of the extension that replays calls: the only part that is compiled against torch.
 
-It is kept beside the kernels' libraries, by content, compiler, torch and Python.
+It is cached beside the kernels' libraries, keyed by content, compiler, torch and Python.
 """
 
 import hashlib
@@ -23,18 +23,20 @@ from agent.records import digest
 NAME = "replaying"
 CSRC = Path(__file__).resolve().parent / "csrc"
 NO_CUDA = ""
-"""It names no symbol of CUDA, and runs beside any."""
+"""CUDA version of the extension: it uses no symbol of CUDA, and runs beside any version."""
 FLAGS = (
     "-O2", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS",
     "-DPYBIND11_SIMPLE_GIL_MANAGEMENT",
 )  # fmt: skip
-"""The last two keep its build short: torch's headers read those of the operators that are named, and not of
-all; and the GIL is taken by Python's own functions, without pybind11's register of types behind them."""
+"""Flags of g++, the last two of which keep the build short.
+
+AT_PER_OPERATOR_HEADERS makes torch's headers include only the operators that are used. The other makes
+pybind11 take the GIL by Python's own functions, without its internal registry of types."""
 
 
 def load() -> ModuleType:
-    """The extension, built where need be. Raises BuildFault."""
-    import torch  # noqa: F401  # whose libraries it finds loaded
+    """Return the extension, built if needed. Raises BuildFault."""
+    import torch  # noqa: F401  # loads the libraries that the extension needs
 
     path = library()
     loader = ExtensionFileLoader(NAME, str(path))
@@ -49,9 +51,9 @@ def load() -> ModuleType:
 
 
 def library() -> Path:
-    """Path of the extension: the one that was shipped, or else one that is built where it is not there yet.
+    """Return the path of the extension: a shipped one, or one built here if it is missing.
 
-    Raises BuildFault, which says what to do.
+    Raises BuildFault, which names the remedy.
     """
     settings = config.kernel_settings()
     texts = [path.read_text(encoding="utf-8") for path in sorted(CSRC.iterdir())]
@@ -87,7 +89,7 @@ def library() -> Path:
 
 
 def _command(compiler: Path) -> list[str]:
-    """All but where the result goes. Raises BuildFault."""
+    """Return the compiler's command, without the output file. Raises BuildFault."""
     python = Path(sysconfig.get_paths()["include"])
     if not (python / "Python.h").is_file():
         raise BuildFault(f"{NAME}: there is no {python / 'Python.h'}: install the headers of Python")

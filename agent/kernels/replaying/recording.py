@@ -1,8 +1,8 @@
-"""Records what a call of a kernel allocates and launches, for `csrc/replaying.cpp` to do again.
+"""Recorder of what a kernel's call allocates and launches, so that `csrc/replaying.cpp` can repeat it.
 
-A recipe says: tensors to allocate, launches with the fields of their structs, and which fields are addresses
-of which tensors. Tensors are known by number, those of the call first. Whatever else a call does, or an
-address that is no tensor's, and there is no recipe: calls of that kind remain Python's.
+A recipe lists the tensors to allocate, the launches with the fields of their structs, and the fields that are
+addresses of tensors. Tensors are known by number, those of the call first. A call that does anything else, or
+passes an address outside its tensors, has no recipe. Calls of that kind remain in Python.
 """
 
 import re
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from agent.kernels.operators import Operator
 
 Recipe = tuple[Any, ...]
-"""(allocations, launches, results, whether there is one result alone, gradient or None), as `Recipe` of
-csrc/recording.h reads it."""
+"""(allocations, launches, results, is there a single result, gradient or None).
+
+`Recipe` of csrc/recording.h reads this layout."""
 Known = Recipe | bool | None
-"""A recipe; None: there is none for this kind; False: nothing is known of it."""
+"""Recipe, None if this kind has no recipe, or False if nothing is known of the kind."""
 Tensors = Sequence[torch.Tensor | None]
 NONE = -1
 LOWEST_ADDRESS = 2**32
-"""Of any tensor's memory, on the host and on a device; sizes are below."""
+"""Lower bound of tensor addresses, on host and device; all sizes are below it."""
 _ATEN = torch.ops.aten
 ALLOCATIONS = {
     _ATEN.empty.memory_format, _ATEN.empty_like.default, _ATEN.empty_strided.default,
@@ -39,11 +40,11 @@ ALLOCATIONS = {
 
 
 class NotReplayable(Exception):
-    """A call does something that a recipe cannot say."""
+    """Error for a call that a recipe cannot express."""
 
 
 def record(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> tuple[Any, Known]:
-    """The function's result, and what is known of its kind."""
+    """Return the function's result, and the knowledge about its kind."""
     tensors = [value for value in (*arguments, *named.values()) if isinstance(value, torch.Tensor)]
     if _is_captured(tensors):
         return function(*arguments, **named), False
@@ -53,7 +54,7 @@ def record(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> tu
 
 
 class Recorder(AbstractContextManager["Recorder"]):
-    """Watches this thread while the `tensors` of a call are worked on."""
+    """Context that observes this thread while a call works on `tensors`."""
 
     def __init__(self, tensors: Tensors) -> None:
         self._tensors = list(tensors)
@@ -71,7 +72,7 @@ class Recorder(AbstractContextManager["Recorder"]):
         watching.put(None)
 
     def watched(self, implementation: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function of an operator, with its allocations and launches seen."""
+        """Return the operator's implementation, with its allocations and launches recorded."""
 
         def call(*arguments: Any, **named: Any) -> Any:
             self._operators += 1
@@ -83,27 +84,27 @@ class Recorder(AbstractContextManager["Recorder"]):
     def kept(
         self, operator: "Operator", inputs: Tensors, saved: Tensors, values: Tensors, settings: Sequence[Any]
     ) -> None:
-        """What a differentiable call keeps for its gradient."""
+        """Take the tensors and settings that a differentiable call keeps for its gradient."""
         self._kept = operator, inputs, saved, values, settings
 
     def launched(self, function: int, fields: str, values: tuple[float, ...]) -> None:
-        """Of a C function of the one struct."""
+        """Record a launch: address of the C function, and the fields of its struct."""
         self._launches.append((function, fields, values))
 
     def dispatched(self, function: Any, result: Any, arguments: Sequence[Any]) -> None:
-        """An operator of torch, which allocates, makes a view, or does what cannot be replayed."""
+        """Record an operator of torch: an allocation, a view, or work that cannot be replayed."""
         if function in ALLOCATIONS:
-            if result.numel():  # an empty one stands for what is not wanted
+            if result.numel():  # an empty tensor stands for an unwanted result
                 self._tensors.append(result)
         elif not _is_view(function, result, arguments):
             self._is_replayable = False
 
     def left_to_python(self) -> None:
-        """As `watching.leave_to_python` says."""
+        """Mark the call as not replayable (`watching.leave_to_python`)."""
         self._is_replayable = False
 
     def forward(self, result: Any) -> Recipe | None:
-        """Of a function's call, by what it returned."""
+        """Return the recipe of a function's call that returned `result`, or None."""
         try:
             results = (result,) if isinstance(result, torch.Tensor) else result
             if not isinstance(results, tuple):
@@ -115,7 +116,7 @@ class Recorder(AbstractContextManager["Recorder"]):
             return None
 
     def backward(self, grads: Sequence[Any]) -> Recipe | None:
-        """Of a formula's call, by the gradients that it returned."""
+        """Return the recipe of a formula's call that returned these gradients, or None."""
         try:
             return self._recipe(self._made(grads), False, None)
         except NotReplayable:
@@ -148,9 +149,9 @@ class Recorder(AbstractContextManager["Recorder"]):
         return function, struct.unpack(f"@{len(values)}q", packed), tuple(addresses), tuple(streams)
 
     def _found(self, address: int) -> tuple[int, int]:
-        """The tensor that the address lies in, and how far from its start.
+        """Return the number of the tensor that contains the address, and the offset from its start.
 
-        Those that share memory do so in every call of the kind, so that any of them is right.
+        Tensors that share memory do so in every call of the kind, so any of them is right.
         """
         inside = [
             (number, address - tensor.data_ptr(), tensor)
@@ -173,7 +174,7 @@ class Recorder(AbstractContextManager["Recorder"]):
         return name, formula, tuple(map(self._number, saved)), tuple(wanting), self._made(values)
 
     def _made(self, results: Tensors) -> tuple[int, ...]:
-        """Numbers of results: they are what was allocated, and nothing else."""
+        """Return the numbers of results, which have to be tensors that the call allocated."""
         numbers = tuple(map(self._number, results))
         if any(0 <= number < self._given for number in numbers):
             raise NotReplayable
@@ -183,14 +184,14 @@ class Recorder(AbstractContextManager["Recorder"]):
         if tensor is None:
             return NONE
         for number, known in enumerate(self._tensors):
-            # What an allocation returned under a mode reaches its caller as another object.
+            # Under a dispatch mode, the caller of an allocation gets another Python object.
             if known is tensor or (number >= self._given and known is not None and _is_same(known, tensor)):
                 return number
         raise NotReplayable
 
 
 class Formula:
-    """The gradient of a differentiable call, by Python."""
+    """Gradient of a differentiable call, computed by Python."""
 
     def __init__(self, operator: "Operator", settings: Sequence[Any]) -> None:
         self._operator, self._settings = operator, settings
@@ -198,7 +199,10 @@ class Formula:
     def __call__(
         self, grads: Sequence[Any], saved: Sequence[Any], needed: Sequence[bool], is_recorded: bool
     ) -> tuple[Sequence[Any], Known]:
-        """One gradient for each argument, and a recipe where one is asked for; None: there is none."""
+        """Return one gradient for each argument, and the knowledge about the kind.
+
+        That is a recipe, None if there is none, or False if the call was not recorded.
+        """
         needs = (*needed, *[False] * (len(self._settings) - len(needed)))
         context = SimpleNamespace(saved_tensors=saved, settings=self._settings, needs_input_grad=needs)
         if torch.is_grad_enabled():
@@ -211,7 +215,7 @@ class Formula:
 
 
 class _Seeing(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
-    """Tells a recorder of every operator of torch."""
+    """Mode that reports every operator of torch to a recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -224,13 +228,13 @@ class _Seeing(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __
 
 
 def _is_captured(tensors: Tensors) -> bool:
-    """Whether a CUDA graph is being made: then other calls are the kernel's than in a plain one (`small`)."""
+    """Return True during capture of a CUDA graph, where kernels also take calls left to torch (`small`)."""
     on_gpu = any(tensor is not None and tensor.is_cuda for tensor in tensors)
     return on_gpu and torch.cuda.is_current_stream_capturing()
 
 
 def _is_view(function: Any, result: Any, arguments: Sequence[Any]) -> bool:
-    """Whether an operator computes nothing and its results lie in its first argument's memory."""
+    """Return True if an operator computes nothing, and its results lie in its first argument's memory."""
     results = result if isinstance(result, list | tuple) else (result,)
     if function._schema.is_mutable or not arguments or not isinstance(arguments[0], torch.Tensor):
         return False
@@ -239,13 +243,13 @@ def _is_view(function: Any, result: Any, arguments: Sequence[Any]) -> bool:
 
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether they are all of the same memory in the same way."""
+    """Return True if both tensors view the same memory in the same way."""
     same = one.data_ptr() == other.data_ptr() and one.dtype == other.dtype
     return same and one.shape == other.shape and one.stride() == other.stride()
 
 
 def _extent(tensor: torch.Tensor) -> int:
-    """Bytes from the first element to the end of the last."""
+    """Return the number of bytes from the first element to the end of the last."""
     if tensor.numel() == 0:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -253,5 +257,5 @@ def _extent(tensor: torch.Tensor) -> int:
 
 
 def _spelled(fields: str) -> str:
-    """`2qd` as `qqd`."""
+    """Return `2qd` as `qqd`."""
     return "".join(kind * int(count or 1) for count, kind in re.findall(r"(\d*)([a-z])", fields))

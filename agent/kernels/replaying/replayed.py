@@ -1,7 +1,7 @@
-"""The functions whose calls are replayed, and when the extension that does it is there.
+"""Functions whose calls are replayed, and the time at which the extension for it is loaded.
 
-It is loaded after the first call for which a kernel's library was, and built where need be; where it cannot
-be, calls remain Python's, which is said once.
+It is loaded after the first call that loaded a kernel's library, and built if needed. If it cannot be built,
+calls stay in Python, and one warning says so.
 """
 
 import warnings
@@ -22,26 +22,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class NotReplaying(UserWarning):
-    """Calls of kernels take the longer way through Python."""
+    """Warning that kernel calls take the longer path through Python."""
 
 
 class Function:
-    """One whose calls are replayed where that gives the same, and are its own where not.
+    """Function whose calls are replayed where the result is the same, and run by itself elsewhere.
 
-    It launches by one operator, whose tensors are its own, and does nothing else that counts; what it returns
-    depends on its arguments and on the state of autograd and autocast, and on nothing else that changes.
+    It launches through one operator, which gets the function's own tensors, and has no other effects. Its
+    result depends only on its arguments and on the state of autograd and autocast.
     """
 
     def __init__(self, function: Callable[..., Any], operator: str | None = None) -> None:
-        """`operator`: the name of the one of torch.library whose calls come here."""
+        """Wrap the function; `operator` is the torch.library operator whose calls it serves."""
         self.function, self._operator = function, operator
         self._forget: Callable[[], object] = lambda: None
         self.call: Callable[..., Any] = self._first
-        """What a call goes to that torch.compile does not trace."""
+        """Callable for calls that torch.compile does not trace."""
         _FUNCTIONS.append(self)
 
     def load(self) -> None:
-        """Has its calls replayed from now on, where there is the extension."""
+        """Replay its calls from now on, if the extension is available."""
         made = _extension()
         if made is None:
             self.call = self.function
@@ -52,7 +52,7 @@ class Function:
             self._forget = partial(made.shorten, self._operator, None)
 
     def reset(self) -> None:
-        """Forgets what was recorded."""
+        """Forget all recordings."""
         self.call = self._first
         self._forget()
 
@@ -67,7 +67,7 @@ _FUNCTIONS: list[Function] = []
 
 
 def replayed(function: F) -> F:
-    """The same as a `Function`."""
+    """Return the function with its calls replayed like those of a `Function`."""
     one = Function(function)
 
     @wraps(function)
@@ -80,18 +80,18 @@ def replayed(function: F) -> F:
 
 
 def is_there() -> bool:
-    """Whether calls are replayed; what does that is built and loaded where need be."""
+    """Return True if calls are replayed. Builds and loads the extension if needed."""
     return _extension() is not None
 
 
 def load() -> None:
-    """Has the calls of every function replayed from now on, where there is the extension."""
+    """Replay the calls of every function from now on, if the extension is available."""
     for one in _FUNCTIONS:
         one.load()
 
 
 def reset() -> None:
-    """Forgets every recording, and whether there is an extension."""
+    """Forget every recording, and whether the extension is available."""
     _extension.cache_clear()
     for one in _FUNCTIONS:
         one.reset()

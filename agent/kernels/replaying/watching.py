@@ -1,4 +1,4 @@
-"""Who watches the calls of this thread while they are recorded."""
+"""Recorder of the present thread, if its calls are being recorded."""
 
 import threading
 from typing import TYPE_CHECKING
@@ -10,21 +10,21 @@ _HERE = threading.local()
 
 
 class StreamHandle(int):
-    """Of the current stream: a call that is replayed takes the one that is current then."""
+    """Handle of the current stream: a replayed call uses the stream that is current at that time."""
 
 
 def recorder() -> "Recorder | None":
-    """The recorder of this thread, where a call is being recorded."""
+    """Return the recorder of this thread, or None if no call is being recorded."""
     return getattr(_HERE, "recorder", None)
 
 
 def put(recorder: "Recorder | None") -> None:
-    """Has it watch what this thread does; None: nobody does."""
+    """Set the recorder of this thread; None ends recording."""
     _HERE.recorder = recorder
 
 
 def leave_to_python() -> None:
-    """Says that what the call does depends on more than its kind: those of its kind are never replayed."""
+    """Exclude this kind of call from replay, because its work depends on more than the kind."""
     found = recorder()
     if found is not None:
         found.left_to_python()

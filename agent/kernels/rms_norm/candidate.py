@@ -1,6 +1,6 @@
 """RMSNorm over any trailing dimensions, with or without weight.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -46,7 +46,7 @@ extension = load_inline(
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor | None, dims: int, eps: float) -> torch.Tensor:
-    """`F.rms_norm` over the last `dims` dimensions of x; weight so shaped or None."""
+    """Compute `F.rms_norm` over the last `dims` dimensions of x; weight has their shape or is None."""
     y: torch.Tensor = extension.rms_norm(x, weight, dims, eps)
     return y
 

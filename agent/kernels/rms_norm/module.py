@@ -1,4 +1,4 @@
-"""`torch.nn.RMSNorm` over the shipped kernel."""
+"""`torch.nn.RMSNorm` on the shipped kernel."""
 
 import torch
 from torch import nn
@@ -7,15 +7,15 @@ from agent.kernels.rms_norm.operator import rms_norm
 
 
 class RMSNorm(nn.RMSNorm):
-    """Constructor, parameters and state_dict are `torch.nn.RMSNorm`'s."""
+    """Drop-in replacement for `torch.nn.RMSNorm` with the same parameters and state_dict."""
 
     @classmethod
     def from_torch(cls, module: nn.RMSNorm) -> "RMSNorm":
-        """The same layer over the same parameters, which are shared and not copied."""
+        """Return a layer that shares the parameters of `module` instead of copying them."""
         made = cls.__new__(cls)
         made.__dict__.update(module.__dict__)
         return made
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of the shape (*, *normalized_shape)."""
+        """Return the norm of x, whose shape is (*, *normalized_shape)."""
         return rms_norm(x, self.normalized_shape, self.weight, self.eps)

@@ -1,4 +1,4 @@
-"""`torch.nn.functional.rms_norm` by the shipped kernel, and its operator `kernelwright::rms_norm_forward`."""
+"""`torch.nn.functional.rms_norm` on the shipped kernel: operator `kernelwright::rms_norm_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,10 @@ def rms_norm(
     weight: torch.Tensor | None = None,
     eps: float | None = None,
 ) -> torch.Tensor:
-    """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
+    """Compute `torch.nn.functional.rms_norm` with its arguments and errors.
+
+    Fall back to torch and record why if the kernel does not support the call.
+    """
     shape = tuple(normalized_shape)
     if not fits(x, shape, weight) or is_torchs(KERNEL, x, weight) or not routing.takes(KERNEL, x, weight):
         return F.rms_norm(x, normalized_shape, weight, eps)

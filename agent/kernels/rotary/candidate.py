@@ -1,6 +1,6 @@
 """Rotary position embedding of a tensor [..., positions, size] from cached tables [positions, pairs].
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -46,7 +46,7 @@ extension = load_inline(
 
 
 def rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
-    """Pairs are half a row apart, or side by side where they are interleaved."""
+    """Rotate pairs half a row apart, or adjacent pairs if `interleaved`."""
     y: torch.Tensor = extension.rotary(x, cos, sin, interleaved)
     return y
 

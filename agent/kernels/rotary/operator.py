@@ -1,4 +1,4 @@
-"""Rotary position embedding by the shipped kernel, and its operator `kernelwright::rotary_forward`."""
+"""Rotary position embedding on the shipped kernel: operator `kernelwright::rotary_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +18,9 @@ ENVELOPE = (
     "in place where x is contiguous and no gradient flows; else by a copy",
 )
 FORWARD = "21q"
-"""Forward of csrc/launch.cuh."""
+"""Format of the struct `Forward` in csrc/launch.cuh."""
 Gaps = tuple[int, int, int, int, int]
-"""Its last five fields: how the rows of x lie."""
+"""Last five fields of `Forward`: sizes and strides that locate the rows of x."""
 DENSE = (0, 0, 0, 0, 0)
 
 
@@ -28,11 +28,11 @@ DENSE = (0, 0, 0, 0, 0)
 def rotary(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, dim: int = -2, interleaved: bool = False
 ) -> torch.Tensor:
-    """x with each pair (a, b) of its last dimension turned to (a cos - b sin, b cos + a sin).
+    """Rotate each pair (a, b) of the last dimension of x to (a cos - b sin, b cos + a sin).
 
-    cos and sin are [positions, pairs], with the positions of dimension `dim` (negative). Pairs are (i, i +
-    pairs), or (2i, 2i + 1) where they are interleaved; what lies beyond stays. What the kernel does not take
-    goes to torch, visibly. Raises ValueError for tables that do not fit.
+    `cos` and `sin` are [positions, pairs]; positions run along dimension `dim` (negative). Pairs are (i, i +
+    pairs), or (2i, 2i + 1) if `interleaved`; elements beyond the pairs are unchanged. Fall back to torch
+    and record why if the kernel does not support the call. Raise ValueError for tables that do not fit.
     """
     _checked(x, cos, dim, (x.shape[dim],))
     if sin.shape != cos.shape:
@@ -46,7 +46,7 @@ def rotary(
 def rotary_computed(
     x: torch.Tensor, frequencies: torch.Tensor, *, start: int = 0, dim: int = -2, interleaved: bool = False
 ) -> torch.Tensor:
-    """`rotary` by the angles (start + position) * frequency, which the kernel computes in float32."""
+    """Apply `rotary` with the angles (start + position) * frequency, computed in float32 by the kernel."""
     _checked(x, frequencies, dim, ())
     if not _takes(x, frequencies, None):
         return in_torch(x, *_tables(x, frequencies, dim, start), dim, interleaved)
@@ -56,7 +56,7 @@ def rotary_computed(
 def rotary_(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, dim: int = -2, interleaved: bool = False
 ) -> torch.Tensor:
-    """`rotary` that writes into x, and gives it back."""
+    """Apply `rotary` in place and return x."""
     tensors = (x, cos, sin)
     flows = torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
     plain = not torch.compiler.is_compiling() and routing.is_eager(tensors) and not flows
@@ -101,7 +101,7 @@ def _tables(
 def in_torch(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, dim: int, interleaved: bool
 ) -> torch.Tensor:
-    """In torch's operators."""
+    """Compute `rotary` in torch operators."""
     pairs = cos.shape[-1]
     between = [1] * (-dim - 2)
     c, s = (table.reshape(x.shape[dim], *between, pairs) for table in (cos, sin))
@@ -119,7 +119,7 @@ def _run(
     way: tuple[int, int, bool, bool],
     gaps: Gaps = DENSE,
 ) -> None:
-    """`way` is dim, start, interleaved, backwards."""
+    """Launch the kernel; `way` is (dim, start, interleaved, backwards)."""
     dim, *rest = way
     inner = 1
     for size in x.shape[dim + 1 : -1]:
@@ -136,7 +136,7 @@ def _run(
 
 
 def _placed(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, Gaps]:
-    """x as the kernel reads it, which takes views of queries and keys as they lie; copied where it cannot."""
+    """Return x and its strides, copied only if the kernel cannot read it as a view of queries or keys."""
     if not x.is_contiguous() and x.stride(-1) == 1:
         outer = _merged(x.shape[:dim], x.stride()[:dim])
         inner = _merged(x.shape[dim + 1 : -1], x.stride()[dim + 1 : -1])
@@ -148,7 +148,7 @@ def _placed(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, Gaps]:
 
 
 def _merged(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Size and stride of dimensions, of which those that one stride goes through are one."""
+    """Return (size, stride) of the dimensions, merged where a single stride covers them."""
     made: list[tuple[int, int]] = []
     for size, stride in zip(shape, strides, strict=True):
         if size == 1:

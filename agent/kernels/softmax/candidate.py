@@ -1,6 +1,6 @@
 """Softmax over any dimension of a tensor of any rank.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -44,7 +44,7 @@ extension = load_inline(
 
 
 def softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """`torch.softmax(x, dim)`."""
+    """Compute `torch.softmax(x, dim)`."""
     y: torch.Tensor = extension.softmax(x, dim)
     return y
 

@@ -1,4 +1,4 @@
-"""`torch.nn.Softmax` over the shipped kernel."""
+"""`torch.nn.Softmax` on the shipped kernel."""
 
 import torch
 from torch import nn
@@ -7,15 +7,15 @@ from agent.kernels.softmax.operator import softmax
 
 
 class Softmax(nn.Softmax):
-    """Constructor and state_dict are `torch.nn.Softmax`'s; `dim` has to be given."""
+    """Drop-in replacement for `torch.nn.Softmax`. Without `dim` it runs torch's own code."""
 
     @classmethod
     def from_torch(cls, module: nn.Softmax) -> "Softmax":
-        """The same layer, with its hooks."""
+        """Return a layer with the settings and hooks of `module`."""
         made = cls.__new__(cls)
         made.__dict__.update(module.__dict__)
         return made
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Of the input's shape."""
+        """Return a tensor of the input's shape."""
         return super().forward(input) if self.dim is None else softmax(input, self.dim)

@@ -1,4 +1,4 @@
-"""`torch.softmax` by the shipped kernel, and its operator `kernelwright::softmax_forward`."""
+"""`torch.softmax` on the shipped kernel: operator `kernelwright::softmax_forward`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,8 +21,11 @@ BACKWARD = "9q"
 
 @replayed
 def softmax(x: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-    """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
-    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+    """Compute `torch.softmax` with its arguments and errors.
+
+    Fall back to torch and record why if the kernel does not support the call.
+    """
+    # Invalid arguments and empty tensors go to torch, which raises its own errors.
     is_right = -x.dim() <= dim < x.dim() and (dtype is None or dtype in routing.DTYPES)
     if not is_right or x.numel() == 0 or is_torchs(KERNEL, x) or not routing.takes(KERNEL, x):
         return torch.softmax(x, dim, dtype=dtype)

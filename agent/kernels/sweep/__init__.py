@@ -1,6 +1,6 @@
-"""The kernels at the shapes that models have, beside torch's and the field's: `agent kernels bench --sweep`.
+"""Timing of the kernels at shapes of models, beside torch and others: `agent kernels bench --sweep`.
 
-`grid` says which shapes, `peers` what they are timed beside, `measuring` how one is timed, `workers` and
-`sweeping` how many are compiled at once and timed one after the other, `rows` what is kept of them, `page`
-and `plot` what is drawn from that.
+`grid` chooses the shapes, `peers` the functions to time beside a kernel, and `measuring` times one row.
+`workers` and `sweeping` compile rows in parallel and time them one after the other. `rows` stores them, and
+`page` and `plot` render them.
 """

@@ -1,7 +1,7 @@
-"""Which shapes a kernel is swept over: those of models, from a batch of one to large ones, and odd ones.
+"""Shapes over which a kernel is swept: those of models, from a batch of one to large ones, and odd ones.
 
-Each is a forward and a training step. A kernel without shapes of its own here is swept over its cases.
-Those listed first are measured first.
+Each shape is a forward and a training step. A kernel without shapes of its own here is swept over its cases.
+Shapes listed first are measured first.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ from agent.kernels.sweep import norm_shapes, other_shapes
 from agent.kernels.sweep.peers import of as peers_of
 
 HELD_BACK = 3
-"""One shape in so many is held back: no rule of which path a call takes may be chosen by its times."""
+"""One shape out of this many is held back: its times may not choose which path a call takes."""
 LARGEST_BYTES = 4 << 30
-"""What a row moves at most: the tensors of several sides lie in memory at once."""
+"""Maximum bytes that a row moves, since the tensors of several sides are in memory at once."""
 
 
 class Entry(NamedTuple):
@@ -25,24 +25,27 @@ class Entry(NamedTuple):
 
     case: Case
     source: str
-    """Whose shape it is."""
+    """Model or use that has this shape."""
 
     @property
     def name(self) -> str:
-        """Kernel, shape, dtype, setting and direction: unique."""
+        """Return kernel, shape, dtype, setting and direction, which together are unique."""
         return " ".join(
             (self.case.kernel, str(list(self.case.shape)), self.case.dtype_name, self.case.setting)
         ).strip()
 
 
 def is_held_back(case: Case) -> bool:
-    """Decided by kernel, shape and dtype alone: both directions, and every setting, are on one side."""
+    """Return True if the shape is held back, by a hash of kernel, shape and dtype.
+
+    Both directions and every setting of a shape are therefore on the same side.
+    """
     named = f"{case.kernel} {list(case.shape)} {case.dtype_name}"
     return int.from_bytes(sha256(named.encode()).digest()[:4]) % HELD_BACK == 0
 
 
 def of(kernel: str) -> tuple[Entry, ...]:
-    """All rows of one kernel."""
+    """Return all rows of one kernel."""
     shapes = {**norm_shapes.SHAPES, **other_shapes.SHAPES}.get(kernel)
     if shapes is None:
         found = [Entry(one, "the kernel's own cases") for one in cases.of(kernel) if one.in_a_row == 1]
@@ -53,7 +56,7 @@ def of(kernel: str) -> tuple[Entry, ...]:
 
 
 def in_turn(kernels: Iterable[str] = sources.NAMES) -> tuple[Entry, ...]:
-    """The rows of these kernels: the first shape of each, the second of each, and so on."""
+    """Return the rows of these kernels: the first shape of each, then the second of each, and so on."""
     of_each = [of(kernel) for kernel in kernels]
     longest = max(map(len, of_each), default=0)
     return tuple(rows[place + side] for place in range(0, longest, 2) for rows in of_each
@@ -61,5 +64,5 @@ def in_turn(kernels: Iterable[str] = sources.NAMES) -> tuple[Entry, ...]:
 
 
 def _beside_peers(case: Case) -> Case:
-    # A case's own rivals are of another precision.
+    # A case's own rivals compute at another precision.
     return replace(case, rivals=peers_of(case))

@@ -1,6 +1,7 @@
-"""One row of a sweep: made ready, which takes seconds of a processor, then timed, which takes the GPU alone.
+"""Measurement of one row: getting it ready takes seconds of a processor, timing it needs the GPU alone.
 
-Every side has tensors of its own, drawn alike. A peer that does not take the call is left out, with why.
+Each side has tensors of its own with the same values. A peer that does not take the call is left out, and the
+reason noted.
 """
 
 import random
@@ -21,36 +22,38 @@ from agent.kernels.sweep.rows import Row
 ROUNDS, LARGE_MS, LARGE_ROUNDS = 15, 2.0, 9
 WARM = 3
 SHORT_MS, IN_A_ROW, SERIES = 0.5, 10, 3
-"""Calls that are shorter are timed in a row as well: so many, and the median of so many series."""
+"""Milliseconds below which calls are timed back to back as well.
+
+IN_A_ROW is the number of calls in a series, and SERIES the number of series for the median."""
 Compiler = Callable[[Function, str | None], Function]
 
 
 @dataclass(frozen=True)
 class Means:
-    """What a row is measured with."""
+    """Device, compiler and clock for measuring rows."""
 
     device: str
     compiled: Compiler
-    """A function and torch.compile's mode -> the compiled function."""
+    """(function, torch.compile's mode) -> the compiled function."""
     clock: Callable[[Call, int], float]
-    """A call, and how many in a row -> milliseconds of one."""
+    """(call, number of calls back to back) -> milliseconds per call."""
     release: Callable[[], None]
-    """Gives back memory that nothing uses."""
+    """Give back unused memory."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A row that can be timed."""
+    """Row that is ready to be timed."""
 
     entry: Entry
     sides: dict[str, Function]
-    """`ours`, then the peers."""
+    """Functions by name: `ours`, then the peers."""
     errors: dict[str, tuple[float, float]]
     notes: dict[str, str]
 
 
 def made_ready(entry: Entry, means: Means, mode: str | None = None) -> Ready:
-    """Calls every side once, which compiles it; with a mode of torch.compile's, that one is a side too."""
+    """Call every side once, which compiles it. A mode of torch.compile adds one more side."""
     case = entry.case
     sides: dict[str, Function] = {"ours": case.ours, "eager": case.native}
     sides["compile"] = means.compiled(case.native, None)
@@ -76,7 +79,7 @@ def made_ready(entry: Entry, means: Means, mode: str | None = None) -> Ready:
 
 
 def timed(ready: Ready, means: Means, here: Machine) -> Row:
-    """The row. Nothing else may use the GPU meanwhile."""
+    """Return the measured row. Nothing else may use the GPU meanwhile."""
     case = ready.entry.case
     calls = {name: case.call(side, means.device) for name, side in ready.sides.items()}
     if not case.macs:
@@ -117,7 +120,7 @@ def _in_a_row(calls: dict[str, Call], rounds: list[dict[str, float]], means: Mea
 
 
 def _copy(case: Case, device: str) -> Call:
-    """A copy that moves as many bytes as the call has to."""
+    """Return a copy that moves as many bytes as the call has to."""
     half = max(case.least_bytes // 2, 1)
     source, target = (torch.zeros(half, dtype=torch.uint8, device=device) for _ in range(2))
 

@@ -1,4 +1,4 @@
-"""The shapes of the norms: whose they are, and the case."""
+"""Shapes of the norms: the model that has each, and the case."""
 
 from collections.abc import Callable, Iterator
 

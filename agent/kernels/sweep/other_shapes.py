@@ -1,4 +1,4 @@
-"""The shapes of everything but the norms: whose they are, and the case."""
+"""Shapes of all other kernels: the model that has each, and the case."""
 
 from collections.abc import Iterator
 from functools import partial

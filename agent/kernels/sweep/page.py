@@ -1,7 +1,7 @@
-"""docs/kernels-sweep.md, of the rows: `python -m agent.kernels.sweep.page > docs/kernels-sweep.md`.
+"""Page docs/kernels-sweep.md, rendered from the rows.
 
-Nothing is stated there that was not measured, but what bounds a row that is behind, which bounds.json says by
-the row's name.
+Write it with `python -m agent.kernels.sweep.page > docs/kernels-sweep.md`. It states only measured figures,
+and for rows that are behind what bounds them. The bounds stand in bounds.json, by the row's name.
 """
 
 import json
@@ -15,7 +15,7 @@ from agent.kernels import sources
 from agent.kernels.sweep import rows
 from agent.kernels.sweep.rows import ENOUGH, Row, share_enough
 
-FOLDER = Path(__file__).resolve().parents[3] / "docs" / "kernels-sweep"
+FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "kernels-sweep"
 BOUNDS = "bounds.json"
 HEAD = "page_head.md"
 SUMMARY = (
@@ -33,7 +33,7 @@ EVERY = (
 
 
 def render(folder: Path = FOLDER) -> str:
-    """The whole page."""
+    """Return the whole page."""
     found, others = measured(folder)
     lines = [Path(__file__).with_name(HEAD).read_text(encoding="utf-8")]
     if not found:
@@ -50,7 +50,7 @@ def render(folder: Path = FOLDER) -> str:
 
 
 def measured(folder: Path) -> tuple[list[Row], int]:
-    """The rows of the GPU that has most, the worst first, and how many there are of others."""
+    """Return the rows of the GPU that has most, lowest ratio first, and the number of rows of other GPUs."""
     every = [row for kernel in sources.NAMES for row in rows.load(folder, kernel).values()]
     gpus = Counter(row.gpu for row in every).most_common(1)
     found = sorted((row for row in every if row.gpu == gpus[0][0]), key=lambda row: row.ratio) if gpus else []

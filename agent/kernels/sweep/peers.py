@@ -1,4 +1,4 @@
-"""The field's own kernels, for calls that they take: Liger's functions, where `liger_kernel` is installed."""
+"""Kernels of others that take the same calls: Liger's functions, if `liger_kernel` is installed."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,7 +10,7 @@ from agent.kernels.fused_cases import targets_of
 
 
 def of(case: Case) -> dict[str, Function]:
-    """By name; empty where none is installed, or none computes what the case does."""
+    """Return the peers by name; empty if none is installed, or none computes the case."""
     made = _LIGER.get(case.kernel)
     liger = _liger()
     function = made(liger, case) if made and liger else None
@@ -37,7 +37,7 @@ def _layer_norm(liger: Any, case: Case) -> Function | None:
 
 
 def _rms_norm(liger: Any, case: Case) -> Function | None:
-    # Without writing the gradient over its operand, which others may need.
+    # In place, Liger would overwrite the result's gradient, which others may need.
     return lambda x, weight: liger.liger_rms_norm(x, weight, 1e-6, in_place=False)
 
 

@@ -1,7 +1,8 @@
-"""docs/kernels-sweep.svg, drawn from the rows: `python -m agent.kernels.sweep.plot > docs/kernels-sweep.svg`.
+"""Picture docs/kernels-sweep.svg, drawn from the rows.
 
-A line for each kernel, the one with the worst row first: a dot for each row at its ratio, on a logarithmic
-scale; hollow where the shape is held back.
+Write it with `python -m agent.kernels.sweep.plot > docs/kernels-sweep.svg`. Each kernel is a line, lowest
+ratio first. Each row of the sweep is a dot at its ratio, on a logarithmic scale, hollow if its shape is held
+back.
 """
 
 import math
@@ -17,9 +18,9 @@ from agent.kernels.sweep.page import FOLDER, measured
 from agent.kernels.sweep.rows import ENOUGH, Row
 
 LEFT, RIGHT, STEP, TOP = 250.0, 860.0, 30.0, 60.0
-"""Pixels: where the scale begins and ends, the height of a line, and what is above the first one."""
+"""Layout in pixels: start and end of the scale, height of a line, and space above the first line."""
 LOW, HIGH = 0.5, 8.0
-"""Ratios at the ends of the scale; what lies beyond is drawn there."""
+"""Ratios at the ends of the scale; ratios beyond are drawn at the ends."""
 NAME_LETTERS = 34
 
 
@@ -43,7 +44,7 @@ class Line(NamedTuple):
 
 
 def render(folder: Path = FOLDER) -> str:
-    """The picture."""
+    """Return the picture."""
     found, _ = measured(folder)
     of_each = {kernel: [row for row in found if row.kernel == kernel] for kernel in sources.NAMES}
     ordered = sorted((kernel for kernel in of_each if of_each[kernel]), key=lambda one: of_each[one][0].ratio)
@@ -59,7 +60,7 @@ def render(folder: Path = FOLDER) -> str:
 
 
 def _line(kernel: str, found: list[Row], y: float) -> Line:
-    # Rows that lie close together are set apart by where they stand in the order.
+    # The vertical offset keeps dots of neighbouring ratios apart.
     dots = [
         Dot(_x(row.ratio), y + 3.0 * (place % 5 - 2), f"{row.ratio:.2f} {row.name}", row.is_held_back,
             row.ratio < ENOUGH)

@@ -1,7 +1,7 @@
-"""What is kept of a sweep: a document for each kernel, a JSON line for each row, written when it is measured.
+"""Storage of a sweep: one file per kernel, with a JSON line per row, written once it is measured.
 
-A later line of the same row on the same GPU stands in for an earlier one. A line that was cut off counts
-for nothing. Torch is not imported here.
+A later line of the same row on the same GPU replaces an earlier one. A truncated line is ignored. Torch is
+not imported here.
 """
 
 import math
@@ -16,7 +16,7 @@ from agent.records import Record
 
 SUFFIX = ".jsonl"
 ENOUGH = 0.97
-"""Of the best peer's speed: what is below counts as behind."""
+"""Ratio to the best peer below which a row counts as behind."""
 
 
 class Row(Record):
@@ -25,7 +25,7 @@ class Row(Record):
     name: str
     kernel: str
     source: str
-    """Whose shape it is."""
+    """Model or use that has this shape."""
     shape: tuple[int, ...]
     dtype: str
     setting: str
@@ -41,38 +41,38 @@ class Row(Record):
     ours_ms: Times
     peers_ms: dict[str, Times]
     copy_ms: Times | None = None
-    """Of as many bytes as the call has to move; None for products."""
+    """Time to copy as many bytes as the call has to move; None for products."""
     in_a_row_ms: dict[str, float] = {}
-    """A call of each side in many without a pause, for short ones: the host's time counts."""
+    """Time of each side per call back to back, for short calls. Host time counts."""
     best: str
     ratio: float
-    """The best peer's time over ours."""
+    """Best peer's time over ours."""
     ratio_ci: tuple[float, float]
     errors: dict[str, tuple[float, float]] = {}
-    """Largest and rms against float64, of `ours`, torch (`native`) and the peers, on a sample."""
+    """Largest and rms error against float64, of `ours`, torch (`native`) and the peers, on a sample."""
     notes: dict[str, str] = {}
-    """Why a peer is not there."""
+    """Reason for each missing peer."""
 
     @property
     def place(self) -> tuple[str, str]:
-        """What a later measurement replaces."""
+        """Return the key by which a later measurement replaces this one."""
         return self.gpu, self.name
 
     @property
     def ratio_in_a_row(self) -> float | None:
-        """The best peer's time in a row over ours."""
+        """Return the best peer's time back to back over ours, or None."""
         ours = self.in_a_row_ms.get("ours")
         peers = [ms for side, ms in self.in_a_row_ms.items() if side != "ours"]
         return None if ours is None or not peers else min(peers) / ours
 
     @property
     def copy_share(self) -> float | None:
-        """A copy's time over ours."""
+        """Return a copy's time over ours, or None."""
         return None if self.copy_ms is None else self.copy_ms.p50 / self.ours_ms.p50
 
 
 def load(folder: Path, kernel: str) -> dict[tuple[str, str], Row]:
-    """The last line of each row. Raises EnvironmentFault for a file that cannot be read."""
+    """Return the last line of each row. Raises EnvironmentFault for a file that cannot be read."""
     path = folder / f"{kernel}{SUFFIX}"
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -89,7 +89,7 @@ def load(folder: Path, kernel: str) -> dict[tuple[str, str], Row]:
 
 
 def keep(folder: Path, row: Row) -> None:
-    """Appends the row to its kernel's document. Raises EnvironmentFault where that cannot be written."""
+    """Append the row to its kernel's file. Raises EnvironmentFault if the file cannot be written."""
     path = folder / f"{row.kernel}{SUFFIX}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -100,6 +100,6 @@ def keep(folder: Path, row: Row) -> None:
 
 
 def share_enough(ratios: Iterable[float]) -> float:
-    """Of the rows of these ratios, those that are not behind; NaN of none."""
+    """Return the share of these ratios that are not behind; NaN if there are none."""
     known = [ratio >= ENOUGH for ratio in ratios]
     return sum(known) / len(known) if known else math.nan

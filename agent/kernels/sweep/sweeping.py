@@ -1,7 +1,7 @@
-"""Measures many rows: in each turn every process makes some ready, then each row is timed alone.
+"""Measurement of many rows: in each turn every process gets some ready, then each is timed alone.
 
-Nothing compiles while a row is timed. A process that does not come back in time is ended and replaced, and
-its rows are left for another run.
+Nothing compiles while a row is timed. A process that does not answer in time is ended and replaced, and its
+rows are left for another run.
 """
 
 import time
@@ -12,16 +12,16 @@ from agent.kernels.sweep.grid import Entry
 from agent.kernels.sweep.workers import Answer, Order, Worker
 
 EACH = 4
-"""Rows that a process makes ready in one turn."""
+"""Number of rows that a process gets ready in one turn."""
 STUCK_S = 90.0
-"""A turn's rows are ready after some ten seconds; the first turn imports much."""
+"""Maximum seconds to get a turn's rows ready. It takes some ten seconds; the first turn imports much."""
 TIMED_S = 30.0
 ABOUT_S = 0.15
-"""What timing one row takes, about."""
+"""Estimated seconds to time one row."""
 
 
 class Sweep:
-    """A set of processes that measure rows until a moment of `time.monotonic`."""
+    """Set of processes that measure rows until a given value of `time.monotonic`."""
 
     def __init__(
         self, start: Callable[[], Worker], count: int, deadline: float, mode: str | None = None
@@ -30,7 +30,7 @@ class Sweep:
         self._workers = [start() for _ in range(count)]
 
     def rows(self, entries: Sequence[Entry]) -> Iterator[Answer]:
-        """Each row as soon as it is measured, or why it is not; nothing of those that time does not reach."""
+        """Yield each row once it is measured, or why it is not; rows beyond the deadline are left out."""
         names = [entry.name for entry in entries]
         in_a_turn = EACH * len(self._workers)
         for first in range(0, len(names), in_a_turn):
@@ -39,12 +39,12 @@ class Sweep:
             yield from self._turn(names[first : first + in_a_turn])
 
     def end(self) -> None:
-        """Ends the processes."""
+        """End the processes."""
         for worker in self._workers:
             worker.end()
 
     def _turn(self, names: Sequence[str]) -> Iterator[Answer]:
-        # A shape's two directions stand side by side and share most of what is compiled.
+        # At least two, because a shape's two directions are neighbours and share most of what is compiled.
         each = max(2, -(-len(names) // len(self._workers)))
         shares = [names[first : first + each] for first in range(0, len(names), each)]
         dealt = dict(zip(range(len(self._workers)), shares, strict=False))
@@ -58,7 +58,7 @@ class Sweep:
                     yield self._timed(place, name)
 
     def _made_ready(self, dealt: dict[int, Sequence[str]], ready: dict[int, list[str]]) -> Iterator[Answer]:
-        """Fills `ready`; gives the faults. Whoever is not done in time is replaced."""
+        """Fill `ready`, and yield the faults. A process that is not done in time is replaced."""
         open_rows = {place: len(share) for place, share in dealt.items()}
         rows = sum(open_rows.values())
         until = min(time.monotonic() + STUCK_S, self._deadline - ABOUT_S * rows)
@@ -95,7 +95,7 @@ class Sweep:
         return fault
 
     def _answer(self, place: int) -> Answer | None:
-        """The next one of a process that has something to say; None where it has ended."""
+        """Return the next answer of a process, or None if the process has ended."""
         try:
             answer: Answer = self._workers[place].connection.recv()
         except (EOFError, OSError):

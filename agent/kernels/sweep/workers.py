@@ -1,4 +1,4 @@
-"""Processes that make rows ready side by side, and time them when they are told to, one at a time.
+"""Processes that get rows ready in parallel, and time them one at a time when told to.
 
 A compiled function cannot leave the process that compiled it, so each process times its own rows.
 """
@@ -19,11 +19,11 @@ from agent.kernels.sweep.measuring import Means, Ready, made_ready, timed
 from agent.kernels.sweep.rows import Row
 
 MOST_COMPILED = 64
-"""Shapes that torch.compile keeps of one function before it gives up."""
+"""Number of shapes for which torch.compile compiles one function before it gives up."""
 
 
 class Order(NamedTuple):
-    """What a process is told: to make rows ready, all at once, or to time one of them."""
+    """Command to a process: get rows ready, all at once, or time one of them, or end."""
 
     what: Literal["ready", "time", "end"]
     names: Sequence[str] = ()
@@ -31,7 +31,7 @@ class Order(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Of one row: nothing while it is ready, the row where it was timed, or why there is none."""
+    """Result for one row: only its name once it is ready, the row once timed, or the fault."""
 
     name: str
     row: Row | None = None
@@ -40,16 +40,16 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Worker:
-    """One of the processes, from outside."""
+    """One of the processes, seen from outside."""
 
     connection: Any
     end: Callable[[], None]
 
 
 def started(here: Machine) -> Worker:
-    """A process on the present GPU."""
+    """Start a process on the present GPU."""
     context = multiprocessing.get_context("spawn")
-    # There is one for each processor, so each compiles in itself. Inductor asks when it is imported.
+    # One process per processor, so each compiles without helpers. Inductor reads this when imported.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve_gpu, args=(theirs, here), daemon=True)
@@ -59,7 +59,7 @@ def started(here: Machine) -> Worker:
 
 
 def serve(connection: Connection, means: Means, here: Machine) -> None:
-    """Follows orders until it is told to end, or nobody is left to give any."""
+    """Follow orders until told to end, or until the connection closes."""
     ready: dict[str, Ready] = {}
     while True:
         try:
@@ -78,7 +78,7 @@ def serve(connection: Connection, means: Means, here: Machine) -> None:
                     answer = Answer(name)
                 else:
                     answer = Answer(name, timed(ready.pop(name), means, here))
-            except Exception as error:  # noqa: BLE001  # one row's fault, which is said; the others go on
+            except Exception as error:  # noqa: BLE001  # only this row fails, and its fault is reported
                 answer = Answer(name, fault=f"{type(error).__name__}: {error}"[:300])
                 traceback.print_exc()
                 means.release()

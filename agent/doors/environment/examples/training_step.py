@@ -1,10 +1,12 @@
-"""Trains a tiny policy by what its kernels earn: `python training_step.py --service URL`.
+"""Train a tiny policy on the rewards of its kernels: `python training_step.py --service URL`.
 
-The policy is a transformer of a few thousand parameters that writes three words; they complete a program, and
-most programs are wrong in a way that a judge has to see. verifiers asks it over HTTP as it asks any model,
-the judge service says what each answer earns, and the policy takes a gradient step: REINFORCE against the
-mean of its group. Prints a line of JSON for each step. The service has to take references
-(`--trust-references`); it judges each of the eight programs once.
+The policy is a transformer of a few thousand parameters. It writes three words, which complete a program.
+Most of the eight programs are wrong in a way that the judge has to detect.
+
+verifiers queries the policy over HTTP like any model. The judge service scores each answer. The policy then
+takes a REINFORCE step with the mean of the group as its baseline. Each step prints one line of JSON.
+
+The service has to accept references (`--trust-references`). It judges each program only once.
 """
 
 import argparse
@@ -22,8 +24,9 @@ from torch import Tensor, nn
 from verifiers.v1.utils.loaders import load_environment, resolve_env_config
 
 WORDS = (("kernel", "torch"), ("2.0f", "3.0f"), ("declared", "undeclared"))
-"""What may stand at each place."""
+"""Choices for each of the three words."""
 HONEST = (0, 0, 0)
+"""Choices that give the only correct program."""
 PROGRAM = """\
 import torch
 from torch.utils.cpp_extension import load_inline
@@ -56,7 +59,7 @@ class ModelNew(torch.nn.Module):
 
 
 def completion(words: Sequence[int]) -> str:
-    """The answer that three words stand for."""
+    """Return the answer that three words stand for."""
     way, factor, declared = (choices[word] for choices, word in zip(WORDS, words, strict=True))
     program = PROGRAM.format(
         factor=factor,
@@ -67,7 +70,7 @@ def completion(words: Sequence[int]) -> str:
 
 
 class Policy(nn.Module):
-    """The probability of each word, given those before it."""
+    """Autoregressive model of the words."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -76,19 +79,19 @@ class Policy(nn.Module):
         self.positions = nn.Embedding(self.places, width)
         self.layer = nn.TransformerEncoderLayer(width, 2, 2 * width, dropout=0.0, batch_first=True)
         self.head = nn.Linear(width, 2)
-        # Each program is as likely as any other before the first step.
+        # All programs are equally likely before the first step.
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
     def forward(self, before: Tensor) -> Tensor:
-        """Logits for the place after each of the words; the first is the beginning's own."""
+        """Return the logits of each next word, shape (batch, words, 2). Token 2 marks the start."""
         here = self.words(before) + self.positions(torch.arange(before.shape[1]))
         mask = nn.Transformer.generate_square_subsequent_mask(before.shape[1])
         logits: Tensor = self.head(self.layer(here, src_mask=mask, is_causal=True))
         return logits
 
     def log_probability(self, written: Tensor) -> Tensor:
-        """Of each row of words as a whole."""
+        """Return the log-probability of each row of words."""
         begun = torch.cat([torch.full((len(written), 1), 2), written[:, :-1]], dim=1)
         each = self(begun).log_softmax(-1).gather(-1, written[..., None])
         total: Tensor = each.sum((1, 2))
@@ -104,12 +107,12 @@ class Policy(nn.Module):
 
 
 class Model:
-    """The policy as an endpoint that speaks Chat Completions."""
+    """Chat Completions endpoint that answers with the policy."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self.written = {completion(words): words for words in itertools.product((0, 1), repeat=len(WORDS))}
-        """What each answer was made of."""
+        """Words of each possible answer."""
 
     async def answer(self, request: web.Request) -> web.Response:
         text = completion(self._policy.write())
@@ -119,7 +122,7 @@ class Model:
         return web.json_response({**said, "usage": usage})
 
     async def serve(self) -> str:
-        """Its address, on the loopback."""
+        """Start the endpoint on the loopback interface and return its URL."""
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self.answer)
         runner = web.AppRunner(app)
@@ -130,7 +133,7 @@ class Model:
 
 
 def step(policy: Policy, optimiser: torch.optim.Optimizer, written: Tensor, rewards: Tensor) -> float:
-    """One gradient step towards what earned more than its group; the loss."""
+    """Take a gradient step towards answers with above-average reward, and return the loss."""
     loss = -(policy.log_probability(written) * (rewards - rewards.mean())).mean()
     optimiser.zero_grad()
     torch.autograd.backward(loss)
@@ -154,7 +157,7 @@ async def train(service: str, steps: int, group: int) -> None:
         for number in range(steps):
             slots = environment.slots(kernel, group)
             episodes = await asyncio.gather(*(environment.run_slot(slot, asked) for slot in slots))
-            # A rollout that could not be judged is nobody's mistake, and is left out.
+            # Rollouts that could not be judged are left out: they say nothing about the answer.
             traces = [trace for episode in episodes if episode.ok for trace in episode.traces]
             if not traces:
                 raise SystemExit(f"nothing could be judged: {episodes[0].traces[0].last_error}")
@@ -171,7 +174,7 @@ async def train(service: str, steps: int, group: int) -> None:
 
 
 def _earned(traces: Sequence[vf.Trace], model: Model) -> dict[str, float]:
-    """What each of the programs earned."""
+    """Return the reward of each program by its words."""
     named = (
         (
             " ".join(pair[word] for pair, word in zip(WORDS, model.written[trace.last_reply], strict=True)),

@@ -1,4 +1,4 @@
-"""The reference of the example: small, so that a verdict takes seconds."""
+"""Reference of the example, small enough that a verdict takes seconds."""
 
 import torch
 

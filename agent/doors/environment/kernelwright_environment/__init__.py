@@ -1,4 +1,4 @@
-"""An environment of `verifiers`: kernels for PyTorch references, rewarded by a judge service."""
+"""Environment for `verifiers`: CUDA kernels for PyTorch references, rewarded by a judge service."""
 
 from .environment import KernelEnvironment
 from .harness import OneAnswer

@@ -1,11 +1,11 @@
-"""One agent that answers once, in the process of the rollout."""
+"""Environment with one agent, which answers once in the process of the rollout."""
 
 import verifiers.v1 as vf
 
 
 class KernelEnvironmentConfig(vf.EnvConfig):
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
-    """The policy. What it writes is run by the judge service alone, so that it needs no box of its own."""
+    """Configuration of the policy. It needs no container, because only the judge service runs its answers."""
 
 
 class KernelEnvironment(vf.Env[KernelEnvironmentConfig]):

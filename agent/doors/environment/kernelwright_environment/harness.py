@@ -1,11 +1,11 @@
-"""The model is asked once and runs nothing: no box is needed beside the process of the rollout."""
+"""Harness that sends one request and executes nothing, so the rollout needs no container."""
 
 import httpx2
 import verifiers.v1 as vf
 
 
 class OneAnswer(vf.Harness[vf.HarnessConfig]):
-    """One request, whose answer is the answer."""
+    """Harness whose single response is the answer to the task."""
 
     APPENDS_SYSTEM_PROMPT = True
     EXECUTES_CODE = False
@@ -24,7 +24,7 @@ class OneAnswer(vf.Harness[vf.HarnessConfig]):
         system, prompt = self.resolve_text_prompt(data)
         messages = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": prompt or ""})
-        # A model takes as long as it takes: the rollout's own limit ends it.
+        # No timeout here: the rollout's own limit ends a slow answer.
         async with httpx2.AsyncClient(timeout=None, trust_env=False) as client:
             answer = await client.post(
                 f"{endpoint}/chat/completions",

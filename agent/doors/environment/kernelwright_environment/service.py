@@ -1,6 +1,6 @@
-"""The judge service over HTTP, as `agent serve` runs it: prompts and scores.
+"""HTTP client of the judge service `agent serve`: prompts and scores.
 
-Contract: asking again is never judging again, so a score whose connection is lost is asked for again.
+Contract: repeating a request never judges twice, so a request is repeated after a lost connection.
 """
 
 import asyncio
@@ -11,21 +11,28 @@ from typing import Any
 import httpx2
 
 POLL_S = 20.0
-"""So long one request waits for a verdict."""
+"""Seconds for which the service holds one request while it waits for a verdict."""
 REQUEST_S = 60.0
+"""Timeout of one request in seconds."""
 PAUSE_S = 0.5
+"""Seconds between two attempts while the service is unavailable."""
 AWAY = (429, 502, 503, 504)
+"""HTTP status codes of a service that is unavailable or has no room in its queue."""
 
 
 class ServiceError(Exception):
-    """The service refuses, or does not answer; in a line."""
+    """One-line error for a service that refuses a request or does not answer."""
 
 
 class Service:
-    """One service; several rollouts may ask it at a time."""
+    """Client of one service. Several rollouts may use it concurrently."""
 
     def __init__(self, url: str, token_var: str, patience_s: float) -> None:
-        """`token_var`: the variable that holds the token. `patience_s`: so long the service may be away."""
+        """Create the client.
+
+        `token_var` names the environment variable that holds the token. `patience_s` is the number of seconds
+        for which the service may be unavailable.
+        """
         self._url, self._patience_s = url.rstrip("/"), patience_s
         token = os.environ.get(token_var, "")
         self._client: dict[str, Any] = {
@@ -35,18 +42,18 @@ class Service:
         }
 
     def problems(self) -> list[str]:
-        """The references that the service comes with."""
+        """Return the names of the references shipped with the service."""
         names: list[str] = self._asked("GET", "/v1/problems", None)["problems"]
         return names
 
     def prompt(self, problem: object, checks: dict[str, Any]) -> list[dict[str, str]]:
-        """The messages that ask for a kernel."""
+        """Return the messages that ask for a kernel for the problem."""
         body = {"problem": problem, "checks": checks}
         messages: list[dict[str, str]] = self._asked("POST", "/v1/prompts", body)["messages"]
         return messages
 
     async def score(self, problem: object, completion: str, checks: dict[str, Any]) -> dict[str, Any]:
-        """What the completion earns."""
+        """Return the score of a completion, waiting until it is judged."""
         body = {"problem": problem, "completion": completion, "checks": checks}
         found = await self._awaited("POST", "/v1/scores", body)
         while found["score"] is None:
@@ -55,7 +62,7 @@ class Service:
         return score
 
     def _asked(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
-        """For a beginning: a service that is not there is told at once."""
+        """Send a request once. Used at the start, where a missing service should fail at once."""
         try:
             with httpx2.Client(**self._client) as client:
                 return _read(client.request(method, self._url + path, json=body))
@@ -63,7 +70,7 @@ class Service:
             raise ServiceError(f"the service at {self._url} does not answer: {_said(error)}") from error
 
     async def _awaited(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
-        """Asked again while the service is away or has no room."""
+        """Send a request, and repeat it while the service is unavailable or has no room."""
         deadline = time.monotonic() + self._patience_s
         async with httpx2.AsyncClient(**self._client) as client:
             while True:

@@ -1,7 +1,7 @@
-"""The tasks: a reference each, the prompt for it, and what an answer to it earns.
+"""The tasks: each has one reference, its prompt, and the reward of an answer.
 
-Contract: the reward is what the service says of the last answer, in its parts, and nothing that the model's
-side can reach. Where the service could not judge, the rollout has failed and has no reward.
+Contract: the reward consists of the parts of the service's score for the last reply. The model's side cannot
+influence it otherwise. If the service could not judge, the rollout fails and has no reward.
 """
 
 from collections.abc import Iterable
@@ -16,29 +16,29 @@ PARTS = ("parsed", "built", "verified", "speed")
 
 
 class KernelData(vf.TaskData):
-    """One reference."""
+    """Data of one task: a reference."""
 
     problem: str
-    """A name of the service's, or of `reference`."""
+    """Name of a reference at the service, or the name for `reference`."""
     reference: str | None = None
-    """Text that the service does not have."""
+    """Source of a reference that the service does not have."""
 
     @property
     def asked(self) -> object:
-        """As the service is told."""
+        """Return the problem in the form that the service expects."""
         return self.problem if self.reference is None else {"name": self.problem, "source": self.reference}
 
 
 class KernelTaskConfig(vf.TaskConfig):
-    """Who judges, and how; under `--env.taskset.task.*`."""
+    """Judge service and its checks; set with `--env.taskset.task.*`."""
 
     service: str = "http://127.0.0.1:8780"
     token_var: str = "AGENT_SERVICE_TOKEN"  # noqa: S105 - the name of a variable
-    """The environment variable that holds the service's token; the token itself is in no record."""
+    """Name of the environment variable that holds the service's token. The token itself is never recorded."""
     patience_s: float = 300.0
-    """So long a service that does not answer is asked again: it may be starting anew."""
+    """Seconds for which requests to a service that does not answer are repeated; it may be restarting."""
     quick: bool = False
-    """Fewer draws, which see fewer attacks: for trials, not for training."""
+    """Use fewer draws, which catch fewer attacks. Meant for trying things out, not for training."""
 
     def connected(self) -> Service:
         return Service(self.service, self.token_var, self.patience_s)
@@ -49,11 +49,11 @@ class KernelTaskConfig(vf.TaskConfig):
 
 
 class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
-    """A kernel for one reference."""
+    """Task to write a kernel for one reference."""
 
     @vf.reward
     async def earned(self, trace: vf.Trace) -> dict[str, float]:
-        """The parts of the score; their sum is its total."""
+        """Return the parts of the score, whose sum is its total. Raises TaskError if there is no verdict."""
         try:
             score = await self.config.connected().score(self.data.asked, trace.last_reply, self.config.checks)
         except ServiceError as error:
@@ -68,18 +68,18 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):
 
 
 class KernelTasksetConfig(vf.TasksetConfig):
-    """Which references; under `--env.taskset.*`."""
+    """References to use; set with `--env.taskset.*`."""
 
     problems: list[str] = []
-    """Names that the service knows; without these and `references`, all that it comes with."""
+    """Names of references at the service. Without these and `references`, all that it ships are used."""
     references: list[Path] = []
-    """Files of references, which a service takes with `--trust-references`."""
+    """Files of further references, which a service accepts only with `--trust-references`."""
     task: KernelTaskConfig = KernelTaskConfig()
 
 
 class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
     def load(self) -> Iterable[KernelTask]:
-        """Asks the service for the prompt of each."""
+        """Yield a task for each reference, with the prompt from the service."""
         service, config = self.config.task.connected(), self.config.task
         rows: list[tuple[str, str | None]] = [(name, None) for name in self.config.problems]
         rows += [(file.stem, file.read_text(encoding="utf-8")) for file in self.config.references]

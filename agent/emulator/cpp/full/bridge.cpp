@@ -1,10 +1,10 @@
-// CPU tensors of this process as tensors of cuda:0, for host code that is compiled against torch's own headers.
+// Presents CPU tensors of this process as tensors of cuda:0, for host code compiled against torch's own headers.
 //
-// A tensor that goes into an extension gets a second face: the same memory, the same shape, device cuda:0, so
-// that C++ sees on it what it would see on a GPU. While an extension runs, every operator is intercepted above
-// all other dispatch keys: tensors of cuda:0 become their CPU faces again, the operator runs on the CPU, and
-// what it gives is shown as cuda:0. Memory that operators make on the way is the emulator's device memory, so
-// that checked kernels know its bounds. It depends on no CUDA part of torch. Not kept: the autograd graph.
+// A tensor passed to an extension gets a second face: the same memory and shape on device cuda:0. C++ then sees what it
+// would see on a GPU. While an extension runs, every operator is intercepted above all other dispatch keys. Its cuda:0
+// arguments become their CPU faces again, it runs on the CPU, and its results are shown as cuda:0. Operators allocate
+// the emulator's device memory, so that checked kernels know its bounds. The bridge needs no CUDA part of torch. It
+// does not preserve the autograd graph.
 #include <Python.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -34,9 +34,9 @@ const c10::Device kGpu(c10::kCUDA, 0);
 
 thread_local bool making_device_memory = false;
 
-// Device memory that an operator of the `empty` family made, and whether another operator wrote to it since.
+// Device memory from an operator of the `empty` family, and whether another operator has written to it since.
 std::unordered_map<const void*, bool> uninitialised;
-// Memory of torch's own that was made known to the emulator here, and how many cuda:0 faces it has.
+// Memory of torch's own that was registered with the emulator here, and the number of its cuda:0 faces.
 std::unordered_map<const void*, int> known;
 
 class Allocator final : public c10::Allocator {
@@ -57,7 +57,7 @@ class Allocator final : public c10::Allocator {
   c10::Allocator* plain_;
 };
 
-// What keeps the memory of a cuda:0 face: the storage of its CPU face.
+// Owner of the memory of a cuda:0 face: the storage of its CPU face.
 struct Backing {
   c10::Storage host;
   bool is_known = false;
@@ -95,7 +95,7 @@ c10::Storage device_storage(const at::Tensor& host) {
 c10::Storage host_storage(const at::Tensor& device) {
   const c10::DataPtr& data = device.storage().data_ptr();
   if (data.get_deleter() == &forget) return static_cast<Backing*>(data.get_context())->host;
-  // Memory that the extension brought itself, by from_blob.
+  // Memory of the extension's own, from from_blob.
   auto* kept = new c10::Storage(device.storage());
   const auto drop = [](void* storage) { delete static_cast<c10::Storage*>(storage); };
   return {c10::Storage::use_byte_size_t(), kept->nbytes(), c10::DataPtr(data.get(), kept, drop, c10::kCPU), nullptr, false};
@@ -109,7 +109,7 @@ at::Tensor face(c10::Storage&& storage, c10::DispatchKey key, const at::Tensor& 
   return at::Tensor(std::move(made));
 }
 
-// Other layouts have no memory that a kernel could be given.
+// Only strided tensors have memory that a kernel could receive.
 bool has_faces(const at::Tensor& tensor) { return tensor.defined() && tensor.layout() == at::kStrided; }
 
 at::Tensor on_device(const at::Tensor& host) {
@@ -124,7 +124,7 @@ at::Tensor on_host(const at::Tensor& device) {
 
 // ---- Operators -------------------------------------------------------------------------------------
 
-// One call of an operator: its arguments on the way down, its results on the way up.
+// One call of an operator: converts its arguments on the way down and its results on the way up.
 class Call {
  public:
   Call(const c10::FunctionSchema& schema, bool to_gpu) : schema_(schema), to_gpu_(to_gpu) {}
@@ -132,7 +132,7 @@ class Call {
   c10::IValue down(const c10::IValue& value, const c10::Argument& argument) {
     writes_ = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     if (value.isDevice()) return value.toDevice().is_cuda() ? c10::IValue(c10::Device(c10::kCPU)) : value;
-    // Pinned memory is no different here, and a CPU build of torch has none.
+    // Pinned memory makes no difference here, and a CPU build of torch has none.
     return argument.name() == "pin_memory" ? c10::IValue() : each(value, [this](auto& t) { return lowered(t); });
   }
 
@@ -140,7 +140,7 @@ class Call {
     return each(value, [this](auto& t) { return raised(t); });
   }
 
-  // In-place and out= operators may have given a tensor other memory or another shape.
+  // In-place and out= operators may have changed a tensor's memory or shape.
   void follow_changes() {
     for (const auto& [device, host] : pairs_) {
       auto* impl = device.unsafeGetTensorImpl();
@@ -182,7 +182,7 @@ class Call {
     if (!has_faces(tensor)) return tensor;
     for (const auto& [device, host] : pairs_) {
       if (to_gpu_ && host.is_same(tensor)) return device;
-      // A copy to the CPU shares no memory with what it was made from.
+      // A copy to the CPU shares no memory with its source.
       if (!to_gpu_ && host.storage().is_alias_of(tensor.storage())) return tensor.clone();
     }
     if (!to_gpu_) return tensor;
@@ -193,7 +193,7 @@ class Call {
   }
 
   const c10::FunctionSchema& schema_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;  // of cuda:0, and its CPU face
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;  // the cuda:0 tensor and its CPU face
   const bool to_gpu_;
   bool writes_ = false;
 };
@@ -220,7 +220,7 @@ void intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     stack->erase(arguments, stack->end());
     return;
   }
-  // An operator that an extension defined runs its own code on what it was given.
+  // An operator that an extension defined runs its own code on its arguments as they are.
   if (schema.name().rfind("aten::", 0) != 0) {
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kMode), stack);
     return;
@@ -270,7 +270,7 @@ PyObject* changed(PyObject* object, const Change& change) {
 
 }  // namespace
 
-// Once per process, by the first extension that is loaded; the functions below are then that extension's.
+// Called once per process by the first extension loaded; the functions below are then that extension's.
 KW_EXPORT void kw_torch_install(void) {
   kw_sides_unknown();
   static Allocator allocator(c10::GetCPUAllocator());
@@ -281,18 +281,18 @@ KW_EXPORT void kw_torch_install(void) {
   const c10::impl::DeviceGuardImplRegistrar registrar(c10::DeviceType::CUDA, &guard);
 }
 
-// Whether operators of this thread are intercepted; the answer is what held before.
+// Turns interception of this thread's operators on or off; returns the previous state.
 KW_EXPORT int kw_torch_intercept(int on) {
   const bool before = c10::impl::tls_is_dispatch_key_included(kMode);
   c10::impl::tls_set_dispatch_key_included(kMode, on != 0);
   return before;
 }
 
-// A new tensor object on the same memory. Takes a torch.Tensor.
+// Return a new tensor object on the memory of a torch.Tensor.
 KW_EXPORT PyObject* kw_torch_on_device(PyObject* tensor) { return changed(tensor, on_device); }
 KW_EXPORT PyObject* kw_torch_on_host(PyObject* tensor) { return changed(tensor, on_host); }
 
-// 0: initialised when it was made; 1: not, and no operator wrote to it since; 2: not, and one did.
+// Returns 0: the memory was initialised when allocated; 1: it was not, and no operator wrote to it since; 2: one did.
 KW_EXPORT int kw_torch_uninitialised(const void* memory) {
   const auto found = uninitialised.find(memory);
   return found == uninitialised.end() ? 0 : found->second ? 2 : 1;

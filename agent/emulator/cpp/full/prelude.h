@@ -3,8 +3,8 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-// What these headers give to nvcc alone is needed here too: at::Half to and from __half, and
-// RestrictPtrTraits of packed accessors. Nothing else of torch may take g++ for nvcc.
+// These headers define some things only under nvcc that are needed here too: conversions of at::Half to and from
+// __half, and RestrictPtrTraits of packed accessors. No other header of torch may take g++ for nvcc.
 #include <c10/macros/Macros.h>
 #define __CUDACC__ 1
 #include <c10/util/BFloat16.h>

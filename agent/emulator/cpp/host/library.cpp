@@ -1,5 +1,5 @@
-// What every extension's host code shares: ATen's operators by name, arguments, and the exported entry
-// points. Compiled once and linked into each extension, so that a unit compiles no body of these.
+// Host code shared by all extensions: ATen's operators by name, their arguments, and the exported entry points. It is
+// compiled once and linked into each extension, so that an extension's own units need not compile it.
 #include "kw/host.h"
 #include "kw/host_entry.h"
 

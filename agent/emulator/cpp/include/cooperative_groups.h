@@ -1,7 +1,7 @@
 // Cooperative groups: thread_block, tiled_partition, coalesced_threads, and the grid.
 //
-// Stands in for NVIDIA's header, whose groups are inline PTX. Cluster groups are not here
-// (rewrite.unsupported names them in the source).
+// Replaces NVIDIA's header, whose groups are inline PTX. Cluster groups are missing; rewrite.unsupported names them
+// where a source uses them.
 #pragma once
 
 #include "kw/device.h"
@@ -14,13 +14,13 @@ inline unsigned block_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + 
 inline unsigned block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
 inline unsigned lanes_below() { return (1u << kw_lane) - 1; }
 
-// The lane of the rank-th member of a mask.
+// Returns the lane of the mask's member number `rank`.
 inline int lane_of_rank(unsigned mask, unsigned rank) {
     for (; rank > 0; rank--) mask &= mask - 1;
     return __ffs(static_cast<int>(mask)) - 1;
 }
 
-// A shuffle of any trivially copyable value: word by word.
+// Shuffles a trivially copyable value word by word.
 template <class T>
 T shuffle(int kind, unsigned mask, const T& value, int argument, int width, int line) {
     static_assert(std::is_trivially_copyable<T>::value && sizeof(T) <= 32, "up to 32 bytes, trivially copyable");
@@ -37,7 +37,7 @@ T shuffle(int kind, unsigned mask, const T& value, int argument, int width, int 
 
 }  // namespace details
 
-// A block or some lanes of a warp: what functions that take any group see.
+// A block or some lanes of a warp: the type of functions that take any group.
 class thread_group {
   public:
     unsigned size() const { return whole_block_ ? details::block_threads() : static_cast<unsigned>(__popc(mask_)); }
@@ -89,7 +89,7 @@ class grid_group {
 
 inline grid_group this_grid() { return {}; }
 
-// The votes and matches that every group of lanes has; results are in terms of ranks in the group.
+// Votes and matches of a group of lanes. Results are masks of ranks within the group.
 class lane_group : public thread_group {
   public:
     int any(int predicate, int line = __builtin_LINE()) const {

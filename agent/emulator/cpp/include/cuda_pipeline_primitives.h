@@ -1,4 +1,4 @@
-// Asynchronous copies as functions. Stands in for NVIDIA's header, which is inline PTX.
+// Asynchronous copies as functions (__pipeline_*). Replaces NVIDIA's header, which is inline PTX.
 #pragma once
 
 #include "kw/device.h"

@@ -1,9 +1,9 @@
-// The calls that the compiler puts before every access of device code (-fsanitize=thread), with the names
-// of its interface. No sanitizer library is linked: what the calls mean is decided here.
+// Entry points of memory checks: the functions that the compiler calls before every access of device code.
 //
-// Outside checked kernels they only do what an atomic has to do. Volatile accesses to shared memory bring
-// the lanes of a warp together first, so that code from the time when warps ran in step computes what it
-// computes on a GPU.
+// The calls come from -fsanitize=thread and have the names of its interface. No sanitizer library is linked: this
+// file defines their meaning. Outside checked kernels they only perform the atomic operations. A volatile access to
+// shared memory first brings the lanes of a warp together. So code from the time when warps ran in lockstep computes
+// the same as on a GPU.
 #include "watch.h"
 
 #include <cstring>
@@ -20,7 +20,7 @@ bool holds(uintptr_t first, size_t room, uintptr_t address, size_t bytes) {
     return address - first < room && bytes <= room - (address - first);
 }
 
-// A faulty loop comes here a million times: what one place does wrong is looked up once.
+// A faulty loop gets here a million times, so what is wrong at one place is looked up once.
 void report_misplaced(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     if (watch.misplaced_code != code) {
         watch.misplaced_code = code;
@@ -34,14 +34,14 @@ void report_misplaced(Watch& watch, uintptr_t address, size_t bytes, Access acce
 
 Site& site_of(Watch& watch, uintptr_t code) { return watch.sites[(code ^ code >> 9) % kSites]; }
 
-// Finds what the address belongs to and lets the site remember it; false, with a finding, when nothing.
+// Finds what the address belongs to and caches it in the site. Returns false, after a finding, if it is nothing.
 __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t address, size_t bytes, Access access,
                                         uintptr_t code) {
     const Worker& worker = *watch.worker;
     const kw_launch_request& request = *worker.launch->request;
     Region* region = find_region(address);
     if (region != nullptr && holds(region->first, region->bytes, address, bytes)) {
-        if (worker.launch->sampled) {  // each access counts, so the site remembers none
+        if (worker.launch->sampled) {  // each access costs work, so the site caches none
             sampled_access(watch, true, address, bytes, access, code);
             site = Site{};
             return true;
@@ -51,7 +51,7 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
     }
     const uintptr_t stacks = reinterpret_cast<uintptr_t>(worker.stacks);
     const uintptr_t arguments = reinterpret_cast<uintptr_t>(request.arguments);
-    // Of a block beside others no more is mapped; what follows may be another block's shared memory.
+    // A block that runs beside others has no more than this mapped; behind it may lie another block's shared memory.
     const size_t room = kStackBytes * static_cast<size_t>(worker.count);
     if (holds(stacks, room, address, bytes)) {
         site = Site{stacks, room, nullptr};
@@ -61,7 +61,7 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
         site = Site{arguments, request.argument_bytes, nullptr};
         return true;
     }
-    // A launch through a variable reads the variable, which lies in the frame of the host function.
+    // A launch through a function pointer reads the pointer, which lies in the host function's frame.
     if (request.by_pointer != 0 && access == Access::kRead && bytes == sizeof(void*) &&
         holds(arguments - kFrame, 2 * kFrame, address, bytes)) {
         return false;
@@ -84,7 +84,7 @@ __attribute__((noinline)) void access_parts(Watch& watch, const Site& site, uint
     }
 }
 
-// Any access, whatever it meets.
+// Checks any access to shared or global memory.
 void check(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     if (address - watch.shared < kSharedArena) {
         const void* at = reinterpret_cast<const void*>(address);
@@ -106,8 +106,8 @@ void check(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr
     }
 }
 
-// What comes before most accesses: where the last one from the same place went too, in few registers and without a
-// call where no other block is concerned. Everything else goes to check, which notes the same.
+// Fast path of most accesses, which go to the same region as the last one from the same code and involve no other
+// block. It uses few registers and no call. Everything else goes to check(), which notes the same.
 template <size_t kBytes, Access kAccess>
 inline __attribute__((always_inline)) void check_plain(Watch& watch, uintptr_t address, uintptr_t code) {
     if (address - watch.shared < kSharedArena) {
@@ -128,8 +128,8 @@ inline __attribute__((always_inline)) void check_plain(Watch& watch, uintptr_t a
     }
 }
 
-// Before a store in a launch that interleaves threads. An index that was just found out of its array has to be
-// followed by its own access.
+// Before a store in a launch that interleaves threads. An index that was just found out of bounds must be followed by
+// its own access, so nothing may run in between.
 void let_others_go(const void* p) {
     if (current_worker == nullptr || (watching != nullptr && watching->index.code != 0)) return;
     yield_before_store(reinterpret_cast<uintptr_t>(p));
@@ -161,7 +161,7 @@ void watch_poll(Watch& watch, uintptr_t address, size_t bytes, uintptr_t code) {
     }
 }
 
-// Volatile memory is how blocks and warps wait for each other: in global memory it counts as atomic.
+// Blocks and warps wait for each other through volatile memory, so in global memory it counts as atomic.
 void watch_volatile(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     const bool shared = address - watch.shared < kSharedArena;
     watch.acquired = true;
@@ -180,7 +180,7 @@ void watch_volatile(Watch& watch, uintptr_t address, size_t bytes, Access access
     }
 }
 
-// The value that the access is about to read.
+// Returns the value that the access is about to read.
 uint64_t value_at(const void* pointer, size_t bytes) {
     switch (bytes) {
         case 1: return *static_cast<const volatile uint8_t*>(pointer);
@@ -220,7 +220,7 @@ void check_atomic(const volatile void* pointer, size_t bytes, bool reads, bool s
     learn_from(watch, address, in_block);
     if (stores) publish_at(watch, address, in_block);
     if (!reads) note_initialised(watch, address - watch.shared, bytes);
-    // Of a cluster other blocks' shared memory lies outside the arena of global memory.
+    // Other blocks' shared memory of a cluster lies outside the arena of global memory.
     const bool global = address - watch.shared >= kSharedArena && (watch.worker->cluster == nullptr || in_arena(address));
     if (global && !stores) return watch_poll(watch, address, bytes, code);
     note_if_asked(pointer, bytes, true);
@@ -249,7 +249,7 @@ void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
 
 namespace {
 
-// By the C library, of a kernel or of host code; from: null for a fill.
+// memcpy, memmove and memset in a kernel or in host code; from: null for a fill.
 void announce_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
     if (current_worker != nullptr) return check_copy(to, from, bytes, code);
     if (bytes == 0) return;
@@ -327,7 +327,7 @@ KW_ATOMICS(16, uint16_t)
 KW_ATOMICS(32, uint32_t)
 KW_ATOMICS(64, uint64_t)
 
-// The linker sends the library's calls of these here: they are not announced otherwise.
+// The linker redirects the library's calls of these here, because the compiler does not announce them.
 void* __wrap_memcpy(void* to, const void* from, size_t bytes) {
     announce_copy(to, from, bytes, KW_CODE);
     return std::memcpy(to, from, bytes);
@@ -372,7 +372,7 @@ void kw_read_only(const void* p, size_t bytes) {
     if (watching != nullptr) read_only_load(*watching, reinterpret_cast<uintptr_t>(p), bytes, KW_CODE);
 }
 
-// The fence of a block (__threadfence_block) asks for less than that of the device.
+// __threadfence_block passes a weaker order than __threadfence.
 void __tsan_atomic_thread_fence(int order) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (watching != nullptr) note_fence(*watching, order == __ATOMIC_SEQ_CST);

@@ -1,5 +1,5 @@
-// Asynchronous copies to shared memory (cp.async): a thread's copies are made when it waits for them, the
-// latest of the moments that CUDA allows, so that whoever reads before that does not find the data.
+// Asynchronous copies to shared memory (cp.async). A thread's copies are made when it waits for them, the latest
+// moment that CUDA allows, so that a read before the wait does not find the data.
 #include "watch.h"
 
 #include <cstring>
@@ -10,12 +10,12 @@ namespace kw {
 struct Copy {
     char* to;
     const char* from;
-    size_t bytes, zeros;  // zeros: those at the end that are not copied
+    size_t bytes, zeros;  // zeros: bytes at the end that are zero-filled instead of copied
     uintptr_t code;
     uint32_t group;
 };
 
-// Of the block that an OS thread runs. Groups are numbered by thread; the present one is not committed yet.
+// Copies of the block that an OS thread runs. Groups are numbered by thread; the current one is not committed yet.
 struct Copies {
     std::vector<Copy> pending[kMaxThreads];
     uint32_t group[kMaxThreads];
@@ -34,7 +34,7 @@ void finish(Worker& worker, uint32_t end) {
     std::vector<Copy>& pending = worker.copies->pending[worker.current];
     size_t done = 0;
     while (done < pending.size() && pending[done].group < end) done++;
-    worker.pending_copies -= done;  // before they are made: a copy does not disturb itself
+    worker.pending_copies -= done;  // first, so that a copy does not conflict with itself
     for (size_t k = 0; k < done; k++) make(watching, pending[k]);
     pending.erase(pending.begin(), pending.begin() + static_cast<long>(done));
 }
@@ -65,7 +65,7 @@ void release_copies(Worker& worker) {
     worker.copies = nullptr;
 }
 
-// A read of shared memory while copies of the block are on their way; false, with a finding, where it meets one.
+// Checks a read of shared memory against pending copies of the block. Returns false, after a finding, on overlap.
 bool check_not_pending(Worker& worker, uintptr_t address, size_t bytes, uintptr_t code) {
     for (int t = 0; t < worker.count; t++) {
         for (const Copy& copy : worker.copies->pending[t]) {

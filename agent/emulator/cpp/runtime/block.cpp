@@ -1,8 +1,8 @@
-// One block: which of its threads runs, and the barrier among all of them.
+// Scheduler of one block: which of its threads runs, and __syncthreads().
 //
-// A thread runs until it waits or returns, and which begins first is up to the draw (draw.cpp). Threads that never wait share one fiber: a kernel without
-// barriers costs a function call for each thread. A thread that has returned counts as arrived at every
-// barrier, as on a GPU.
+// A thread runs until it waits or returns; the draw (draw.cpp) chooses which begins first. Threads that never wait
+// share one fiber, so a kernel without barriers costs a function call per thread. A thread that has returned counts
+// as arrived at every barrier, as on a GPU.
 #include "cluster.h"
 
 extern "C" {
@@ -96,7 +96,7 @@ void finish_thread(Worker& worker) {
     if (worker.cluster != nullptr) leave_barrier(worker, thread);
 }
 
-// Runs threads one after the other; leaves the fiber only when one of them waits or none is left.
+// Runs threads one after the other. Leaves the fiber only when one of them waits or none is left.
 void fiber_main() {
     Worker& worker = *current_worker;
     const kw_launch_request& request = *worker.launch->request;
@@ -123,7 +123,7 @@ void fiber_main() {
     }
 }
 
-// A fresh thread gets a fiber of its own because the others wait on theirs.
+// A fresh thread gets a fiber of its own, because the others are waiting on theirs.
 void* start_fresh(Worker& worker) {
     Fiber* fiber = worker.idle_count > 0 ? worker.idle_fibers[--worker.idle_count]
                                          : &worker.fibers[worker.fibers_made++];
@@ -165,9 +165,9 @@ void make_ready(Worker& worker, int thread) {
     worker.ready[(worker.ready_head + worker.ready_count++) % kMaxThreads] = thread;
 }
 
-// The current thread waits (or lets others go first): continues with a ready thread, else a fresh one,
-// else with run_block. Where threads interleave fresh ones come first: all have read before the first that let
-// others go writes. Returns when the thread's turn has come again.
+// Suspends the current thread: continues with a ready thread, else a fresh one, else with run_block. Returns when its
+// turn comes again. Where threads interleave, fresh ones come first, so that all have read before the first one that
+// yielded writes.
 void park(Worker& worker) {
     Fiber* self = worker.current_fiber;
     void* next = worker.scheduler_context;

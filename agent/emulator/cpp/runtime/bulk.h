@@ -1,4 +1,4 @@
-// What mbarriers and bulk copies share: the asynchronous side of a block.
+// mbarriers and bulk copies of a block, shared by mbarrier.cpp, bulk_copy.cpp and tensor_map.cpp.
 #pragma once
 
 #include "watch.h"
@@ -8,13 +8,13 @@
 namespace kw {
 
 struct MBarrier {
-    size_t offset;  // into the block's shared memory
+    size_t offset;  // within the block's shared memory
     uint32_t expected, pending;
-    int64_t bytes;   // of copies that the present phase still waits for
-    uint32_t phase;  // number of those that are over
-    int agent;       // under which name what its copies wrote is known
-    Clocks coming, done;  // known of those that arrived in the present phase, and in all before
-    Knowledge coming_of, done_of;  // likewise, of other blocks
+    int64_t bytes;   // bytes that the current phase still waits for
+    uint32_t phase;  // number of completed phases
+    int agent;       // identity under which the writes of its copies are tracked
+    Clocks coming, done;  // knowledge of the arrivals in the current phase, and in all earlier ones
+    Knowledge coming_of, done_of;  // the same about other blocks
 };
 
 struct Piece {
@@ -25,35 +25,35 @@ struct Piece {
 
 enum class Way { kToShared, kToGlobal };
 
-// One bulk copy that has been asked for.
+// A bulk copy that was issued.
 struct Bulk {
     Way way;
     std::vector<Piece> pieces;
-    std::vector<char> content;  // of what is no copy of memory
+    std::vector<char> content;  // source of a copy that does not come from memory
     size_t bytes;
-    size_t shared_first;  // where in the shared memory of the block that keeps it
-    MBarrier* barrier;  // that it tells of its arrival, or null
-    uint32_t phase;     // of the barrier when it arrived
-    int thread;         // that asked for it
-    uint32_t group;     // of that thread's bulk groups
+    size_t shared_first;  // offset within the shared memory of the block that keeps it
+    MBarrier* barrier;  // completed by this copy, or null
+    uint32_t phase;     // of the barrier on completion
+    int thread;         // the issuer
+    uint32_t group;     // bulk group of that thread
     uintptr_t code;
     void (*reduce)(char* to, const char* from, size_t bytes);  // null: a plain copy
-    bool arrived, read;  // the whole of it, its source
-    unsigned char filler;  // of what lies outside a tensor
-    uint8_t layout;        // the swizzle of the tensor map, from 1; 0: none is known
+    bool arrived, read;  // completed; source read
+    unsigned char filler;  // for elements outside a tensor
+    uint8_t layout;        // swizzle of the tensor map plus 1; 0: unknown
 };
 
-// Of the block that an OS thread runs.
+// Asynchronous state of the block that an OS thread runs.
 struct Async {
-    uint16_t slots[kSharedArena / 8];  // by place: which of `barriers`, from 1
+    uint16_t slots[kSharedArena / 8];  // by offset / 8: index in `barriers` plus 1
     std::vector<std::unique_ptr<MBarrier>> barriers;
-    std::vector<std::unique_ptr<Bulk>> bulk;  // in the order they were asked for
+    std::vector<std::unique_ptr<Bulk>> bulk;  // in the order of issue
     uint32_t group[kMaxThreads];
-    uint32_t period = 1;  // between two things that help somebody who waits; not that of who never waited
+    uint32_t period = 1;  // counts events that can end a wait; 0 is that of threads that never waited
     uint32_t waited_in[kMaxThreads];
-    int waiting;  // threads that have waited in vain in the period
+    int waiting;  // threads that have waited in vain in this period
     int rounds;
-    long turns;  // of other blocks, meanwhile
+    long turns;  // turns given to other blocks meanwhile
 };
 
 // mbarrier.cpp

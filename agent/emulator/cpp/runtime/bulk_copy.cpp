@@ -1,8 +1,8 @@
-// Bulk copies (cp.async.bulk): between global and shared memory, told of by an mbarrier or waited for in groups.
+// Bulk copies (cp.async.bulk) between global and shared memory, which complete on an mbarrier or in bulk groups.
 //
-// One arrives when all threads of the block wait, and no other can: the latest moment that is left. In draws that
-// shuffle threads half of them arrive at once, and the others in any order. Until somebody has seen that it arrived,
-// whoever touches its shared memory is found out.
+// A copy that an mbarrier waits for completes when all threads of the block wait, the latest possible moment. In draws
+// that shuffle threads, half of the copies complete at once and the others in random order. Until a thread has observed
+// the completion, every access that conflicts with the copy in shared memory is a finding.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -13,13 +13,13 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kUnit = 16;  // bytes: addresses and sizes are multiples of it
+constexpr size_t kUnit = 16;  // bytes; addresses and sizes must be multiples of it
 
 struct Range {
     size_t first, bytes;
 };
 
-// What of the block's shared memory it fills or reads.
+// Returns the range of the keeper's shared memory that the copy fills or reads.
 Range shared_range(const Bulk& bulk) {
     return {bulk.shared_first, bulk.bytes};
 }
@@ -72,7 +72,7 @@ void check_unit(Worker& worker, const Bulk& bulk) {
     });
 }
 
-// Another copy on its way to, or from, the same memory.
+// Checks for another copy in flight to or from the same memory.
 void check_overlap(Worker& worker, const Bulk& bulk) {
     const Range mine = shared_range(bulk);
     check_in_flight(worker, worker.shared + mine.first, mine.bytes,
@@ -99,7 +99,7 @@ void check_asked(Worker& worker, const Bulk& bulk) {
 
 }  // namespace
 
-// The present thread asks; the block whose shared memory is filled or read keeps it.
+// Issues a copy for the current thread. `keeper` is the block whose shared memory is filled or read.
 void ask(Worker& keeper, std::unique_ptr<Bulk> bulk) {
     Worker& asking = *current_worker;
     if (keeper.async == nullptr) keeper.async = new Async();
@@ -116,7 +116,7 @@ void ask(Worker& keeper, std::unique_ptr<Bulk> bulk) {
     if (is_shuffled(keeper) && chance(keeper) % 2 == 0) arrive(keeper, *keeper.async->bulk.back());
 }
 
-// False: none is on its way.
+// Completes one copy that an mbarrier waits for; false if none is in flight.
 bool deliver_one(Worker& worker) {
     std::vector<Bulk*> open;
     for (const auto& bulk : worker.async->bulk) {
@@ -130,7 +130,7 @@ bool deliver_one(Worker& worker) {
     return true;
 }
 
-// Somebody has seen that the barrier's phases before the present one are over: what came in them has arrived.
+// A thread has observed that the barrier's earlier phases are over: the copies that completed in them are visible.
 void arrived_seen(Worker& worker, MBarrier& barrier) {
     remove(worker, [&](const Bulk& bulk) {
         if (bulk.barrier != &barrier || !bulk.arrived || bulk.phase == barrier.phase) return false;
@@ -149,7 +149,7 @@ void forget_bulk(Worker& worker) {
     std::fill_n(worker.async->group, worker.count, 0u);
 }
 
-// The block's threads have returned.
+// Ends the copies in flight when the block's threads have returned.
 void end_bulk(Worker& worker) {
     for (const auto& bulk : worker.async->bulk) {
         if (bulk->arrived && bulk->way == Way::kToShared) continue;
@@ -169,7 +169,7 @@ void end_bulk(Worker& worker) {
     worker.async->bulk.clear();
 }
 
-// An access of shared memory that copies on their way fill or read; false, with a finding, where it meets one.
+// Checks an access of shared memory against everything in flight. Returns false, after a finding, on a conflict.
 bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access access, uintptr_t code) {
     if (access == Access::kRead && worker.copies != nullptr &&
         !check_not_pending(worker, reinterpret_cast<uintptr_t>(address), bytes, code)) {
@@ -200,7 +200,7 @@ bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access a
     return true;
 }
 
-// The mbarrier beside the memory that is filled; null, with a finding, where there is none.
+// Returns the mbarrier in the block whose memory is filled; null, after a finding, if there is none.
 MBarrier* told_of(Worker& worker, Worker& keeper, const void* barrier, uintptr_t code) {
     MBarrier* told = barrier_at(keeper, barrier);
     if (told == nullptr) {
@@ -217,10 +217,10 @@ namespace {
 struct Source {
     const char* from;
     size_t bytes;
-    bool is_value;  // that does not stay where it is
+    bool is_value;  // a temporary, so it has to be copied
 };
 
-// Shared memory of the cluster is to be filled, and the mbarrier beside it to be told.
+// Issues a copy that fills shared memory of the cluster and completes on the mbarrier beside it.
 void fill(void* to, const Source& source, void* barrier, uintptr_t code) {
     Worker& worker = *current_worker;
     if (source.bytes == 0) return;
@@ -296,7 +296,7 @@ void kw_bulk_commit(void) {
 }
 
 void kw_bulk_wait(uint32_t prior, int reads_only) {
-    (void)reads_only;  // a source that has been read is not read again: the copy is whole by then
+    (void)reads_only;  // sources are read on completion, so waiting for reads is waiting for the whole copy
     if (current_worker == nullptr || current_worker->async == nullptr) return;
     Worker& worker = *current_worker;
     const uint32_t committed = worker.async->group[worker.current];

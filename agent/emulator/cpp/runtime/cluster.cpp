@@ -1,7 +1,7 @@
-// Clusters: blocks that are there together, wait for each other and see each other's shared memory.
+// Clusters: blocks that are resident together, wait for each other and access each other's shared memory.
 //
-// All blocks of a cluster run on one OS thread, each beside the others (waiting.cpp), so that nothing of it needs a
-// lock. A thread that waits for its cluster lets the other blocks go on.
+// All blocks of a cluster run on one OS thread, as residents of it (waiting.cpp), so none of this needs a lock. A
+// thread that waits for its cluster lets the other blocks continue.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -9,7 +9,7 @@ namespace kw {
 
 namespace {
 
-constexpr long kPatienceWithBlocks = 1 << 18;  // turns in which nothing could go on
+constexpr long kPatienceWithBlocks = 1 << 18;  // turns without progress
 
 bool waits(const Worker& worker) {
     for (int t = 0; t < worker.count; t++) {
@@ -48,7 +48,7 @@ template <class Words>
     abandon(worker, Fault::kMisplaced, "", 0);
 }
 
-// A launch without clusters has one block in each.
+// In a launch without clusters each block is a cluster of its own.
 Cluster& cluster_here(Worker& worker) {
     if (worker.cluster != nullptr) return *worker.cluster;
     if (worker.launch->sampled) {
@@ -62,7 +62,7 @@ Cluster& cluster_here(Worker& worker) {
     return *worker.cluster;
 }
 
-// The block whose shared memory holds the address, of the worker's cluster; null: none.
+// Returns the block of the worker's cluster whose shared memory holds the address; null: none.
 Worker* holder(Worker& worker, uintptr_t address) {
     if (address - reinterpret_cast<uintptr_t>(worker.shared) < kSharedArena) return &worker;
     if (worker.cluster == nullptr) return nullptr;
@@ -73,7 +73,7 @@ Worker* holder(Worker& worker, uintptr_t address) {
     return nullptr;
 }
 
-// An address that was mapped while its block was still there.
+// Reports an address in the shared memory of a block that has ended since the address was mapped.
 bool was_of_peer(Worker& worker, uintptr_t address, uintptr_t code) {
     const Cluster& cluster = *worker.cluster;
     for (unsigned rank = 0; rank < cluster.size; rank++) {
@@ -98,7 +98,7 @@ unsigned cluster_size(const kw_launch_request& r) {
     return d.x * d.y * d.z;
 }
 
-// The index of block `rank` of cluster `number`.
+// Returns the index of block `rank` of cluster `number`.
 uint3 block_in_cluster(const kw_launch_request& r, unsigned long number, unsigned rank) {
     const dim3 d = cluster_dims(r);
     const unsigned long wide = r.grid.x / d.x, high = r.grid.y / d.y;
@@ -125,7 +125,7 @@ void join_cluster(Worker& worker, unsigned long number, unsigned rank) {
     worker.cluster_rank = rank;
 }
 
-// The block has ended.
+// Called when the block has ended.
 void leave_cluster(Worker& worker) {
     end_peer_uses(worker);
     Cluster* cluster = worker.cluster;
@@ -151,7 +151,7 @@ void leave_barrier(Worker& worker, int thread) {
     if (is_complete(*cluster, worker.count)) complete(*cluster);
 }
 
-// Nothing in the block can go on by itself: false where it is not for its cluster.
+// Lets other blocks continue when no thread of this one can. Returns false if it does not wait for its cluster.
 bool wait_for_cluster(Worker& worker) {
     if (worker.cluster == nullptr || !waits(worker)) return false;
     if (++worker.cluster->turns > kPatienceWithBlocks) {
@@ -164,7 +164,7 @@ bool wait_for_cluster(Worker& worker) {
     return true;
 }
 
-// An access of another block's shared memory; false where the address is none of the cluster's.
+// Checks an access of another block's shared memory. Returns false if the address is not the cluster's.
 bool peer_access(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code, bool asynchronous) {
     Worker* owner = holder(*watch.worker, address);
     if (owner == nullptr && was_of_peer(*watch.worker, address, code)) return true;
@@ -284,7 +284,7 @@ char* kw_cluster_shared(uint32_t address) {
     });
 }
 
-// To map is to name a place, which needs no barrier: only whoever accesses it has to know that the block is there.
+// Mapping only names a place and needs no barrier. Only an access needs to know that the block exists.
 char* kw_map_generic(char* address, uint32_t rank) {
     if (current_worker == nullptr) return address;
     Worker& worker = *current_worker;

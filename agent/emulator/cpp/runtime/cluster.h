@@ -1,4 +1,4 @@
-// The blocks of one cluster, all on one OS thread.
+// Blocks of one cluster, all of which run on one OS thread.
 #pragma once
 
 #include "watch.h"
@@ -10,13 +10,13 @@ namespace kw {
 constexpr unsigned kMostInCluster = 16;
 constexpr unsigned kPortableCluster = 8;
 
-// What a block did last to a word of another one's shared memory.
+// Last read and last write of a block to a word of another block's shared memory.
 struct PeerUse {
     struct Last {
         int thread;
         uint32_t epoch, clock;
-        uint32_t until;  // the phase of the cluster's barrier that it belongs to
-        uint8_t mask;    // of its bytes; 0: it did nothing
+        uint32_t until;  // phase of the cluster's barrier that it belongs to
+        uint8_t mask;    // bytes of the word; 0: no access
         bool atomic;
         uintptr_t code;
     };
@@ -27,18 +27,18 @@ struct PeerUse {
 struct Cluster {
     unsigned long number;
     unsigned size;
-    Worker* blocks[kMostInCluster];  // by rank; null before they begin and after they have ended
-    uint32_t gone;                   // ranks that have ended
-    long arrived, gone_threads;      // at the barrier in the present phase; that have returned
+    Worker* blocks[kMostInCluster];  // by rank; null before a block begins and after it has ended
+    uint32_t gone;                   // mask of the ranks that have ended
+    long arrived, gone_threads;      // threads at the barrier in the current phase; threads that have returned
     uint32_t phase;
-    int line;    // of the first that arrived
-    long turns;  // in which nothing could go on
-    Clocks known[kMostInCluster], done[kMostInCluster];  // for each block: of those that arrived, and in the last phase
-    char* arenas[kMostInCluster];        // where the shared memory was of each block that has ended
-    Knowledge knows[kMostInCluster];     // each block, of the others
-    Knowledge coming;                    // what those told that arrived in the present phase
+    int line;    // of the first arrival
+    long turns;  // turns without progress
+    Clocks known[kMostInCluster], done[kMostInCluster];  // by block: knowledge of the arrivals, and of the last phase
+    char* arenas[kMostInCluster];        // address of the shared memory of each block that has ended
+    Knowledge knows[kMostInCluster];     // of each block about the others
+    Knowledge coming;                    // of the arrivals in the current phase
     Knowledge published;                 // by fences
-    std::vector<uint32_t> clocks;        // of those that arrived, by block of the launch and warp
+    std::vector<uint32_t> clocks;        // of the arrivals, by block of the launch and warp
     std::unordered_map<uint64_t, std::vector<PeerUse>> uses;  // by the owner's rank and the word
 };
 

@@ -1,9 +1,10 @@
-// Races among the blocks of a cluster: who has accessed whose shared memory, and what blocks know of each other.
+// Races among the blocks of a cluster, in each other's shared memory.
 //
-// A block knows of another one, as a whole, up to which barrier and which clock of each of its threads what that did comes
-// before: since a barrier of the cluster, a remote arrival at an mbarrier that it has waited for, bytes that told one, or,
-// where it looks at memory atomically at all, a fence there. So what one thread has learned counts for all of its block: what is reported has
-// no order at all. Accesses of a block's own memory are in its cells, those of other blocks' memory are kept here.
+// For every other block, a block knows up to which barrier and which clock of each thread its actions are ordered
+// before. It learns this from barriers of the cluster and from mbarriers that it waited for (remote arrivals and bytes).
+// Fences also count, for a block that reads memory atomically at all. What one thread learns counts for all of its
+// block, so a reported race has no order at all. Cells hold a block's accesses of its own memory; `uses` holds those of
+// other blocks.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -13,7 +14,7 @@ namespace kw {
 
 namespace {
 
-// When an access of shared memory was, as the cells of its block have it.
+// Time of an access of shared memory, as the cells of its block note it.
 struct Moment {
     int thread;
     uint32_t epoch, clock;
@@ -27,7 +28,7 @@ void merge(Foreign& to, const Foreign& from) {
     for (size_t k = 0; k < from.clocks.at.size(); k++) to.clocks.at[k] = std::max(to.clocks.at[k], from.clocks.at[k]);
 }
 
-// It came before a barrier of its block after which that told, or before its thread did.
+// Returns true if the moment precedes a barrier after which its block published, or its thread's published clock.
 bool is_in(const Knowledge& known, unsigned rank, const Moment& moment) {
     if (known.of.size() <= rank) return false;
     const Foreign& block = known.of[rank];
@@ -41,7 +42,7 @@ bool knows(const Worker& worker, unsigned rank, const Moment& moment) {
            (worker.watch->acquired && is_in(cluster.published, rank, moment));
 }
 
-// Of several readers a cell keeps the clock of the first: any thread that told of itself since then may speak for them.
+// With several readers a cell keeps the clock of the first. Any thread that published since then may speak for them.
 bool readers_in(const Knowledge& known, unsigned rank, const SharedCell& cell) {
     if (known.of.size() <= rank) return false;
     const Foreign& block = known.of[rank];
@@ -54,8 +55,8 @@ struct Sides {
     const char* did;
     const char* other_did;
     int other;           // thread, -1: several
-    unsigned rank;       // of its block
-    unsigned owner;      // of the memory
+    unsigned rank;       // of the other thread's block
+    unsigned owner;      // rank of the block that owns the memory
     uintptr_t code, other_code;
 };
 
@@ -70,7 +71,7 @@ void report_race(const Watch& watch, size_t offset, const Sides& sides) {
     });
 }
 
-// Of a word of shared memory, which bytes.
+// Bytes of one word of shared memory.
 struct Part {
     size_t at;
     uint8_t mask;
@@ -91,7 +92,7 @@ const char* verb(Access access) {
 
 Moment moment_of(const PeerUse::Last& last) { return {last.thread, last.epoch, last.clock}; }
 
-// Whether the present thread is ordered after that access, of its own block or of another one.
+// Returns true if the current thread is ordered after that access, made by its own block or by another one.
 bool ordered(const Watch& watch, unsigned rank, const PeerUse::Last& last) {
     const Worker& worker = *watch.worker;
     if (rank != worker.cluster_rank) return knows(worker, rank, moment_of(last));
@@ -99,7 +100,7 @@ bool ordered(const Watch& watch, unsigned rank, const PeerUse::Last& last) {
            thread_ordered(watch, worker.current, last.thread, last.clock);
 }
 
-// Against what blocks did that have this memory from another one; false, with a finding, where that is a race.
+// Compares with the accesses of blocks that do not own the memory. Returns false, after a finding, on a race.
 bool check_uses(Watch& watch, unsigned owner, const Part& part, Access access, uintptr_t code) {
     const size_t at = part.at;
     const Cluster& cluster = *watch.worker->cluster;
@@ -120,7 +121,7 @@ bool check_uses(Watch& watch, unsigned owner, const Part& part, Access access, u
     return true;
 }
 
-// Against what the owner's own threads did.
+// Compares with the accesses of the owner's own threads.
 bool check_owner(Watch& watch, const Worker& owner, const Part& part, Access access, uintptr_t code) {
     const Worker& worker = *watch.worker;
     const SharedCell& cell = owner.watch->cells[part.at / 4];
@@ -169,7 +170,7 @@ void add_knowledge(Knowledge& to, const Knowledge& from) {
     for (size_t rank = 0; rank < from.of.size(); rank++) merge(to.of[rank], from.of[rank]);
 }
 
-// What the present thread's block did before, and knows of others, is known to whoever learns from `to`.
+// Publishes to `to` what the current thread's block did before and knows of others.
 void tell_cluster(Worker& worker, Knowledge& to) {
     if (watching == nullptr || !has_peers(worker)) return;
     Cluster& cluster = *worker.cluster;
@@ -190,12 +191,12 @@ void learn_of_cluster(Cluster& cluster, unsigned rank, const Knowledge& from) {
     }
 }
 
-// A fence of the present thread tells whoever looks at memory atomically.
+// A fence publishes to every block that reads memory atomically.
 void fence_cluster(Worker& worker) {
     if (has_peers(worker)) tell_cluster(worker, worker.cluster->published);
 }
 
-// The present thread accesses another block's memory; asynchronous: a copy does, in its name.
+// Checks the current thread's access of another block's memory; asynchronous: a copy makes it on its behalf.
 void check_peer_use(Watch& watch, Worker& owner, size_t offset, size_t bytes, Access access, bool asynchronous, uintptr_t code) {
     settle_write(watch);
     all_parts(offset, bytes, [&](const Part& part) {
@@ -206,7 +207,7 @@ void check_peer_use(Watch& watch, Worker& owner, size_t offset, size_t bytes, Ac
     });
 }
 
-// An access of the block's own memory; false, with a finding, where another block has it without order.
+// Checks an access of the block's own memory. Returns false, after a finding, if another block accessed it unordered.
 bool check_used_by_peers(Worker& worker, size_t offset, size_t bytes, Access access, uintptr_t code) {
     if (!worker.used_by_peers || !has_peers(worker)) return true;
     return all_parts(offset, bytes, [&](const Part& part) {
@@ -214,7 +215,7 @@ bool check_used_by_peers(Worker& worker, size_t offset, size_t bytes, Access acc
     });
 }
 
-// The block is about to end: nobody may use its memory any more, and it has to know that nobody does.
+// The block is about to end: every use of its memory by others must be ordered before this.
 void end_peer_uses(Worker& worker) {
     if (!worker.used_by_peers) return;
     worker.used_by_peers = false;

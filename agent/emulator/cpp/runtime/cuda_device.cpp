@@ -1,8 +1,8 @@
-// The CUDA runtime API: the device (an "emulated sm_90" with the limits of an H100), streams and events.
+// CUDA runtime API: the device (an "emulated sm_90" with the limits of an H100), streams and events.
 //
-// Every call is synchronous, so a stream is only a name and an event is over as soon as it is recorded. Which
-// stream is torch's current one is known all the same: a launch on another one is wrong on a GPU.
-// Nothing here measures time: the elapsed time between two events is not a number.
+// Every call is synchronous, so a stream is only a name, and an event is complete once recorded. torch's current
+// stream is still tracked, because a launch on another stream is wrong on a GPU. Nothing here measures time: the
+// elapsed time between two events is NaN.
 #include "state.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace {
 
 std::atomic<uintptr_t> next_handle{0x1000};
 KW_TLS cudaStream_t current_stream;
-int stack_limit = 1024;  // of a thread
+int stack_limit = 1024;  // bytes per thread
 
-// Null, or one of the two names that CUDA has for it.
+// The default stream is null or one of CUDA's two names for it.
 bool is_default(cudaStream_t stream) {
     return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
 }
@@ -30,7 +30,7 @@ cudaError_t make_handle(Handle* handle) {
     return sticky_error();
 }
 
-// Registers are not known, so this is the bound from threads, blocks and shared memory.
+// Upper bound from threads, blocks and shared memory; register use is not known.
 int resident_blocks(int block_size, size_t dynamic_bytes) {
     if (block_size < 1 || block_size > kMaxThreads) return 0;
     const size_t by_shared = kSharedPerMultiprocessor / (dynamic_bytes + kReservedSharedPerBlock);
@@ -82,8 +82,8 @@ cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     return sticky_error();
 }
 
-// Of functions that call themselves the compiler does not know how deep they go: the thread has what the limit says.
-// Twice that is let pass, since some of what stands in a function's frame may be kept in registers.
+// The compiler cannot know how deep recursion goes, so a thread has what the limit says. Twice the limit is
+// tolerated, since parts of a function's frame may be kept in registers.
 void kw_stack(int bytes, int line) {
     Thread& thread = current_worker->threads[current_worker->current];
     thread.stack += bytes;

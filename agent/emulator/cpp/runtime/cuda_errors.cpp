@@ -1,8 +1,8 @@
 // CUDA's error state, error texts and kernel attributes.
 //
-// An illegal launch leaves an error that cudaGetLastError takes away; a fault inside a kernel leaves one
-// that stays with the context, and every later call returns it (until cudaDeviceReset). An error that the
-// host never asks for is found by whoever asks next, which with torch is some innocent operator.
+// An illegal launch sets an error that cudaGetLastError clears. A fault inside a kernel sets a sticky error that
+// every later call returns (until cudaDeviceReset). An error that the host never queries surfaces at the next query,
+// with torch in some innocent operator.
 #include "state.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct ErrorText {
     const char* text;
 };
 
-// The wording of the CUDA runtime.
+// Texts of the CUDA runtime.
 constexpr ErrorText kErrors[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
@@ -45,7 +45,7 @@ constexpr ErrorText kUnknown = {cudaErrorUnknown, "cudaErrorUnknown", "unknown e
 std::atomic<cudaError_t> last_error{cudaSuccess};
 std::atomic<cudaError_t> context_error{cudaSuccess};
 
-// The last error that the host did not ask for.
+// The last error that the host has not queried.
 struct Unasked {
     cudaError_t error;
     std::string what;
@@ -61,9 +61,9 @@ void forget_unasked() {
 
 std::mutex limits_mutex;
 std::map<std::string, size_t> limits_by_kernel;
-std::map<std::string, bool> large_clusters;  // by kernel: whether its clusters may be larger than portable ones
+std::map<std::string, bool> large_clusters;  // by kernel: whether its clusters may exceed the portable size
 size_t highest_limit = kDefaultSharedLimit;  // of any kernel
-size_t unnamed_limit;  // set without a name; 0: never
+size_t unnamed_limit;  // set without a kernel's name; 0: never
 
 const ErrorText& described(cudaError_t error) {
     for (const ErrorText& entry : kErrors) {
@@ -99,7 +99,8 @@ void forget_errors() {
 
 cudaError_t sticky_error() { return context_error; }
 
-// "(const void*)ns::kernel<float, 4>, attribute, 65536" -> "kernel"; "&kernel<T>" -> "kernel".
+// Extracts a kernel's name: "(const void*)ns::kernel<float, 4>, attribute, 65536" -> "kernel"; "&kernel<T>" ->
+// "kernel".
 std::string base_name(const std::string& text) {
     std::string name;
     for (size_t i = 0; i < text.size(); i++) {
@@ -124,7 +125,7 @@ std::string base_name(const std::string& text) {
     return name;
 }
 
-// What a launch of this kernel may ask for. A launch through a pointer gets the benefit of the doubt.
+// Returns the limits of a launch of this kernel. A launch through a pointer gets the benefit of the doubt.
 SharedLimits shared_limits_of(const char* name, bool by_pointer) {
     const std::lock_guard<std::mutex> lock(limits_mutex);
     const auto found = limits_by_kernel.find(base_name(name));
@@ -135,7 +136,7 @@ SharedLimits shared_limits_of(const char* name, bool by_pointer) {
     return {std::max(unnamed_limit, dynamic), kOptInSharedLimit};
 }
 
-// More than eight blocks of a cluster have to be asked for. A launch through a pointer gets the benefit of the doubt.
+// Clusters of more than eight blocks need an attribute. A launch through a pointer gets the benefit of the doubt.
 bool may_have_large_clusters(const char* name, bool by_pointer) {
     const std::lock_guard<std::mutex> lock(limits_mutex);
     if (by_pointer || large_clusters.count("") != 0) return !large_clusters.empty();
@@ -208,7 +209,7 @@ cudaError_t kw_set_function_attribute(const char* text, cudaFuncAttribute attrib
     return cudaSuccess;
 }
 
-// Reached only where the macro of kw/device.h was not seen: no name, so it holds for every kernel.
+// Reached only where the macro of kw/device.h was not seen. There is no name, so it holds for every kernel.
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
     const cudaError_t error = kw_set_function_attribute("", attribute, value);
     if (error == cudaSuccess) {

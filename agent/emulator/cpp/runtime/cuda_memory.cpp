@@ -1,5 +1,5 @@
-// The CUDA runtime API: memory. Every copy is checked against the allocations, and a copy that would
-// crash returns an error as it does on a GPU.
+// CUDA runtime API: memory. Every copy is checked against the allocations, and a copy that would crash returns an
+// error as on a GPU.
 #include "watch.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ cudaError_t refused(const HostCall& call, size_t bytes, const char* why) {
     return failed(call, cudaErrorInvalidValue);
 }
 
-// Null where the pointers lie where the direction says.
+// Returns what contradicts the stated direction; null if the pointers agree with it.
 const char* contradiction(const void* to, const void* from, cudaMemcpyKind kind) {
     if (kind == cudaMemcpyDefault || sampling()) return nullptr;
     const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
@@ -63,8 +63,8 @@ cudaError_t allocate(const HostCall& call, void** pointer, size_t bytes) {
     return bytes > 0 && *pointer == nullptr ? failed(call, cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
-// Memory that the host writes to directly, of which a record has the changes: what it holds before has to be in
-// the record as well, and never the very bytes that the host then writes.
+// Memory that the host writes to directly. A record holds its changes, so it also needs the initial contents, which
+// must never equal the bytes that the host then writes.
 cudaError_t allocate_for_host(const HostCall& call, void** pointer, size_t bytes) {
     const cudaError_t error = allocate(call, pointer, bytes);
     if (error != cudaSuccess || *pointer == nullptr) return error;

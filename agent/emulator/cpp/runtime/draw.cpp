@@ -1,6 +1,8 @@
-// What a draw may choose freely, because a GPU promises nothing: what memory holds that nobody wrote, and in
-// which order blocks and threads run. Who judges chooses both for each draw, by a number that is secret until
-// then, so that an answer which hangs on either is wrong in some draw.
+// Choices that a GPU leaves open: the contents of memory that nobody wrote, and the order in which blocks and threads
+// run.
+//
+// The judge chooses both for each draw, from a number that is secret until then. An answer that depends on either is
+// wrong in some draw.
 #include "watch.h"
 
 #include <algorithm>
@@ -11,16 +13,16 @@ namespace kw {
 
 namespace {
 
-// Blocks that may change places. A GPU begins them roughly in the order of their numbers, and as many of them as
-// this run at once on any: kernels whose blocks wait for earlier ones rely on no more.
+// Blocks that may swap places. A GPU starts blocks roughly in the order of their numbers, and every GPU runs at least
+// this many at once. Kernels whose blocks wait for earlier ones rely on no more than that.
 constexpr unsigned long kBlockWindow = 16;
-constexpr uint32_t kYieldMask = 3;  // one store of global memory in four lets others go first
+constexpr uint32_t kYieldMask = 3;  // one store to global memory in four yields
 
 struct Choice {
-    uint32_t word = 0xffffffffu;  // what fresh memory holds
-    bool used_memory = false;     // memory that was freed keeps its contents
+    uint32_t word = 0xffffffffu;  // fill of fresh memory
+    bool used_memory = false;     // freed memory keeps its contents
     int order = KW_ORDER_FORWARD;
-    uint64_t seed = 0;  // all ones for the reverse
+    uint64_t seed = 0;  // all ones for reverse order
 };
 
 Choice choice;
@@ -32,12 +34,12 @@ uint64_t mixed(uint64_t x) {
     return x ^ x >> 31;
 }
 
-// No one word is wrong for every operation: NaN and -1 are what fmaxf and an atomicMax of integers leave out, a
-// huge number is that to a minimum, one near zero to a sum. The halves are alike, so that elements of 2, 4 and
-// 8 bytes are all huge; the least is an integer as well as a float.
+// No single word is wrong for every operation. NaN and -1 are lost in fmaxf and in an atomicMax of integers, a huge
+// number in a minimum, a number near zero in a sum. The halves are equal, so that elements of 2, 4 and 8 bytes are
+// all huge. The least value is small as an integer and as a float.
 uint32_t fresh_word_of(int memory, uint64_t seed) {
     const uint32_t random = static_cast<uint32_t>(mixed(seed));
-    const uint32_t huge = 0x7100u + random % 0x700u;  // 1e4 and more in half precision, 1e29 in float
+    const uint32_t huge = 0x7100u + random % 0x700u;  // at least 1e4 in half precision, 1e29 in float
     switch (memory) {
         case KW_MEMORY_HUGE: return huge << 16 | huge;
         case KW_MEMORY_HUGE_NEGATIVE: return (huge << 16 | huge) | 0x80008000u;
@@ -46,7 +48,7 @@ uint32_t fresh_word_of(int memory, uint64_t seed) {
     }
 }
 
-// A permutation of 0 to count - 1.
+// Permutes the first `count` elements at random.
 void shuffle(int* order, int count, uint64_t seed) {
     for (int k = count - 1; k > 0; k--) {
         seed = mixed(seed);
@@ -60,7 +62,7 @@ uint32_t fresh_word() { return choice.word; }
 
 bool keeps_contents() { return choice.used_memory; }
 
-// Memory begins at multiples of 4 bytes, and has room for a whole word at its end.
+// Memory begins at a multiple of 4 bytes and has room for a whole word at its end.
 void fill_fresh(void* first, size_t bytes) {
     if (choice.word == 0xffffffffu) {
         std::memset(first, 0xff, bytes);
@@ -85,7 +87,7 @@ unsigned long block_in_turn(unsigned long turn, unsigned long blocks) {
     return first + (turn - first + choice.seed) % count;
 }
 
-// Which thread of the block has its turn as the k-th; warps stay together, as they do on a GPU.
+// Sets order[k] to the thread that starts as the k-th. Warps stay together, as on a GPU.
 void order_threads(Worker& worker) {
     const bool known = worker.ordered_count == worker.count && worker.ordered_by == choice.order &&
                        worker.ordered_seed == choice.seed;
@@ -111,8 +113,8 @@ void order_threads(Worker& worker) {
     }
 }
 
-// Called before a plain store to memory that other threads see: between what a thread has read and what it now
-// writes, others may run.
+// Called before a plain store to memory that other threads see: others may run between what a thread has read and
+// what it writes.
 void yield_before_store(uintptr_t address) {
     Worker& worker = *current_worker;
     if (address - reinterpret_cast<uintptr_t>(worker.shared) < kSharedArena) return;

@@ -1,6 +1,6 @@
 // Hardware faults in kernels and in copies: caught, reported, survived.
 //
-// The handler only notes what happened and jumps out: it may have interrupted anything, the allocator
+// The signal handler only notes the fault and jumps out, because it may have interrupted anything, the allocator
 // included. Findings are written after the jump.
 #include "watch.h"
 
@@ -56,12 +56,12 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     fault.kind = Fault::kSignal;
     fault.signal = signal;
     fault.cause = info->si_code;
-    fault.code = instruction_of(context) + 1;  // as the return addresses that findings carry
+    fault.code = instruction_of(context) + 1;  // one past, like the return addresses that findings carry
     fault.address = reinterpret_cast<uintptr_t>(info->si_addr);
     siglongjmp(current_worker->host->recovery, 1);
 }
 
-// memcpy and memset on addresses that a candidate chose.
+// Runs memcpy or memset on addresses that a candidate chose; false on a fault.
 template <class Access>
 bool guarded(Access access) {
     const FaultHandlers handlers;
@@ -78,7 +78,7 @@ bool guarded(Access access) {
     return intact;
 }
 
-// The code of the kernel that faulted: atomics and volatile reads are made by the runtime on its behalf.
+// Returns the kernel code that faulted. The runtime makes atomics and volatile reads on the kernel's behalf.
 uintptr_t kernel_code(const Worker& worker) {
     Dl_info here{}, fault{};
     const bool known = dladdr(reinterpret_cast<void*>(&copy_guarded), &here) != 0 &&
@@ -88,7 +88,7 @@ uintptr_t kernel_code(const Worker& worker) {
 
 void report_signal(Worker& worker) {
     const FaultRecord& fault = worker.fault;
-    const bool protection = fault.cause == SI_KERNEL;  // the processor gives no address for these
+    const bool protection = fault.cause == SI_KERNEL;  // general protection: the processor gives no address
     Kind kind = &finding::kIllegalAddress;
     std::string text;
     if (fault.signal == SIGFPE) {
@@ -132,7 +132,7 @@ FaultHandlers::~FaultHandlers() {
     for (size_t i = 0; i < 3; i++) sigaction(kSignals[i], &previous_actions[i], nullptr);
 }
 
-// A handler cannot run on the stack whose overflow it is to report.
+// A handler cannot run on the stack whose overflow it reports.
 void use_alternate_stack(bool on) {
     if (!on) {
         sigaltstack(&previous_stack, nullptr);

@@ -1,6 +1,6 @@
-// Contexts that a block's threads run in: stacks with guards, and the switch between them.
+// Fibers that a block's threads run in: stacks with guard pages, and the switch between contexts.
 //
-// On x86-64 the switch is a dozen instructions; elsewhere ucontext does the same, slower.
+// On x86-64 the switch takes a dozen instructions; elsewhere ucontext does the same, slower.
 #include "state.h"
 
 #include <cstdio>
@@ -26,7 +26,7 @@ char* map_stacks() {
     return static_cast<char*>(memory);
 }
 
-// Stacks of equal size lie a power of two apart, so their tops would all fall into the same cache sets.
+// Stacks of equal size lie a power of two apart, so without a stagger their tops would share cache sets.
 char* stack_top(const Fiber& fiber, int number) {
     const size_t stagger = static_cast<size_t>(number * 17 % 61) * 64;
     return fiber.stack + kStackBytes - 64 - stagger;
@@ -83,7 +83,7 @@ void switch_context(void** save, void* to) { kw_switch_context(save, to); }
 void* new_fiber_context(Fiber& fiber, int number, void (*entry)()) {
     const uintptr_t top = reinterpret_cast<uintptr_t>(stack_top(fiber, number)) & ~uintptr_t{15};
     uint64_t* word = reinterpret_cast<uint64_t*>(top);
-    *--word = 0;  // entry never returns; this keeps the stack aligned as after a call
+    *--word = 0;  // entry never returns; this aligns the stack as after a call
     *--word = reinterpret_cast<uint64_t>(entry);
     for (int saved = 0; saved < 6; saved++) *--word = 0;
     return word;

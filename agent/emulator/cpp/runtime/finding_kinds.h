@@ -1,12 +1,12 @@
-// Every kind of finding that code on the emulated device can get. Python's view of them is generated
-// (agent/emulator/contracts): who reads findings names a kind by that, and a new kind begins with a line here.
+// Every kind of finding that code on the emulated device can cause. agent/contracts generates Python's view of them,
+// by which readers name a kind. A new kind starts with a line here.
 #pragma once
 
 namespace kw {
 
 struct FindingKind {
     const char* name;
-    bool in_sample;  // it does not depend on what is in memory, so that it counts in a sampled launch
+    bool in_sample;  // independent of memory contents, so it also counts in a sampled launch
 };
 using Kind = const FindingKind*;
 

@@ -1,4 +1,4 @@
-// Findings: what went wrong, once for each kind, line and kernel, with a count; as JSON for the judge.
+// Findings, one for each kind, place and kernel with a count, and their JSON for the judge.
 #include "json_formats.h"
 #include "state.h"
 
@@ -40,7 +40,7 @@ std::string triple(const std::optional<uint3>& v) {
     return v ? format("[%u, %u, %u]", v->x, v->y, v->z) : "null";
 }
 
-// An address in a loaded library as an offset that tools for its file understand.
+// Returns an address in a loaded library as an offset that tools understand for the library's file.
 std::string code_place(uintptr_t code) {
     Dl_info info{};
     if (code == 0 || dladdr(reinterpret_cast<void*>(code), &info) == 0 || info.dli_fname == nullptr) return "null";
@@ -48,7 +48,7 @@ std::string code_place(uintptr_t code) {
     return "{\"library\": " + quoted(info.dli_fname) + format(", \"offset\": %zu}", static_cast<size_t>(offset));
 }
 
-// A race that was seen from the other side is the same race.
+// A race seen from the other side is the same race.
 bool same_place(const Finding& finding, Kind kind, const Place& place, const char* kernel) {
     const Place& known = finding.place;
     const bool mirrored = place.other != 0 && known.code == place.other && known.other == place.code;
@@ -77,7 +77,7 @@ std::string filled(const char* pattern, std::initializer_list<std::string> value
     return text + pattern;
 }
 
-// As a string of JSON.
+// Returns the text as a JSON string.
 std::string quoted(const std::string& text) {
     std::string out = "\"";
     for (const unsigned char c : text) {
@@ -93,7 +93,7 @@ std::string quoted(const std::string& text) {
     return out + "\"";
 }
 
-// Counts the occurrence; false when it is known already (or when too much is known).
+// Counts the occurrence. Returns false if it is known already, or if there are too many findings.
 bool is_new_finding(Kind kind, const Place& place) {
     const std::lock_guard<std::mutex> lock(findings_mutex);
     const Launch* launch = current_launch();

@@ -1,9 +1,10 @@
 // Checked execution: order between threads by fences and flags.
 //
 // A fence publishes the earlier accesses of its warp, and those that the block's last barrier ordered before it. An
-// atomic or volatile store after the fence carries that along, at its address; whoever reads this address atomically
-// knows of it from then on, and the block after its next barrier. Clocks are kept for each warp of each block of the
-// launch. Readers need no fence of their own: common code has none, and the barrier that follows a poll stands in.
+// atomic or volatile store after the fence attaches this knowledge to its address. Whoever reads the address
+// atomically acquires it, and the whole block does at its next barrier. Clocks are kept for each warp of each block
+// of the launch. Readers need no fence of their own: common code has none, and the barrier after a poll stands in for
+// it.
 #include "watch.h"
 
 #include <algorithm>
@@ -14,10 +15,10 @@ namespace kw {
 
 namespace {
 
-// The knowledge that stores to one address have published.
+// Knowledge published by stores to one address.
 struct Published {
     std::vector<uint32_t> far;  // clocks by block and warp, for every reader
-    uint64_t near_block = 0;    // whose own warps may also know the clocks in `near`
+    uint64_t near_block = 0;    // block whose own warps also acquire the clocks in `near`
     std::vector<uint32_t> near;
     uint64_t version = 0;
 };
@@ -50,7 +51,7 @@ bool merge(std::vector<uint32_t>& to, const std::vector<uint32_t>& from) {
     return changed;
 }
 
-// Up to which clocks of the block's warps the fences have published that the present thread stands behind.
+// Computes, for each warp of the block, the clock up to which a fence of the current thread publishes its accesses.
 void published_clocks(const Watch& watch, const Fences& fences, uint32_t* clocks) {
     const int thread = watch.worker->current, own = thread / kWarpSize;
     for (int warp = 0; warp < watch.worker->warp_count; warp++) {
@@ -58,7 +59,7 @@ void published_clocks(const Watch& watch, const Fences& fences, uint32_t* clocks
     }
     clocks[own] = std::max(clocks[own], fences.fence[own]);
     if (!watch.exact || fences.fence[own] == 0) return;
-    for (int other = 0; other < watch.worker->count; other++) {  // named barriers and mbarriers
+    for (int other = 0; other < watch.worker->count; other++) {  // knowledge from numbered barriers and mbarriers
         const size_t row = static_cast<size_t>(thread) * static_cast<size_t>(watch.columns);
         uint32_t& clock = clocks[other / kWarpSize];
         clock = std::max(clock, watch.known[row + static_cast<size_t>(column_of(watch, other))]);
@@ -76,7 +77,7 @@ bool covers(const Watch& watch, const std::vector<uint32_t>& clocks, uint64_t bl
 
 bool same_warp(int a, int b) { return a / kWarpSize == b / kWarpSize; }
 
-// One for each warp: a thread each would take gigabytes where many blocks wait for one another.
+// One entry per warp: one per thread would take gigabytes where many blocks wait for one another.
 Acquisition& acquisition_of(Watch& watch, int thread) {
     for (Acquisition& known : watch.acquisitions) {
         if (same_warp(known.thread, thread)) return known;
@@ -85,7 +86,7 @@ Acquisition& acquisition_of(Watch& watch, int thread) {
     return watch.acquisitions.back();
 }
 
-// Adds what the present thread itself has learned since the block's last barrier; true if that is news.
+// Adds what the current thread itself has learned since the block's last barrier. Returns true if that is new.
 bool merge_learned(const Watch& watch, std::vector<uint32_t>& to) {
     const int thread = watch.worker->current;
     bool changed = false;
@@ -96,7 +97,7 @@ bool merge_learned(const Watch& watch, std::vector<uint32_t>& to) {
     return changed;
 }
 
-// Return true if all of it is known to every thread of the block.
+// Returns true if every thread of the block knows all of it.
 bool is_known_to_all(const Watch& watch, const Published& published) {
     if (published.near_block == watch.block) return false;
     const std::vector<uint32_t>& known = watch.known_to_all;
@@ -106,7 +107,7 @@ bool is_known_to_all(const Watch& watch, const Published& published) {
     return true;
 }
 
-// Adds to what the thread knows what has been published at the address.
+// Adds what was published at the address to the thread's knowledge.
 void learn_as(Watch& watch, int thread, uintptr_t address, bool in_block) {
     if (!any_published) return;
     const std::lock_guard<std::mutex> lock(mutex);
@@ -122,7 +123,7 @@ void learn_as(Watch& watch, int thread, uintptr_t address, bool in_block) {
     if (published.near_block == watch.block) merge(clocks, published.near);
 }
 
-// Learns what lanes of the present warp may have read since their last atomic reads were announced.
+// Learns what lanes of the current warp may have read since their last atomic reads were announced.
 void settle_polls_of_warp(Watch& watch) {
     const int first = watch.worker->current / kWarpSize * kWarpSize;
     for (int thread = first; thread < std::min(first + kWarpSize, watch.worker->count); thread++) {
@@ -169,7 +170,7 @@ void begin_block_order(Watch& watch) {
     watch.last_version = 0;
 }
 
-// All threads of the block meet.
+// Called at a barrier of the whole block.
 void settle_block_order(Watch& watch) {
     watch.barrier_clock = ++watch.clock;
     watch.barrier_mark = watch.clock < kMostClocks ? watch.clock << kClockAt : UINT32_MAX;
@@ -187,7 +188,7 @@ void fence_order(Watch& watch, bool for_device) {
     watch.signals[watch.worker->current] = kSignalsAfterFence;
 }
 
-// The present thread stores to the address in a way that others may wait for.
+// Called when the current thread stores to the address in a way that others may wait for.
 void publish_at(Watch& watch, uintptr_t address, bool in_block) {
     if (!watch.near.any) return;
     const int warps = watch.worker->warp_count;
@@ -202,7 +203,7 @@ void publish_at(Watch& watch, uintptr_t address, bool in_block) {
         publishes = publishes || far[warp] != 0;
         changed = raise(published.far, index_of(watch, watch.block, warp), far[warp]) || changed;
     }
-    if (publishes) {  // and all that the thread has learned
+    if (publishes) {  // and everything that the thread has learned
         changed = merge(published.far, watch.known_to_all) || changed;
         changed = merge_learned(watch, published.far) || changed;
     }
@@ -218,8 +219,8 @@ void publish_at(Watch& watch, uintptr_t address, bool in_block) {
     any_published = true;
 }
 
-// The present thread reads the address atomically; it may be waiting for what others store there. The read itself comes
-// after this call, and blocks on other OS threads may store in between: what they publish is learned by settle_polls.
+// Called before the current thread reads the address atomically, perhaps in a wait for another thread's store. Blocks
+// on other OS threads may still store before the read itself; settle_polls learns what they publish.
 void learn_from(Watch& watch, uintptr_t address, bool in_block) {
     const int thread = watch.worker->current;
     learn_as(watch, thread, address, in_block);
@@ -234,21 +235,21 @@ void learn_from(Watch& watch, uintptr_t address, bool in_block) {
     }
 }
 
-// Learns what has been published since the last atomic read of each thread was announced.
+// Learns what was published since the last atomic read of each thread was announced.
 void settle_polls(Watch& watch) {
     for (const int thread : watch.pollers) {
         learn_as(watch, thread, watch.polls[thread].address, watch.polls[thread].in_block);
     }
 }
 
-// A barrier of the cluster orders all its blocks; `clocks`: those that arrived, by block and warp.
+// A barrier of the cluster orders all its blocks. clocks: of the arrivals, by block and warp.
 void arrive_for_others(Watch& watch, std::vector<uint32_t>& clocks) {
     raise(clocks, index_of(watch, watch.block, watch.worker->current / kWarpSize), ++watch.clock);
 }
 
 void learn_for_all(Watch& watch, const std::vector<uint32_t>& clocks) { merge(watch.known_to_all, clocks); }
 
-// Return true if the present thread itself has learned of accesses up to that clock.
+// Returns true if the current thread itself has learned of accesses up to that clock.
 bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint32_t clock) {
     if (covers(watch, watch.known_to_all, block, warp, clock)) return true;
     for (const Acquisition& known : watch.acquisitions) {
@@ -257,7 +258,7 @@ bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint3
     return false;
 }
 
-// Return true if an access of that warp (-1: of all warps) at that clock is ordered before the present thread.
+// Returns true if an access by that warp (-1: by all warps) at that clock is ordered before the current thread.
 bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t clock) {
     const int thread = watch.worker->current;
     if (has_learned(watch, thread, block, warp, clock)) return true;
@@ -273,7 +274,7 @@ bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t cloc
     return false;
 }
 
-// Return true if the present thread may be ordered after readers that are not known one by one.
+// Returns true if the current thread may be ordered after readers that are not known one by one.
 bool has_learned_anything(const Watch& watch) {
     return !watch.known_to_all.empty() || !watch.acquisitions.empty();
 }

@@ -1,10 +1,10 @@
-// What the runtime writes as JSON: the lines of a record and the objects of kw_findings. Each %s is a JSON value.
-// Python's view, which keys there are, is generated from these texts (agent/emulator/contracts).
+// JSON that the runtime writes: the lines of a record and the objects of kw_findings. Each %s is a JSON value.
+// agent/contracts generates the sets of keys for Python from these texts.
 #pragma once
 
 namespace kw {
 
-// A place is a number in device memory, [path, offset] in a library, or null; the bytes of a fill are two digits.
+// Places are a number (device memory), [path, offset] (in a library) or null. The data of a fill is two hex digits.
 constexpr char kAllocateEvent[] = R"({"do": "allocate", "to": %s, "bytes": %s})";
 constexpr char kWriteEvent[] = R"({"do": "write", "to": %s, "bytes": %s, "data": %s})";
 constexpr char kMoveEvent[] = R"({"do": "move", "to": %s, "from": %s, "bytes": %s})";
@@ -12,7 +12,7 @@ constexpr char kFillEvent[] = R"({"do": "fill", "to": %s, "bytes": %s, "data": %
 constexpr char kLaunchEvent[] =
     R"({"do": "launch", "entry": %s, "name": %s, "grid": %s, "block": %s, "shared": %s, "line": %s, )"
     R"("cooperative": %s, "cluster": %s, "arguments": %s, "words": %s})";
-constexpr char kLostEvent[] = R"({"do": "lost"})";  // a launch that entered no library
+constexpr char kLostEvent[] = R"({"do": "lost"})";  // a launch whose entry lies in no library
 
 constexpr char kFindingObject[] =
     R"({"kind": %s, "message": %s, "kernel": %s, "line": %s, "block": %s, "thread": %s, "count": %s, )"

@@ -1,8 +1,9 @@
-// Which kernels were launched, each by the signature that the compiler gives it: the words of a launch tell
-// neither what a pointer leads to nor which instance of a template runs. Of all launches of one, the most threads and
-// the most dynamic shared memory are kept: what a GPU cannot start, it cannot start with these.
+// Launched kernels, each named by its compiler's signature: the callee as written shows neither the target of a
+// pointer nor the instance of a template.
 //
-// A kernel that is called in a thread that asks for names says its own and returns (kw/device.h).
+// For each kernel the most threads and the most dynamic shared memory of its launches are kept: if a GPU cannot start
+// some launch, it cannot start one with these. A kernel called while kw_asking_name is set reports its name and
+// returns (kw/device.h).
 #include "state.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ constexpr size_t kMaxKernels = 256;
 
 struct Launched {
     std::string kernel;
-    unsigned long threads;  // of a block
+    unsigned long threads;  // per block
     size_t shared;
     int line;
 };
@@ -28,8 +29,8 @@ struct Launched {
 std::mutex seen_mutex;
 std::vector<Launched> seen;
 thread_local const char* signature;           // of the kernel that this thread is about to launch
-thread_local void (*signature_of)(void*);  // the entry of that launch
-thread_local unsigned clusters[3];         // that its kernel is declared with
+thread_local void (*signature_of)(void*);  // entry of that launch
+thread_local unsigned clusters[3];         // declared cluster dimensions of its kernel
 
 }  // namespace
 
@@ -47,7 +48,7 @@ void note_kernel(const kw_launch_request& r) {
     }
 }
 
-// What __cluster_dims__ says of the kernel; a launch may say it instead.
+// Applies the kernel's __cluster_dims__, unless the launch states its own.
 void add_declared_cluster(kw_launch_request& r) {
     if (signature_of != r.entry || r.cluster[0] != 0 || clusters[0] == 0) return;
     std::copy_n(clusters, 3, r.cluster);

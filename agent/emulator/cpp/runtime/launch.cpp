@@ -1,4 +1,4 @@
-// Kernel launches: what a GPU would refuse, and the OS threads that run the blocks.
+// Kernel launches: the checks by which a GPU would refuse one, and the OS threads that run the blocks.
 #include "launch_words.h"
 #include "cluster.h"
 
@@ -16,10 +16,10 @@ namespace {
 
 constexpr unsigned long kFewBlocks = 32;
 constexpr unsigned long kRoomOfLargerDevices = 2;
-constexpr unsigned long kSmallLaunch = 8192;  // threads; below this a second OS thread costs more than it gives
+constexpr unsigned long kSmallLaunch = 8192;  // threads; below this a second OS thread costs more than it gains
 
 int worker_count = 2;
-std::mutex launch_mutex;  // one launch at a time, whatever thread it comes from
+std::mutex launch_mutex;  // one launch at a time, from whatever thread
 Launch* running;
 std::unique_ptr<Worker> workers[kMaxWorkers];
 std::atomic<long> launches;
@@ -38,13 +38,13 @@ unsigned long resident_limit(const kw_launch_request& r) {
     return kMultiprocessors * std::min<unsigned long>(kBlocksPerMultiprocessor, threads);
 }
 
-// An empty text means that the launch is legal.
+// Returns why a GPU would refuse the launch; an empty text if it is legal.
 Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
     const dim3 g = r.grid, b = r.block;
     if (volume(g) == 0 || volume(b) == 0) {
         return {cudaErrorInvalidConfiguration, format(kEmptyLaunch, g.x, g.y, g.z, b.x, b.y, b.z)};
     }
-    // The products of three sizes can overflow, so each size is checked before the product.
+    // The product of three sizes can overflow, so each size is checked first.
     if (b.x > kMaxBlockX || b.y > kMaxBlockY || b.z > kMaxBlockZ || volume(b) > kMaxThreads) {
         return {cudaErrorInvalidConfiguration,
                 format(kLargeBlock, b.x, b.y, b.z, volume(b), kMaxThreads, kMaxBlockX, kMaxBlockZ)};
@@ -76,8 +76,9 @@ Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
     return {cudaSuccess, ""};
 }
 
-// Blocks that were all there at once, in a launch of more than may change places (draw.cpp), wait for one another: at a
-// barrier that spins. Who waits for earlier blocks alone never has so many.
+// Notes a kernel whose blocks were all resident at once: they wait for one another at a barrier that spins. Small
+// launches do not count, as their blocks may swap places (draw.cpp). Blocks that wait only for earlier ones never
+// need so many.
 void note_barrier_of_all(const Launch& launch) {
     if (launch.blocks <= kFewBlocks || static_cast<unsigned long>(launch.most_resident) < launch.blocks) return;
     const std::string name = launch.request->name;
@@ -86,7 +87,8 @@ void note_barrier_of_all(const Launch& launch) {
     }
 }
 
-// At real sizes, of a kernel whose blocks waited for all others at smaller ones.
+// At real sizes, reports a kernel whose blocks waited for all others at smaller sizes, if they would not even fit on a
+// device with twice the room.
 void require_room_for_all(const kw_launch_request& r) {
     const unsigned long most = kRoomOfLargerDevices * resident_limit(r);
     if (!sampling() || volume(r.grid) <= most) return;
@@ -112,7 +114,7 @@ void index_threads(Worker& worker, dim3 block) {
     }
 }
 
-// Sees to it that the OS thread has a block to begin; false when the grid has none left.
+// Makes sure that the OS thread has a block to begin. Returns false when the grid has none left.
 bool take_blocks(Worker& host) {
     if (host.first_block < host.end_block) return true;
     Launch& launch = *host.launch;
@@ -125,7 +127,7 @@ bool take_blocks(Worker& host) {
     return true;
 }
 
-// Runs on its own OS thread, or on the caller's for the first worker.
+// Runs on an OS thread of its own, or for the first worker on the caller's.
 void work(Launch& launch, int id) {
     if (workers[id] == nullptr) workers[id] = std::make_unique<Worker>();
     Worker& worker = *workers[id];

@@ -1,5 +1,5 @@
-// Why a launch is refused. agent/diagnosis/runtime/illegal_launches.py reads the sizes back from these words, by patterns that are
-// generated from them (agent/emulator/contracts).
+// Messages of refused launches. agent/diagnosis/runtime/illegal_launches.py parses the sizes out of them, with
+// patterns that agent/contracts generates from these texts.
 #pragma once
 
 namespace kw {

@@ -1,9 +1,9 @@
-// The switches of the runtime, and who may throw them. Host code of a candidate runs in the same process, and finds
-// whatever the runtime exports. Once the switches are locked they need the key, which is drawn when the process
-// starts; whoever calls one without it changes nothing and leaves a finding.
+// Lock on the runtime's switches. A candidate's host code runs in the same process and can call whatever the runtime
+// exports. Once locked, a switch needs the key, which is drawn when the process starts. A call without it changes
+// nothing and leaves a finding.
 //
-// This is no wall: native code can read the key or change memory. What counts is checked where that code does not
-// run (agent/harness/integrity).
+// This is no protection boundary: native code can read the key or change memory. What counts is checked where that
+// code does not run (agent/harness/integrity).
 #include "watch.h"
 
 namespace kw {

@@ -1,7 +1,8 @@
-// mbarriers: barriers in shared memory that count arrivals and bytes of asynchronous copies, phase by phase.
+// mbarriers: barriers in shared memory that count arrivals and the bytes of asynchronous copies, phase by phase.
 //
-// What they hold is kept beside the memory, by their place in it. A thread that waits in vain lets the others of its
-// block go first; once all of them wait, a copy arrives (bulk_copy.cpp), so that copies come as late as they may.
+// Their state is kept outside of shared memory and found by their offset. A thread that waits in vain lets the other
+// threads of its block run. Once all of them wait, a copy completes (bulk_copy.cpp), so copies complete as late as
+// possible.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -11,10 +12,10 @@ namespace kw {
 
 namespace {
 
-constexpr uint64_t kToken = 0x6b77000000000000;  // an arrival's state: this, and the phase
+constexpr uint64_t kToken = 0x6b77000000000000;  // state token of an arrival: this plus the phase
 constexpr uint32_t kMostArrivals = (1u << 20) - 1;
 constexpr long kPatienceWithBlocks = 1 << 18;  // turns of other blocks of the cluster
-constexpr int kFruitlessRounds = 64;  // in which everybody waited and nothing came, before it counts as for ever
+constexpr int kFruitlessRounds = 64;  // rounds in which all waited and nothing completed, before a deadlock is reported
 
 template <class Words>
 void misuse(Worker& worker, uintptr_t code, Words words) {
@@ -30,7 +31,7 @@ bool in_shared(const Worker& worker, const void* address) {
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(worker.shared) < kSharedArena;
 }
 
-// Null, with a finding, where no mbarrier has been made at the address.
+// Returns the mbarrier at the address; null, after a finding, if none was initialised there.
 MBarrier* found_at(Worker& worker, const void* address, uintptr_t code) {
     MBarrier* barrier = barrier_at(worker, address);
     if (barrier == nullptr) {
@@ -62,7 +63,8 @@ void complete_phase(Worker& worker, MBarrier& barrier) {
     barrier.coming_of.of.clear();
 }
 
-// Lets those go on who have something to do; then a copy arrives, if one is on its way. Nothing left: for ever.
+// Yields to threads that can continue; if there are none, completes one copy in flight. With neither, it is a
+// deadlock.
 void wait_a_turn(Worker& worker, MBarrier& barrier, uintptr_t code) {
     Async& async = async_of(worker);
     Thread& thread = worker.threads[worker.current];
@@ -78,7 +80,7 @@ void wait_a_turn(Worker& worker, MBarrier& barrier, uintptr_t code) {
         return;
     }
     if (worker.cluster != nullptr && ++async.turns < kPatienceWithBlocks) return let_other_blocks_go(worker);
-    async.period++;  // counted anew: who has waited may do something else by now
+    async.period++;  // counts anew: threads that have waited may do something else by now
     async.waiting = 0;
     if (++async.rounds < kFruitlessRounds) return kw_yield();
     thread.line = 0;
@@ -103,7 +105,7 @@ void settle(Worker& worker, MBarrier& barrier) {
     if (barrier.pending == 0 && barrier.bytes == 0) complete_phase(worker, barrier);
 }
 
-// Whether the phase is over; what it waited for then counts as seen by the thread.
+// Returns `over`. If the phase is over, the thread has observed what completed in it.
 bool seen(Worker& worker, MBarrier& barrier, bool over) {
     if (!over) return false;
     if (!worker.async->bulk.empty()) arrived_seen(worker, barrier);
@@ -169,7 +171,7 @@ void kw_mbarrier_invalidate(void* address) {
     if (barrier != nullptr) worker.async->slots[barrier->offset / 8] = 0;
 }
 
-// The result is the state that stands for the present phase. drops: so many arrivals fewer from the next phase on.
+// Returns the state token of the current phase. drops: the expected count falls by `count` from the next phase on.
 uint64_t kw_mbarrier_arrive(void* address, uint32_t count, int64_t bytes, int drops) {
     if (current_worker == nullptr) return 0;
     Worker& worker = *current_worker;
@@ -205,7 +207,7 @@ void kw_mbarrier_expect(void* address, int64_t bytes) {
     settle(owner, *barrier);
 }
 
-// Whether the phase of that parity, or of that state, is over.
+// Returns 1 if the phase with that parity, or that state token, is over.
 int kw_mbarrier_parity_over(void* address, uint32_t parity) {
     if (current_worker == nullptr) return 1;
     Worker& worker = *current_worker;

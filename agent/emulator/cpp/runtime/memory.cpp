@@ -1,7 +1,8 @@
-// Device memory: one reserved range of addresses, handed out in 512-byte aligned pieces. Around each lies a gap
-// of addresses that is several times its size and costs no memory, so that an index that is wrong by a few
-// rows, or by a whole tensor, does not end up in another tensor. Pages that were never handed out are
-// inaccessible, so that a wild pointer faults as on a GPU.
+// Device memory: one reserved range of addresses, from which 512-byte aligned pieces are allocated.
+//
+// On both sides of a piece lies a gap several times its size, which costs no memory. So an index that is wrong by a
+// few rows, or by a whole tensor, does not hit another tensor. Pages that were never allocated are inaccessible, so
+// that a wild pointer faults as on a GPU.
 #include "watch.h"
 
 #include <algorithm>
@@ -24,18 +25,18 @@ constexpr size_t kLeastGap = size_t{4} << 20;
 constexpr size_t kDenseGap = 1024;
 // Each piece with wide gaps takes two of the 65530 mappings that a process may have.
 constexpr size_t kSparsePieces = 12000;
-// Where the range lies if nothing else does: a replay in another process needs the same addresses.
+// Address of the range if nothing else lies there: a replay in another process needs the same addresses.
 constexpr uintptr_t kUsualPlace = uintptr_t{1} << 45;
 constexpr size_t kSmallestArena = size_t{256} << 20;
-constexpr size_t kReturnToSystem = size_t{128} << 10;  // freed pieces of this size give their pages back,
-constexpr size_t kKeptBytes = size_t{32} << 20;           // beyond so many bytes of such pieces
+constexpr size_t kReturnToSystem = size_t{128} << 10;  // freed pieces from this size on return their pages,
+constexpr size_t kKeptBytes = size_t{32} << 20;           // once this many bytes of such pieces are kept
 
 struct Allocation {
     size_t bytes;
-    size_t room;  // in whole units of kAlignment
+    size_t room;  // bytes, a multiple of kAlignment
     size_t gap;   // on either side
     bool live;
-    bool used;  // it holds what it held when it was freed
+    bool used;  // it still holds what it held when it was freed
 };
 
 struct Arena {
@@ -44,13 +45,13 @@ struct Arena {
     uintptr_t first = 0;
     size_t capacity = 0;
     size_t used = 0;
-    size_t kept = 0;  // bytes of freed pieces large enough to give their pages back
+    size_t kept = 0;  // bytes of freed pieces from kReturnToSystem on that keep their pages
     std::map<uintptr_t, Allocation> allocations;
     std::multimap<size_t, uintptr_t> free_by_room;
 };
 
-// What torch's own allocator hands out has a range of its own: a record of what is done to device memory does not
-// tell of it.
+// Memory of torch's own allocator has a range of its own, because a record of operations on device memory leaves it
+// out.
 struct Arenas {
     Arena device{kUsualPlace};
     Arena torch{0};
@@ -66,7 +67,7 @@ bool holds(const Arena& a, uintptr_t address) { return a.capacity != 0 && addres
 
 Arena& arena_of(uintptr_t address) { return holds(arenas().torch, address) ? arenas().torch : arenas().device; }
 
-// As much as a limit on address space leaves room for; torch needs its share.
+// Returns as much as a limit on address space leaves room for; torch needs its share.
 size_t wanted_capacity() {
     rlimit limit{};
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return KW_LARGEST_ARENA;
@@ -87,9 +88,9 @@ void reserve(Arena& a) {
 
 size_t up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Makes a piece behind those in use, its pages accessible; 0 when there is no room.
+// Creates a piece behind those in use and makes its pages accessible; 0 if there is no room.
 uintptr_t make_piece(Arena& a, size_t room, size_t gap) {
-    // Pieces that all began at the same place of a page would compete for the same lines of the cache.
+    // Staggered: pieces that all began at the same offset of a page would compete for the same cache lines.
     const size_t before = gap + a.allocations.size() % (kPage / kAlignment) * kAlignment;
     if (room > a.capacity || before + room + gap > a.capacity - a.used) return 0;
     const uintptr_t address = a.first + a.used + before;
@@ -100,10 +101,10 @@ uintptr_t make_piece(Arena& a, size_t room, size_t gap) {
     return address;
 }
 
-// The address of a piece; 0 when there is no room.
+// Returns the address of a free or new piece; 0 if there is no room.
 uintptr_t take(Arena& a, size_t bytes, bool& was_used) {
     const size_t room = up(bytes, kAlignment);
-    // A record of what is done tells pieces apart by their address.
+    // A record identifies pieces by their address, so none is reused while one is made.
     const bool reuse = &a != &arenas().device || !recording();
     const auto free = reuse ? a.free_by_room.find(room) : a.free_by_room.end();
     if (free != a.free_by_room.end()) {
@@ -124,7 +125,8 @@ uintptr_t take(Arena& a, size_t bytes, bool& was_used) {
     }
     if (address == 0) return 0;
     a.allocations[address] = Allocation{bytes, room, gap, true, false};
-    // While a record is made a piece has what one of its size held that was freed, at an address of its own.
+    // While a record is made, a new piece gets the contents of a freed one of its size, which it would otherwise
+    // reuse.
     const auto old = a.free_by_room.find(room);
     was_used = &a == &arenas().device && keeps_contents() && old != a.free_by_room.end() &&
                a.allocations[old->second].used;
@@ -132,7 +134,7 @@ uintptr_t take(Arena& a, size_t bytes, bool& was_used) {
     return address;
 }
 
-// was_used: it holds what it held when it was freed.
+// was_used: the piece holds what it held when it was freed.
 void* allocate(Arena& a, size_t bytes, bool& was_used) {
     uintptr_t address;
     {
@@ -148,7 +150,7 @@ void* allocate(Arena& a, size_t bytes, bool& was_used) {
 
 }  // namespace
 
-// Where [pointer, pointer + bytes) lies: outside device memory, inside one allocation, or neither.
+// Returns where [pointer, pointer + bytes) lies: outside device memory, inside one allocation, or neither.
 Extent arena_extent(const void* pointer, size_t bytes) {
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     Arena& a = arena_of(address);
@@ -165,7 +167,7 @@ bool in_arena(uintptr_t address) { return holds(arena_of(address), address); }
 
 bool is_torchs_own(uintptr_t address) { return holds(arenas().torch, address); }
 
-// The piece in whose room, gaps included, the address lies; 0 for none.
+// Returns the piece that the address lies in, or in a gap of; 0 for none.
 uintptr_t arena_owner(uintptr_t address) {
     Arena& a = arena_of(address);
     const std::lock_guard<std::mutex> lock(a.mutex);

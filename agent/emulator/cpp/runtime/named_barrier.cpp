@@ -1,7 +1,7 @@
-// Barriers with a number: bar.sync and bar.arrive, for as many threads of the block as they say.
+// Numbered barriers: bar.sync and bar.arrive, each for a given number of the block's threads.
 //
-// One is complete when that many have come; whoever came by bar.arrive has gone on meanwhile. Barrier 0 for all
-// threads is __syncthreads() and stands in block.cpp.
+// A barrier completes once that many have arrived. A thread that arrives by bar.arrive does not wait. Barrier 0 for
+// all threads is __syncthreads(), in block.cpp.
 #include "watch.h"
 
 namespace kw {
@@ -39,7 +39,7 @@ void complete(Worker& worker, int number) {
     if (barrier.clocks != nullptr) barrier.clocks->at.clear();
 }
 
-// Notes that the current thread has come; false, with a finding, for a barrier that no GPU has.
+// Notes the arrival of the current thread. Returns false, after a finding, for a barrier that no GPU has.
 bool arrive(Worker& worker, int number, int threads, int line) {
     const auto refuse = [&](const std::string& why) {
         report(&finding::kNamedBarrier, Severity::kError, line, &worker, [&] { return why; });
@@ -91,7 +91,7 @@ void settle_named_barriers(Worker& worker) {
     }
 }
 
-// What the threads of a block wait for that cannot go on, as far as it is a numbered barrier.
+// Describes the numbered barriers and products that the block's stuck threads wait for.
 Stuck stuck_at(const Worker& worker) {
     Stuck found{"", 0};
     for (int number = 0; number < kNamedBarriers; number++) {

@@ -1,8 +1,8 @@
-// Checked execution: who knows of whose accesses, exactly, in blocks whose threads meet at more than the barrier
-// of all: numbered barriers and mbarriers.
+// Checked execution: exact order between threads, for blocks that synchronise by more than __syncthreads(): numbered
+// barriers and mbarriers.
 //
-// A row for every thread says up to which clock it is ordered after every other, and after every asynchronous
-// agent (the copies that one mbarrier waits for). The rows are made when a block first needs them.
+// A row per thread holds the clock up to which it is ordered after every other thread and every asynchronous agent
+// (the copies that one mbarrier waits for). The rows are allocated when a block first needs them.
 #include "watch.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ int column_of(const Watch& watch, int who) {
     return who < kMaxThreads ? who : watch.worker->count + (who - kMaxThreads);
 }
 
-// What `thread` has done and knows of is known to whoever learns from `to`.
+// Publishes to `to` what the thread has done and knows of.
 void contribute(Watch& watch, int thread, Clocks& to) {
     begin(watch);
     settle_write(watch);
@@ -51,7 +51,7 @@ void contribute(Watch& watch, int thread, Clocks& to) {
     }
 }
 
-// The agent has done all that it did up to now.
+// Publishes to `to` everything that the agent has done so far.
 void contribute_agent(Watch& watch, int agent, Clocks& to) {
     begin(watch);
     to.at.resize(static_cast<size_t>(watch.columns), 0);
@@ -66,7 +66,7 @@ void learn(Watch& watch, int thread, const Clocks& from) {
     watch.unshared[thread / kWarpSize] |= 1u << thread % kWarpSize;
 }
 
-// Lanes of a warp operation know what each of them knew.
+// The lanes of a warp operation share what each of them knew.
 void share_knowledge(Watch& watch, int warp, uint32_t lanes) {
     if ((watch.unshared[warp] & lanes) == 0) return;
     std::vector<uint32_t> all(static_cast<size_t>(watch.columns), 0);

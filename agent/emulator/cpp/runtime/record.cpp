@@ -1,9 +1,10 @@
-// What a process did with device memory, as lines of JSON that a later replay follows: allocations, launches with
-// the bytes of their arguments, copies, fills. Addresses go down as they are: the replay maps the same range, and
-// while a record is made no memory is handed out twice. What lies in a library goes down as path and offset.
+// Record of a process's operations on device memory, as lines of JSON for a later replay: allocations, copies, fills,
+// and launches with the bytes of their arguments.
 //
-// Host code also writes to device memory directly, as the emulator's is the host's. Of small pieces a copy is
-// kept, so that such writes are seen and go down as literal bytes; in large ones they are not seen.
+// Addresses are recorded as they are: the replay maps the same range, and while recording no memory is reused. A
+// place in a library is recorded as path and offset. Host code can also write to device memory directly, as it is
+// host memory here. A copy is kept of small pieces, so that such writes are noticed and recorded as literal bytes. In
+// large pieces they go unnoticed.
 #include "json_formats.h"
 #include "state.h"
 
@@ -17,13 +18,13 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kSmallPiece = 64 << 10;  // bytes of a piece of which a copy is kept
+constexpr size_t kSmallPiece = 64 << 10;  // largest piece, in bytes, of which a copy is kept
 
 struct Record {
     std::mutex mutex;
     std::atomic<bool> on{false};
     std::string lines;
-    std::map<char*, std::vector<char>> small;  // pieces, with what they should hold
+    std::map<char*, std::vector<char>> small;  // pieces, with their expected contents
 };
 
 // Never destroyed: memory may still be freed while the process exits.
@@ -47,7 +48,7 @@ std::string in_library(const Dl_info& info, const void* pointer) {
     return '[' + quoted(info.dli_fname) + ", " + std::to_string(offset) + ']';
 }
 
-// Device memory as a number, data of a library as [path, offset], anything else as null.
+// Returns device memory as a number, data of a library as [path, offset], anything else as null.
 std::string place_of(const void* pointer) {
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     if (in_arena(address)) return is_torchs_own(address) ? "null" : format("%zu", static_cast<size_t>(address));
@@ -76,7 +77,7 @@ void refresh(Record& r) {
     for (auto& [start, known] : r.small) std::memcpy(known.data(), start, known.size());
 }
 
-// Words of the arguments that are addresses within the kernel's own library: it lies elsewhere in the replay.
+// Lists the words of the arguments that point into the kernel's own library, which the replay loads elsewhere.
 std::string library_words(const kw_launch_request& request, const Dl_info& library) {
     std::string text;
     const char* bytes = static_cast<const char*>(request.arguments);
@@ -134,7 +135,7 @@ Recorded::Recorded(void* to, const void* from, size_t bytes) {
     if (!r.on) return;
     settle(r);
     const std::string target = place_of(to), source = place_of(from);
-    if (target == "null") return;  // to the host: what it makes of that comes back as literals and arguments
+    if (target == "null") return;  // a copy to the host: its effects come back as literals and arguments
     if (source == "null") {
         add_literal(r, target, from, bytes);
     } else {

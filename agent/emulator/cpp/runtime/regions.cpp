@@ -1,5 +1,5 @@
-// The memory that kernels may use: allocations of the arena, and tensors of torch's own allocator, which
-// are registered when they are handed to an extension. Bounds are exact, byte for byte.
+// Regions: the memory that kernels may use, with exact bounds in bytes. These are allocations of the arena, and
+// tensors of torch's own allocator, which are registered when they are passed to an extension.
 #include "watch.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kNear = size_t{1} << 20;  // outside the arena, a bad address belongs to a neighbour up to here
+constexpr size_t kNear = size_t{1} << 20;  // outside the arena, a bad address belongs to a neighbour up to this distance
 constexpr size_t kRemembered = 512;        // freed regions
 constexpr uintptr_t kNullPage = 64 * 1024;
 
@@ -32,7 +32,7 @@ struct Registry {
     std::map<uintptr_t, std::unique_ptr<Region>> live;
     std::map<uintptr_t, std::unique_ptr<Region>> modules;
     std::deque<Freed> freed;
-    std::vector<std::unique_ptr<Region>> retired;  // a running kernel may still look at them
+    std::vector<std::unique_ptr<Region>> retired;  // a running kernel may still use them
     std::vector<Region*> published;
     bool changed = false;
 };
@@ -59,7 +59,7 @@ void drop_cells(Region& region) {
     drop(region.writers, region);
 }
 
-// Zeros for every word of the region, made when they are first asked for; null where there is no memory for them.
+// Returns the region's cells, zeros when first requested; null if there is no memory for them.
 template <class Cell>
 Cell* made(std::atomic<Cell*>& kept, const Region& region) {
     Cell* known = kept.load();
@@ -77,7 +77,7 @@ Cell* made(std::atomic<Cell*>& kept, const Region& region) {
 
 void retire(Registry& r, std::map<uintptr_t, std::unique_ptr<Region>>::iterator found) {
     Region& region = *found->second;
-    // Outside the arena the host may use the same addresses for something else by now.
+    // Outside the arena the host may already use the same addresses for something else.
     if (in_arena(region.first)) r.freed.push_front(Freed{region.first, region.bytes, region.label});
     if (r.freed.size() > kRemembered) r.freed.pop_back();
     if (region.published) r.retired.push_back(std::move(found->second));
@@ -92,8 +92,8 @@ size_t distance(const Region& region, uintptr_t address) {
     return starts_inside(region, address) ? 0 : address - region.first - region.bytes;
 }
 
-// The live region that an address outside all of them was most likely meant for, or that it begins inside:
-// the one whose gap it lies in, by `owner`; outside the arena, one nearby. Null for none.
+// Returns the live region that a bad address was most likely meant for, or null. In the arena it is `owner`, whose gap
+// holds the address; outside of it a region nearby.
 const Region* meant_region(const Registry& r, uintptr_t address, uintptr_t owner) {
     if (owner != 0) {
         const auto found = r.live.find(owner);
@@ -120,7 +120,7 @@ bool is_mapped(uintptr_t address) {
     return mincore(reinterpret_cast<void*>(address / page * page), 1, &resident) == 0;
 }
 
-// The variables of a library, for as long as the process lives.
+// Returns the region of a library's variables, which lives as long as the process.
 Region& module_region(uintptr_t first, size_t bytes) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -148,13 +148,13 @@ int look_into_module(dl_phdr_info* info, size_t, void* opaque) {
     const ElfW(Phdr)* end = info->dlpi_phdr + info->dlpi_phnum;
     if (std::none_of(info->dlpi_phdr, end, [&](const ElfW(Phdr) & p) { return holds(p, search.entry); })) return 0;
     for (const ElfW(Phdr)* part = info->dlpi_phdr; part != end; part++) {
-        // A __shared__ variable that the rewriter did not see is thread-local.
+        // A __shared__ variable that the rewriter missed is thread-local.
         const bool own = part->p_type == PT_TLS && info->dlpi_tls_data != nullptr &&
                          search.address - reinterpret_cast<uintptr_t>(info->dlpi_tls_data) < part->p_memsz;
         if (!own && !holds(*part, search.address)) continue;
         const uintptr_t first =
             own ? reinterpret_cast<uintptr_t>(info->dlpi_tls_data) : info->dlpi_addr + part->p_vaddr;
-        // Of what a library can write to, who accesses it is known as it is of allocated memory.
+        // Accesses of a library's writable data are tracked like those of allocated memory.
         const bool tracked = !own && (part->p_flags & PF_W) != 0;
         *search.site = Site{first, part->p_memsz, tracked ? cells_of(module_region(first, part->p_memsz)) : nullptr};
         search.found = true;
@@ -168,7 +168,7 @@ void add_region(const void* first, size_t bytes, const char* label) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
     const uintptr_t address = reinterpret_cast<uintptr_t>(first);
-    // Memory that torch freed without our knowing is in the way.
+    // Regions in the way are memory that torch freed unnoticed.
     auto old = r.live.lower_bound(address);
     if (old != r.live.begin() && std::prev(old)->first + std::prev(old)->second->bytes > address) --old;
     while (old != r.live.end() && old->first < address + bytes) retire(r, old++);
@@ -180,7 +180,7 @@ void add_region(const void* first, size_t bytes, const char* label) {
     r.changed = true;
 }
 
-// False when no region holds all of it.
+// Returns false if no region holds all of it.
 bool label_region(const void* first, size_t bytes, const char* label) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -200,7 +200,7 @@ void remove_region(const void* first) {
     if (found != r.live.end()) retire(r, found);
 }
 
-// New memory takes the place of what was freed there.
+// New memory replaces what was freed there.
 void forget_freed(uintptr_t first, size_t bytes) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -208,7 +208,7 @@ void forget_freed(uintptr_t first, size_t bytes) {
     r.freed.erase(std::remove_if(r.freed.begin(), r.freed.end(), inside), r.freed.end());
 }
 
-// Makes the present regions those that the next launch sees.
+// Makes the current regions those that the next launch sees.
 void publish_regions() {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -223,7 +223,7 @@ void publish_regions() {
     r.changed = false;
 }
 
-// The region that begins at or before the address; the address may lie behind its end.
+// Returns the region that begins at or before the address, which may lie behind its end.
 Region* find_region(uintptr_t address) {
     const std::vector<Region*>& all = registry().published;
     const auto after = std::upper_bound(all.begin(), all.end(), address,
@@ -231,7 +231,7 @@ Region* find_region(uintptr_t address) {
     return after == all.begin() ? nullptr : *std::prev(after);
 }
 
-// The region that holds the address now; only between launches.
+// Returns the region that holds the address now; only between launches.
 Region* find_live_region(uintptr_t address) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -241,12 +241,12 @@ Region* find_live_region(uintptr_t address) {
     return address - region->first < region->bytes ? region : nullptr;
 }
 
-// Null where there is no memory for cells: bounds are checked then and races are not.
+// Returns null if there is no memory for cells. Then bounds are checked and races are not.
 GlobalCell* cells_of(Region& region) { return made(region.cells, region); }
 
 uint64_t* writers_of(Region& region) { return made(region.writers, region); }
 
-// Forgets who accessed what, and keeps what was ever written.
+// Forgets who accessed what, but keeps which bytes were ever written.
 void clear_cells() {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -258,7 +258,7 @@ void clear_cells() {
     }
 }
 
-// Says what is wrong with an access that lies in no region as a whole.
+// Describes an access that does not lie entirely within one region.
 Misplaced explain(uintptr_t address, size_t bytes, Access access) {
     const bool read = access == Access::kRead;
     const char* verb = read ? "Reads" : "Writes";
@@ -292,14 +292,14 @@ Misplaced explain(uintptr_t address, size_t bytes, Access access) {
     if (on_device) {
         return {kind, format("%s %zu bytes in device memory, far from every allocation. %s", verb, bytes, effect)};
     }
-    if (!is_mapped(address)) return {nullptr, ""};  // the hardware says so next
+    if (!is_mapped(address)) return {nullptr, ""};  // the hardware reports it next
     return {&finding::kHostPointer, format("%s %zu bytes of host memory: the pointer is no device pointer. A GPU faults; "
                                    "copy the data to a tensor of the device (one made without device= is the "
                                    "host's) or pass it by value.",
                                    verb, bytes)};
 }
 
-// Data of the library that holds the kernel: __device__ and __constant__ variables, string literals.
+// Looks for the address in the kernel's library: __device__ and __constant__ variables, string literals.
 bool in_module(uintptr_t address, const void* entry, Site& site) {
     ModuleSearch search{address, reinterpret_cast<uintptr_t>(entry), &site, false};
     dl_iterate_phdr(look_into_module, &search);
@@ -311,7 +311,7 @@ bool in_module(uintptr_t address, const void* entry, Site& site) {
 using namespace kw;
 
 extern "C" int kw_register(const void* first, size_t bytes, const char* label) {
-    // What device memory there is its allocations say.
+    // Device memory is already described by its allocations.
     if (bytes == 0 || label_region(first, bytes, label) || in_arena(reinterpret_cast<uintptr_t>(first))) return 0;
     add_region(first, bytes, label);
     return 1;

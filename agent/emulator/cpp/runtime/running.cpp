@@ -1,4 +1,4 @@
-// Which kernel is running, for whoever looks from outside once this process no longer answers.
+// Name of the running kernel, for observers outside the process once it no longer answers.
 #include "state.h"
 
 #include <cstdio>
@@ -25,7 +25,7 @@ void note_running(const kw_launch_request* request) {
 
 }  // namespace kw
 
-// From here on the file holds "LINE NAME" of the kernel that runs, and nothing where none does.
+// The file holds "LINE NAME" of the running kernel, and an empty string while none runs.
 extern "C" void kw_tell_running(const char* path) {
     if (!kw::permitted("kw_tell_running")) return;
     const int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);

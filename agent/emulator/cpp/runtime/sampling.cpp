@@ -1,9 +1,9 @@
-// Launches at the sizes a problem really has, on a machine that cannot hold its tensors: large memory is
-// reserved and mostly not there, a sample of the blocks runs within a budget, and only addresses count.
+// Launches at a problem's real sizes, on a machine that cannot hold its tensors. Large memory is reserved without
+// being committed, a sample of the blocks runs within a budget, and only addresses are checked.
 //
-// What is read is a background (zeros, or numbers that mean nothing), so values say nothing: whatever kernels
-// do wrong because of them is not reported, and a block that goes astray ends quietly. Every large piece of
-// memory has room before it in which nothing lies: a 32-bit index that wraps around ends up there.
+// Reads return a background (zeros, or arbitrary numbers), so values mean nothing. Errors that depend on values are
+// not reported, and a block that goes astray because of them ends quietly. In front of each large piece of memory
+// lies unused address space, where a 32-bit index that wraps around ends up.
 #include "watch.h"
 
 #include <algorithm>
@@ -21,16 +21,16 @@ namespace {
 
 constexpr size_t kBefore = size_t{1} << 34;  // 2^31 elements of 8 bytes
 constexpr size_t kPage = 4096;
-constexpr size_t kBackground = size_t{1} << 24;  // repeated throughout a piece of memory
-// Work is counted in accesses; one to a page that was not used lately costs the system as much as several.
+constexpr size_t kBackground = size_t{1} << 24;  // period of the background in memory, bytes
+// Work is counted in accesses. The first one to a page that was not used lately costs the system as much as several.
 constexpr long kNewPage = 16;
 constexpr long kBlockWork = 1 << 18;
-constexpr long kLittleWork = 1 << 11;  // of a block once the call has had its share
+constexpr long kLittleWork = 1 << 11;  // per block once the call has used its share
 constexpr long kCallWork = 1 << 22;
 constexpr size_t kRecentPages = 64;
-constexpr long kPolls = 16;  // of a thread, before it counts as waiting
-constexpr long kUsedPages = 1 << 15;  // 128 MB at once
-constexpr long kMappedAround = 16;  // pages of the background that the system maps with the one that was read
+constexpr long kPolls = 16;  // per thread, before it counts as waiting
+constexpr long kUsedPages = 1 << 15;  // 128 MiB at once
+constexpr long kMappedAround = 16;  // pages of the background that the system maps with the one that is read
 constexpr int kSpread = 16;
 constexpr size_t kMaxNotes = 8;
 
@@ -42,15 +42,15 @@ struct Piece {
 
 bool on;
 bool no_blocks;
-int background_file = -1;  // in memory, once it was asked for
-int background = -1;       // that file, or zeros
-long call_work;  // that is left
+int background_file = -1;  // memfd, made on first request
+int background = -1;       // that file, or -1 for zeros
+long call_work;  // remaining budget
 uintptr_t recent_pages[kRecentPages];
 long used_pages;
-std::map<uintptr_t, Piece> pieces;  // by first byte; the host and one OS thread at a time use them
+std::map<uintptr_t, Piece> pieces;  // by first byte; used by the host and one OS thread at a time
 std::vector<std::string> notes;
 
-// Floats between 0.5 and 2 where they are read as float32, and no two neighbours alike.
+// Makes a memfd of pseudo-random words: floats between 0.5 and 2 where they are read as float32.
 int make_background() {
     const int file = memfd_create("background", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, kBackground) != 0) return -1;
@@ -85,14 +85,14 @@ size_t element_bytes(const std::string& label) {
     return bits == "64" ? 8 : bits == "32" ? 4 : bits == "16" ? 2 : 1;
 }
 
-// The piece of memory in whose room before it the address lies.
+// Returns the piece of memory in front of which the address lies.
 const Region* piece_after(uintptr_t address) {
     const auto after = pieces.upper_bound(address);
     if (after == pieces.end() || address < after->second.mapping) return nullptr;
     return find_region(after->first);
 }
 
-// How a 32-bit index comes to this address: the element that was meant lies 2^32 further on.
+// Returns true if a 32-bit index leads to this address: the element that was meant lies 2^32 further on.
 bool wrapped(uintptr_t address, const Region& region, size_t& element, int64_t& index) {
     const int64_t offset = static_cast<int64_t>(address - region.first);
     for (const size_t size : {element_bytes(region.label), size_t{4}, size_t{2}, size_t{1}}) {
@@ -126,7 +126,7 @@ void add_around(std::vector<unsigned long>& chosen, unsigned long block, unsigne
     }
 }
 
-// The work of an access. Pages go back to the system before they are much: a limit on memory counts those of
+// Returns the work of an access. Pages return to the system before they become many: a memory limit counts pages of
 // the background as often as they are mapped.
 long work_of(uintptr_t address, Access access) {
     const uintptr_t page = address / kPage;
@@ -142,7 +142,7 @@ bool is_out_of_bounds(Kind kind) {
     return kind == &finding::kGlobalOutOfBoundsRead || kind == &finding::kGlobalOutOfBoundsWrite;
 }
 
-// A note for the scope of the verdict; each is kept once.
+// Adds a note to the verdict's scope, once.
 void add_note(const std::string& text) {
     if (notes.size() < kMaxNotes && std::find(notes.begin(), notes.end(), text) == notes.end()) notes.push_back(text);
 }
@@ -152,8 +152,8 @@ void add_note(const std::string& text) {
 bool sampling() { return on; }
 bool host_only() { return no_blocks; }
 
-// First and last, the corners of the grid, some between, and where an offset into a tensor that the grid
-// walks through in order passes 2^31 and 2^32.
+// Returns the numbers of the blocks to run: the first and last, the corners of the grid, and some between. It adds those
+// where an offset into a tensor passes 2^31 or 2^32, if the grid walks through the tensor in order.
 std::vector<unsigned long> sampled_blocks(const kw_launch_request& request) {
     const dim3 grid = request.grid;
     const unsigned long row = grid.x, plane = row * grid.y, blocks = plane * grid.z;
@@ -181,14 +181,14 @@ std::vector<unsigned long> sampled_blocks(const kw_launch_request& request) {
 
 void begin_sampled_block(Watch& watch) { watch.work_left = call_work > 0 ? kBlockWork : kLittleWork; }
 
-// Ends the block without a finding; nothing happens in launches that run whole. why: for the notes, or null.
+// Ends the block without a finding in a sampled launch; otherwise does nothing. why: for the notes, or null.
 void give_up(Worker& worker, const char* why) {
     if (!worker.launch->sampled) return;
     if (why != nullptr) add_note(format("kernel %s: %s", worker.launch->request->name, why));
     abandon(worker, Fault::kGivenUp, "", 0);
 }
 
-// Whether the OS thread that has come back from a fault goes on with the next block.
+// Returns true if the OS thread continues with the next block after a fault.
 bool goes_on_after_fault(Worker& host) {
     Worker& failed = *current_worker;
     const Fault kind = failed.fault.kind;
@@ -202,8 +202,8 @@ bool goes_on_after_fault(Worker& host) {
     return true;
 }
 
-// An access of a sampled launch that is not to shared memory, in or out of `region`. One that is out ends the
-// launch, as on a GPU: there may be anything.
+// Checks an access of a sampled launch outside shared memory. inside: it lies within a region. One that does not ends
+// the launch, as on a GPU, because it could hit anything.
 void sampled_access(Watch& watch, bool inside, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     Worker& worker = *watch.worker;
     if (inside) {

@@ -1,8 +1,8 @@
-// Races in global memory, between blocks of one launch and between warps of a block, and which words a kernel ever
-// wrote.
+// Races in global memory, between blocks of one launch and between warps of a block, and which words were ever
+// written.
 //
-// A plain write conflicts with what any other block, or another warp since the last barrier, does to the same bytes in
-// the same launch, unless fences and flags order the two (happens_before.cpp). Two atomics never conflict.
+// A plain write conflicts with accesses of the same bytes by other blocks in the same launch, and by other warps since
+// the last barrier, unless fences and flags order the two (happens_before.cpp). Two atomics never conflict.
 #include "watch.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void report_conflict(const Watch& watch, Severity severity, const Conflict& conf
     });
 }
 
-// An earlier access, as a cell tells it.
+// An earlier access, from a cell.
 struct Past {
     uint64_t block;
     uint32_t half;  // of GlobalCell::threads
@@ -68,7 +68,7 @@ void conflict(Watch& watch, uintptr_t address, Access access, uintptr_t code, co
     report_conflict(watch, Severity::kError, found);
 }
 
-// A plain store right after a fence may be what others wait for: it publishes as an atomic one does.
+// A plain store right after a fence may be what others wait for, so it publishes like an atomic store.
 bool is_signal(Watch& watch, Access access, uintptr_t address) {
     uint8_t& left = watch.signals[watch.worker->current];
     if (access != Access::kWrite || left == 0) return false;
@@ -77,7 +77,7 @@ bool is_signal(Watch& watch, Access access, uintptr_t address) {
     return true;
 }
 
-// Compares with the cell's writer.
+// Compares the access with the cell's writer.
 void check_writer(Watch& watch, uint64_t c, uint32_t half, uint64_t mask, Access access, bool signals,
                   uintptr_t address, uintptr_t code) {
     const uint64_t writer = c >> 32 & 0xffff;
@@ -120,7 +120,7 @@ uint64_t with_writer(uint64_t c, uint64_t me, uint64_t mask, bool atomic, bool s
 
 }  // namespace
 
-// Notes an access of the word at `cell`; mask: its bytes.
+// Checks and notes an access of the bytes in `mask` of the word at `cell`.
 void global_access(Watch& watch, GlobalCell* cell, uint64_t mask, Access access, uintptr_t address, uintptr_t code) {
     const uint64_t me = watch.block;
     const uint32_t now = stamp_of(watch), bytes = static_cast<uint32_t>(mask);
@@ -145,15 +145,15 @@ void global_access(Watch& watch, GlobalCell* cell, uint64_t mask, Access access,
     __atomic_store_n(&cell->blocks, c, __ATOMIC_RELAXED);
 }
 
-// A volatile read of the word at `cell`, which may be one of a loop that waits. A plain store that no fence came before
-// is nothing to wait for.
+// Checks a volatile read of the word at `cell`, which may be part of a waiting loop. Only a plain store without a
+// fence before it conflicts, because a loop cannot wait for that.
 void polled(Watch& watch, const GlobalCell& cell, uint64_t mask, uintptr_t address, uintptr_t code) {
     const uint64_t c = __atomic_load_n(&cell.blocks, __ATOMIC_RELAXED), t = __atomic_load_n(&cell.threads, __ATOMIC_RELAXED);
     if ((c ^ watch.launch) >> 48 != 0 || (c & (kAtomicWriter | kSignal)) != 0) return;
     check_writer(watch, c, static_cast<uint32_t>(t >> 32), mask, Access::kRead, false, address, code);
 }
 
-// A load by the cache that nothing keeps up to date while the kernel runs (__ldg).
+// Checks a load through the cache that nothing updates while the kernel runs (__ldg).
 void read_only_load(Watch& watch, uintptr_t address, size_t bytes, uintptr_t code) {
     Region* region = find_region(address);
     if (region == nullptr || address - region->first >= region->bytes) return;
@@ -177,7 +177,7 @@ void settle_global_write(Watch& watch) {
     report_conflict(watch, same ? Severity::kWarning : Severity::kError, watch.write.conflict);
 }
 
-// Bytes that the host wrote (cudaMemset, cudaMemcpy) count as written.
+// Bytes that the host writes (cudaMemset, cudaMemcpy) count as written.
 void note_host_write(const void* first, size_t bytes) {
     if (!checks_wanted()) return;
     const uintptr_t address = reinterpret_cast<uintptr_t>(first);
@@ -193,8 +193,8 @@ void note_host_write(const void* first, size_t bytes) {
 
 using namespace kw;
 
-// How many elements of [first, first + count * element) still hold what fresh device memory holds and
-// were never written by a kernel while checks were on; *index becomes that of the first one.
+// Returns how many elements still hold the fill of fresh memory and were never written, neither by a checked kernel nor
+// by the host's cudaMemset or cudaMemcpy. *index becomes the index of the first one.
 extern "C" size_t kw_unwritten(const void* first, size_t count, size_t element, size_t* index) {
     const char* bytes = static_cast<const char*>(first);
     const uintptr_t address = reinterpret_cast<uintptr_t>(first);

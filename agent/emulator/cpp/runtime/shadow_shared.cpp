@@ -1,4 +1,4 @@
-// Shared memory under checks: bytes that nobody wrote, and races among the threads of the block.
+// Checks of shared memory: reads of bytes that nobody wrote, and races among the threads of the block.
 #include "watch.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Race {
     bool both_volatile;
 };
 
-// Against what a bulk copy wrote, whose arrival somebody has seen, but not this thread.
+// Reports a conflict with a bulk copy whose completion some thread has observed, but not this one.
 void report_unseen_copy(const Watch& watch, const Race& race) {
     report(&finding::kAsyncCopyNotWaited, Severity::kError, at_code(race.code, race.other_code), watch.worker, [&] {
         const SharedVariable v = nearest_shared(race.offset);
@@ -31,7 +31,7 @@ void report_unseen_copy(const Watch& watch, const Race& race) {
 void report_race(const Watch& watch, const Race& race, bool same_value) {
     if (race.other >= kMaxThreads) return report_unseen_copy(watch, race);
     const bool legacy = race.both_volatile && race.in_warp;
-    // Volatile accesses of two warps may be a flag and the loop that waits for it.
+    // Volatile accesses by two warps may be a flag and the loop that waits for it.
     const bool polls = race.both_volatile && !race.in_warp;
     const Severity severity = polls || same_value ? Severity::kWarning : Severity::kError;
     report(&finding::kSharedRace, severity, at_code(race.code, race.other_code), watch.worker, [&] {
@@ -46,7 +46,7 @@ void report_race(const Watch& watch, const Race& race, bool same_value) {
     });
 }
 
-// Two stores to one place: judged when the value is there.
+// Two stores to one place are judged once the new value is there.
 void postpone(Watch& watch, const Race& race, size_t bytes) {
     PendingWrite& write = watch.write;
     if (!begin_pending(watch, reinterpret_cast<const char*>(watch.shared + race.offset), bytes, race.code)) return;
@@ -96,8 +96,8 @@ void check_against_writer(Watch& watch, const SharedCell& cell, const SharedUse&
     }
 }
 
-// Where several warps read, read_lanes names those, and read_clock the first of the reads. Whether `thread` is ordered
-// after all of them: it has to know of a thread of each warp, or of each warpgroup where they read together.
+// Returns true if `thread` is ordered after all readers of a cell that several warps read (read_lanes: their mask,
+// read_clock: the first read). It must know of one thread of each warp, or of each warpgroup that read as one.
 bool readers_ordered(const Watch& watch, const SharedCell& cell, int thread) {
     const int together = cell.by_group ? kGroupWarps : 1;
     for (int first = 0; first < watch.worker->warp_count; first += together) {
@@ -110,7 +110,7 @@ bool readers_ordered(const Watch& watch, const SharedCell& cell, int thread) {
     return true;
 }
 
-// A further warp, or warpgroup, reads what others have read.
+// Adds a warp, or the first of a warpgroup, to the readers of a cell.
 void add_reader(SharedCell& cell, int warp) {
     if (!cell.several_warps) cell.read_lanes = 1u << cell.reader / kWarpSize;
     cell.several_warps = true;
@@ -143,7 +143,7 @@ void note_read(const Watch& watch, SharedCell& cell, const SharedUse& use) {
                              : lanes_ordered(watch, use.thread, known, cell.read_lanes, cell.read_clock);
     const bool joins = current && (cell.read_mask & use.mask) != 0 && !ordered;
     cell.read_volatile = use.is_volatile && (!joins || cell.read_volatile);
-    if (!joins) {  // everybody who read before is ordered before this thread
+    if (!joins) {  // all earlier readers are ordered before this thread
         const bool again = current && cell.reader == use.thread && cell.read_lanes == me && !cell.several_warps;
         cell.read_mask = again ? cell.read_mask | use.mask : use.mask;
         cell.reader = static_cast<uint16_t>(use.thread);
@@ -176,7 +176,7 @@ void note_write(const Watch& watch, SharedCell& cell, const SharedUse& use) {
     cell.written |= use.mask;
 }
 
-// The common cases of a whole word: nothing to report, and little to remember. False: look closely.
+// Fast paths for whole words: nothing to report and little to note. False: the access needs the full check.
 bool is_quiet_read(const Watch& watch, SharedCell& cell, int thread, uintptr_t code) {
     if (cell.block != watch.block_serial || cell.written != 15) return false;
     if (cell.write_epoch == watch.epoch && cell.writer != thread) return false;
@@ -197,7 +197,7 @@ bool is_quiet_read(const Watch& watch, SharedCell& cell, int thread, uintptr_t c
     const int warp = thread / kWarpSize;
     if (cell.reader / kWarpSize != warp) {
         cell.several_warps = true;
-        cell.read_lanes = UINT32_MAX;  // which ones matters from the first mbarrier on alone
+        cell.read_lanes = UINT32_MAX;  // all warps: which ones matters only from the first mbarrier on
         return true;
     }
     if (watch.partly_met[warp] || cell.read_clock < watch.warp_clock[warp]) return false;
@@ -264,7 +264,7 @@ void shared_access(Watch& watch, size_t offset, size_t bytes, Access access, boo
 
 namespace {
 
-// Whether a thread of the warp has run the fence since that clock.
+// Returns true if a thread of the warp has run the fence since that clock.
 bool warp_fenced(const Watch& watch, int warp, uint32_t clock) {
     const int first = warp * kWarpSize;
     for (int t = first; t < std::min(first + kWarpSize, watch.worker->count); t++) {
@@ -273,7 +273,7 @@ bool warp_fenced(const Watch& watch, int warp, uint32_t clock) {
     return false;
 }
 
-// The copy looks at memory by another way than the thread that wrote it: a fence has to stand between.
+// A copy uses another proxy than the thread that wrote the memory, so a proxy fence must stand between.
 void check_proxy(Watch& watch, const SharedCell& cell, const SharedUse& use) {
     if (cell.writer >= kMaxThreads || (cell.written & use.mask) == 0) return;
     if (watch.proxy_fenced[cell.writer] > cell.write_clock) return;
@@ -287,8 +287,8 @@ void check_proxy(Watch& watch, const SharedCell& cell, const SharedUse& use) {
            });
 }
 
-// The other way round: an arrival does not hold the copy back until ordinary reads before it are done. Nearly always they
-// are, so that this refuses nothing. Threads of the whole block that have met since are left alone.
+// The reverse case: an arrival does not delay the copy until earlier ordinary reads are done. They nearly always are,
+// so this is only a warning. Reads before the block's last barrier are left alone.
 void check_proxy_of_readers(const Watch& watch, const SharedCell& cell, const SharedUse& use) {
     if (cell.read_epoch != watch.epoch || (cell.read_mask & use.mask) == 0 || cell.by_group) return;
     const int last = cell.several_warps ? watch.worker->warp_count - 1 : cell.reader / kWarpSize;
@@ -308,7 +308,7 @@ void check_proxy_of_readers(const Watch& watch, const SharedCell& cell, const Sh
 
 }  // namespace
 
-// What a bulk copy or wgmma is asked to read or write: as if the asking thread did it now.
+// Checks what a bulk copy or wgmma will read or write, as if the issuing thread did it now.
 void async_access(Watch& watch, size_t offset, size_t bytes, Access access, uintptr_t code) {
     settle_write(watch);
     const size_t end = offset + bytes;
@@ -349,7 +349,7 @@ void note_async_write(Watch& watch, size_t offset, size_t bytes, const AsyncWrit
     }
 }
 
-// A matrix product, for which the present thread has waited, read it: all its warpgroup with it.
+// Notes the reads of a matrix product that the current thread has waited for, as reads of its whole warpgroup.
 void note_group_read(Watch& watch, size_t offset, size_t bytes, uintptr_t code) {
     settle_write(watch);
     const int thread = watch.worker->current;
@@ -363,7 +363,7 @@ void note_group_read(Watch& watch, size_t offset, size_t bytes, uintptr_t code) 
     }
 }
 
-// A descriptor's swizzle, as it numbers them, against that of the tensor map which wrote there.
+// Compares a descriptor's swizzle, in its own numbering, with that of the tensor map that wrote the memory.
 void check_layout(Watch& watch, size_t offset, int swizzle, uintptr_t code) {
     static constexpr const char* kNames[] = {"none", "32 bytes", "64 bytes", "128 bytes"};
     if (offset / 4 >= kSharedArena / 4) return;
@@ -377,7 +377,7 @@ void check_layout(Watch& watch, size_t offset, int swizzle, uintptr_t code) {
     });
 }
 
-// Bytes that an exchange or an atomic store is about to write.
+// Marks bytes that an exchange or an atomic store is about to write.
 void note_initialised(Watch& watch, size_t offset, size_t bytes) {
     if (offset >= kSharedArena || bytes > 8) return;
     for (size_t at = offset; at < offset + bytes; at++) {
@@ -390,8 +390,8 @@ void note_initialised(Watch& watch, size_t offset, size_t bytes) {
     }
 }
 
-// Keeps up to 4 bytes as they are before a store. False: they belong to the store that is pending already,
-// whose earlier words were kept.
+// Saves up to 4 bytes before a store. Returns false if they continue the store that is already pending, whose earlier
+// words were saved.
 bool begin_pending(Watch& watch, const char* address, size_t bytes, uintptr_t code) {
     PendingWrite& write = watch.write;
     const int thread = watch.worker->current;

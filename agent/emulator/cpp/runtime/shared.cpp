@@ -1,7 +1,7 @@
-// Shared memory of a block: dynamic memory first, then every __shared__ variable as it is reached.
+// Shared memory of a block: dynamic memory first, then each __shared__ variable when it is first reached.
 //
-// The layout belongs to the launch, the memory to the OS thread. What nobody wrote holds what fresh memory of the
-// device does (draw.cpp), the gaps between variables too.
+// The layout belongs to the launch, the memory to the OS thread. Bytes that nobody wrote, gaps between variables
+// included, hold the fill of fresh device memory (draw.cpp).
 #include "watch.h"
 
 #include <cstdio>
@@ -17,7 +17,7 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kGap = 128;  // also the alignment: the most that any access of a GPU asks for
+constexpr size_t kGap = 128;  // also the alignment: the most that any access of a GPU needs
 
 constexpr size_t kSwizzled = 1024;
 
@@ -37,7 +37,7 @@ void begin_shared_layout(size_t dynamic_bytes) {
     add_shared_bounds(0, dynamic_bytes, "", 0);
 }
 
-// Everything from shared_dirty on holds shared_word already, so a block that uses little costs little.
+// Refills only up to shared_dirty: the rest holds shared_word already, so a block that uses little costs little.
 void prepare_shared(Worker& worker) {
     if (worker.shared == nullptr) {
         void* memory =
@@ -70,7 +70,7 @@ using namespace kw;
 extern "C" void kw_place_shared(kw_shared_site* site) {
     std::unique_lock<std::mutex> lock(layout_mutex);
     if (site->launch == kw_launch_serial) return;
-    // Large ones may be asked to begin at a multiple of 1024: swizzles of tensor maps go by the address.
+    // Large variables may need an alignment of 1024: swizzles of tensor maps depend on the address.
     const size_t unit = site->bytes >= kSwizzled ? kSwizzled : kGap;
     const size_t offset = (layout_end + unit - 1) / unit * unit;
     const Launch* launch = current_launch();
@@ -88,7 +88,7 @@ extern "C" void kw_place_shared(kw_shared_site* site) {
         return;
     }
     lock.unlock();
-    if (current_worker == nullptr) std::abort();  // a kernel that host code called as a function
+    if (current_worker == nullptr) std::abort();  // host code called the kernel as a function
     std::string text =
         wanted > kDefaultSharedLimit
             ? format("The kernel's __shared__ variables need %zu bytes up to '%s'; the limit is %zu bytes "

@@ -1,4 +1,4 @@
-// Where the variables of shared memory lie, byte for byte, and what is said of an access that misses them.
+// Bounds of the variables in shared memory, in bytes, and the findings about accesses outside of them.
 #include "watch.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ uint8_t usable_shared[kSharedArena / 4 + 1];
 namespace {
 
 std::mutex variables_mutex;
-std::vector<SharedVariable> variables;  // of the present launch
+std::vector<SharedVariable> variables;  // of the current launch
 size_t usable_end;                      // words from here on are 0
 
 }  // namespace
@@ -23,7 +23,7 @@ std::string SharedVariable::text() const {
                     : format("the dynamic shared memory of the launch (%zu bytes)", bytes);
 }
 
-// The variable that the offset lies in or nearest to; of 0 bytes where there is none.
+// Returns the variable that holds the offset or lies nearest to it; one of 0 bytes if there is none.
 SharedVariable nearest_shared(size_t offset) {
     const std::lock_guard<std::mutex> lock(variables_mutex);
     SharedVariable best{0, 0, "", 0};

@@ -1,4 +1,4 @@
-// What the parts of the runtime share: the threads, warps and fibers of the block that an OS thread runs.
+// Shared state of the runtime's parts: the threads, warps and fibers of the block that an OS thread runs.
 #pragma once
 
 #include "finding_kinds.h"
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#define KW_CODE reinterpret_cast<uintptr_t>(__builtin_return_address(0))  // of the caller
+#define KW_CODE reinterpret_cast<uintptr_t>(__builtin_return_address(0))  // return address: code of the caller
 #define KW_TLS __thread __attribute__((tls_model("initial-exec")))
 
 // Device code reads these as threadIdx, blockIdx, blockDim, gridDim, its lane and its shared memory.
@@ -23,7 +23,7 @@ extern KW_TLS uint3 kw_block_index;
 extern KW_TLS uint3 kw_block_dim;
 extern KW_TLS uint3 kw_grid_dim;
 extern KW_TLS int kw_lane;
-extern KW_TLS int kw_spinning;  // the OS thread has been polling for long
+extern KW_TLS int kw_spinning;  // the OS thread has polled in vain for long
 extern KW_TLS char* kw_shared_base;
 }
 
@@ -31,38 +31,38 @@ namespace kw {
 
 constexpr int kMaxWarps = kMaxThreads / kWarpSize;
 constexpr int kMaxWorkers = 8;
-constexpr size_t kSharedArena = 512 * 1024;  // the limit plus room between the variables
+constexpr size_t kSharedArena = 512 * 1024;  // the limit, plus gaps between the variables
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kGuardBytes = 16 * 1024;
 
 enum class State : uint8_t { kFresh, kReady, kAtBarrier, kAtWarpOp, kAtNamed, kAtProduct, kAtCluster, kDone };
 
 struct Fiber {
-    void* context;  // where it goes on
-    char* stack;    // its lowest address, which is the guard
+    void* context;  // saved stack pointer or ucontext
+    char* stack;    // lowest address, which is the guard
 };
 
 struct Thread {
     State state;
     Fiber* fiber;
     uint3 index;
-    uint64_t value;   // what it brought to the barrier or warp operation
-    uint64_t result;  // what it takes away
+    uint64_t value;   // operand of the barrier or warp operation
+    uint64_t result;  // its result for this thread
     int kind;
     int argument;
     int width;
     int line;
     int site;
-    int stack;  // bytes that calls of recursive functions hold
-    bool came_to_cluster;  // and has not waited for it yet
+    int stack;  // bytes held by calls of recursive functions
+    bool came_to_cluster;  // has arrived at the cluster's barrier and not yet waited
     uint32_t cluster_phase;
 };
 
-// Lanes that wait for the same operation with the same mask.
+// Lanes waiting for the same operation with the same mask.
 struct Pending {
     int kind;
     uint32_t mask;
-    int line;  // of the lane that came first
+    int line;  // of the first lane to arrive
     uint32_t arrived;
 };
 
@@ -73,7 +73,7 @@ struct Warp {
     Pending pending[kWarpSize];
 };
 
-// kGivenUp, kMisplaced: of a sampled launch; the block ends quietly, or the launch.
+// kGivenUp and kMisplaced occur in sampled launches: they end the block quietly, or the launch.
 enum class Fault { kNone, kSignal, kAssert, kTrap, kSharedLimit, kDeadlock, kGivenUp, kMisplaced };
 
 struct FaultRecord {
@@ -81,45 +81,45 @@ struct FaultRecord {
     int signal;
     int cause;
     uintptr_t address;
-    uintptr_t code;  // the instruction
+    uintptr_t code;  // of the faulting instruction
     std::string text;
     int line;
 };
 
-// A thread that polls memory: the same answer from the same place, again and again. It may ask others in between.
+// Polling thread: it gets the same value from the same place again and again, perhaps with other places in between.
 struct Spin {
     const void* address;
     uint64_t observed;
     int thread;
     long count;
-    int elsewhere;  // polls of other places since the last one of this
-    bool several;   // other places were asked too
-    long turns;  // that it left to other threads of its block
+    int elsewhere;  // polls of other places since the last one of this place
+    bool several;   // other places were polled too
+    long turns;  // times that it yielded to other threads of its block
 };
 
-// Shared memory that a block of a kernel may have. Whether the host has called cudaFuncSetAttribute for it counts, not
-// what it asked for: 40 KB static and 20 KB dynamic need the call, with 20480 (seen on an H100).
+// Limits of a block's shared memory. They depend on whether the host has called cudaFuncSetAttribute, not on the value
+// that it passed: 40 KB static and 20 KB dynamic need the call, which may pass 20480 (seen on an H100).
 struct SharedLimits {
     size_t dynamic;
-    size_t together;  // with the __shared__ variables
+    size_t together;  // including the __shared__ variables
 };
 
 struct Launch {
     const kw_launch_request* request;
     bool checked;
     bool sampled;
-    bool interleaved;  // threads let others go first before some of their stores
-    std::vector<unsigned long> sample;  // the blocks that run, where sampled
+    bool interleaved;  // threads yield before some of their stores
+    std::vector<unsigned long> sample;  // the blocks that run, if sampled
     unsigned long blocks;
     SharedLimits shared;
     std::atomic<unsigned long> next_block;
     std::atomic<bool> stop;
-    std::atomic<unsigned> arrived_blocks;  // at grid.sync(), all rounds together
+    std::atomic<unsigned> arrived_blocks;  // arrivals at grid.sync(), summed over all rounds
     std::atomic<int> active_workers;
-    std::atomic<int> resident_blocks;  // at most: an OS thread's own one counts until none is left for it
+    std::atomic<int> resident_blocks;  // upper bound: each OS thread counts as one until it has no block left
     std::atomic<int> most_resident;
     std::atomic<int> spinning_workers;
-    std::atomic<int> waiting_state;  // changes whenever a worker begins or ceases to wait
+    std::atomic<int> waiting_state;  // changes whenever a worker begins or stops waiting
     std::atomic<int> confirmed_state;
     std::atomic<int> confirmations;
 };
@@ -132,44 +132,44 @@ struct Async;
 struct Products;
 struct Cluster;
 
-// A barrier of the block's 16 that bar.sync and bar.arrive name by number.
+// One of the block's 16 barriers that bar.sync and bar.arrive name by number.
 struct NamedBarrier {
     int arrived;
     int expected;  // 0: every thread of the block that has not returned
-    int line;      // of the thread that came first
-    Clocks* clocks;  // what is known of those that came, under checks
+    int line;      // of the first thread to arrive
+    Clocks* clocks;  // knowledge of the threads that arrived, under checks
 };
 constexpr int kNamedBarriers = 16;
 
-// One OS thread's share of a launch, with the block it is running. Blocks that it runs beside that one
-// (waiting.cpp) have a worker each, whose host is the OS thread's own.
+// Share of one OS thread in a launch, with the block that it runs. Blocks that the OS thread runs beside its own
+// (waiting.cpp) have a Worker each; `host` is the OS thread's own.
 struct Worker {
     int id;
     Launch* launch;
     Worker* host;
-    Residency* residency;      // the host's: null without other blocks
-    std::vector<std::unique_ptr<Cluster>> clusters;  // the host's: that have blocks which run
+    Residency* residency;      // of the host; null without other blocks
+    std::vector<std::unique_ptr<Cluster>> clusters;  // of the host: clusters with running blocks
     Cluster* cluster;          // of the block, or null
     unsigned cluster_rank;
     bool used_by_peers;  // other blocks have accessed its shared memory
-    void* suspended;           // where it goes on while another block of the OS thread runs
-    unsigned long first_block;  // the host's: blocks that it took and has not begun
+    void* suspended;           // saved context while another block of the OS thread runs
+    unsigned long first_block;  // of the host: blocks taken and not begun
     unsigned long end_block;
     Watch* watch;
     char* stacks;
-    bool guards;  // its stacks have them
+    bool guards;  // its stacks have guard pages
     int count;  // threads in the block
     Thread threads[kMaxThreads];
     Warp warps[kMaxWarps];
     int warp_count;
-    int ready[kMaxThreads];  // ring of threads that may go on
+    int ready[kMaxThreads];  // ring of threads that can continue
     int ready_head;
     int ready_count;
     int next_fresh;
     int finished;
     int at_barrier;
     NamedBarrier named[kNamedBarriers];
-    bool any_named;  // of the block has been used
+    bool any_named;  // the block has used a numbered barrier
     int current;
     Fiber* current_fiber;
     void* scheduler_context;
@@ -178,19 +178,19 @@ struct Worker {
     Fiber* idle_fibers[kMaxThreads];
     int idle_count;
     char* shared;
-    size_t shared_dirty;  // bytes from the start that do not hold shared_word
+    size_t shared_dirty;  // bytes from the start that may not hold shared_word
     uint32_t shared_word;
-    int order[kMaxThreads];  // which thread has its turn as the k-th, and what that was made for
+    int order[kMaxThreads];  // order[k]: thread that starts as the k-th; below, the inputs of this order
     int ordered_count, ordered_by;
     uint64_t ordered_seed;
-    uint32_t chance;  // of letting others go first
-    Copies* copies;  // null until a thread makes the first
-    size_t pending_copies;  // of both kinds, that somebody could disturb
-    Async* async;           // mbarriers and bulk copies; null until a thread uses the first
-    Products* products;     // of warpgroups; null until a thread uses the first
+    uint32_t chance;  // state of the random choice to yield
+    Copies* copies;  // null until a thread makes the first copy
+    size_t pending_copies;  // asynchronous copies and reads that an access could conflict with
+    Async* async;           // mbarriers and bulk copies; null until first used
+    Products* products;     // of warpgroups; null until first used
     Spin spin;
-    uint3 indexed_block;  // the block shape that threads[].index was computed for
-    uintptr_t access_code;  // where the last access came from that the runtime makes for device code
+    uint3 indexed_block;  // block shape that threads[].index was computed for
+    uintptr_t access_code;  // code of the last access that the runtime makes on behalf of device code
     FaultRecord fault;
     sigjmp_buf recovery;
 };
@@ -255,7 +255,7 @@ void run_blocks(Worker& worker);
 const Launch* current_launch();
 std::string launch_text(const kw_launch_request& request);
 
-// Tells who looks from outside which kernel runs; nullptr: none.
+// Publishes the running kernel for observers outside the process; nullptr: none.
 void note_running(const kw_launch_request* request);
 
 // kernels.cpp
@@ -274,7 +274,7 @@ void end_sampled_launch();
 void* reserve_piece(size_t bytes);
 bool release_piece(void* pointer);
 
-// access.cpp: what is done before each store of the launch that runs, one bit each
+// access.cpp: bits for what precedes each store of the running launch
 constexpr int kLetsOthersGo = 1, kNotesWriters = 2;
 extern int before_stores;
 
@@ -293,7 +293,7 @@ void yield_before_store(uintptr_t address);
 bool notes_writers();
 void begin_noted_launch();
 
-// lock.cpp: whether the caller may throw the switch of this name; a finding where it may not.
+// lock.cpp: true if the caller may use the switch of this name; otherwise reports a finding.
 bool permitted(const char* name);
 void report_tampering(const char* name);
 
@@ -320,7 +320,7 @@ bool recording();
 void record_allocation(void* pointer, size_t bytes);
 void record_free(void* pointer);
 
-// One thing done to device memory: stands in the record before it is done, and ends once it is.
+// Records one operation on device memory: constructed before the operation, destroyed after it.
 class Recorded {
   public:
     explicit Recorded(const kw_launch_request& request);
@@ -345,11 +345,11 @@ void check_stream(const kw_launch_request& request);
 // findings.cpp
 size_t copy_text(const std::string& text, char* buffer, size_t capacity);
 std::string quoted(const std::string& text);
-std::string filled(const char* pattern, std::initializer_list<std::string> values);  // each %s by the next value
+std::string filled(const char* pattern, std::initializer_list<std::string> values);  // replaces each %s in turn
 enum class Severity { kError, kWarning };
 
-// Where something happened: a line that is known, or the code that did it (and the code of the other side
-// of a race), whose line the builder's debug information tells.
+// Place of an event: a known line, or the code address (and that of the other side of a race), which the builder's
+// debug information translates to a line.
 struct Place {
     int line;
     uintptr_t code;
@@ -358,7 +358,7 @@ struct Place {
 inline Place at_line(int line) { return Place{line, 0, 0}; }
 inline Place at_code(uintptr_t code, uintptr_t other = 0) { return Place{0, code, other}; }
 
-// cuda_errors.cpp: `what` failed with the error, and the host has not asked for it yet.
+// cuda_errors.cpp: `what` failed with the error, and the host has not queried it yet.
 void set_error(cudaError_t error, std::string what, const Place& place);
 void set_sticky_error(cudaError_t error);
 void forget_errors();
@@ -367,21 +367,21 @@ SharedLimits shared_limits_of(const char* name, bool by_pointer);
 bool may_have_large_clusters(const char* name, bool by_pointer);
 std::string base_name(const std::string& text);
 
-// A call of CUDA's API and where the host made it; an error of it is left behind and returned.
+// Call of CUDA's API and the host code that made it. An error of the call is set as last error and returned.
 struct HostCall {
     const char* name;
     uintptr_t code;
 };
 cudaError_t failed(const HostCall& call, cudaError_t error);
 
-// waiting.cpp: a thread saw `observed` at the address. soft: which may be no waiting at all.
+// waiting.cpp: a thread read `observed` at the address. soft: the read may not be part of a wait.
 void poll(const void* address, uint64_t observed, const Place& place, bool soft);
 
 bool is_new_finding(Kind kind, const Place& place);
 void add_finding(Kind kind, Severity severity, const Place& place, const Worker* where, std::string message);
 __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...);
 
-// The message is only put together for the first of a kind: a faulty kernel can report millions.
+// Builds the message only for the first finding of a kind and place: a faulty kernel can report millions.
 template <class Message>
 void report(Kind kind, Severity severity, const Place& place, const Worker* where, Message message) {
     if (is_new_finding(kind, place)) add_finding(kind, severity, place, where, message());

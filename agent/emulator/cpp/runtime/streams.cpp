@@ -1,8 +1,8 @@
-// Order between streams, and memory of the host's that a stream still writes to.
+// Order between streams, and host memory that a stream may still write to.
 //
-// Every call is done when it returns, so nothing goes wrong here by itself: what is kept is which work a stream, an
-// event or the host knows to be done. Work on a stream that does not wait for torch's current one, or that nothing waits
-// for, is wrong on a GPU. The legacy default stream has a warning of its own (check_stream).
+// Every call has finished when it returns, so nothing here goes wrong by itself. The state below tracks which work a
+// stream, an event or the host knows to be done. Work on a stream that does not wait for torch's current one, or that
+// nothing waits for, is wrong on a GPU. The legacy default stream has a warning of its own (check_stream).
 #include "watch.h"
 
 #include <algorithm>
@@ -22,20 +22,20 @@ struct Landing {
     uintptr_t first;
     size_t bytes;
     cudaStream_t stream;
-    uint64_t number;  // of the copy among the stream's work
+    uint64_t number;  // index of the copy in the stream's work
 };
 
 struct Streams {
     std::mutex mutex;
-    std::map<cudaStream_t, Done> known;  // its own entry: how much work it has got
+    std::map<cudaStream_t, Done> known;  // a stream's own entry: how much work it has received
     std::map<cudaEvent_t, Done> events;
     Done host;
     bool in_call = false;
     cudaStream_t base = nullptr;  // torch's current stream when the call began
-    uint64_t begun = 0;           // its work by then
-    std::map<cudaStream_t, Place> used;  // other streams, and where they got work last in this call
+    uint64_t begun = 0;           // amount of its work by then
+    std::map<cudaStream_t, Place> used;  // other streams, and the place of their last work in this call
     std::map<uintptr_t, size_t> visible;  // memory of the arena that the host may use: pinned, managed
-    std::vector<Landing> landings;        // copies to it that may be under way
+    std::vector<Landing> landings;        // copies to it that may be in flight
 };
 
 Streams& state() {
@@ -64,7 +64,7 @@ void drop_landed(Streams& s) {
     s.landings = left;
 }
 
-// Notes one more piece of work; its number.
+// Notes one more piece of work and returns its number.
 uint64_t add_work(Streams& s, cudaStream_t stream, const Place& place) {
     Done& known = s.known[stream];
     merge(known, s.host);
@@ -72,7 +72,7 @@ uint64_t add_work(Streams& s, cudaStream_t stream, const Place& place) {
     if (!s.in_call || is_default(stream) || stream == s.base) return number;
     s.used[stream] = place;
     if (known[s.base] >= s.begun) return number;
-    known[s.base] = s.begun;  // said once
+    known[s.base] = s.begun;  // so that it is reported once
     report(&finding::kUnorderedStream, Severity::kError, place, nullptr, [] {
         return std::string("Work on a stream that does not wait for torch's current one, which makes the inputs and the "
                            "memory of the outputs. Use at::cuda::getCurrentCUDAStream(), or let the stream wait for an "
@@ -101,7 +101,7 @@ void remove_visible(const void* first) {
     s.visible.erase(reinterpret_cast<uintptr_t>(first));
 }
 
-// An asynchronous copy: where it goes to pinned memory, the host has to wait for it.
+// An asynchronous copy to pinned memory: the host must wait for it.
 void note_copy(void* to, size_t bytes, cudaStream_t stream, const Place& place) {
     Streams& s = state();
     const std::lock_guard<std::mutex> lock(s.mutex);
@@ -110,10 +110,10 @@ void note_copy(void* to, size_t bytes, cudaStream_t stream, const Place& place) 
     if (is_visible(s, address)) s.landings.push_back({address, bytes, stream, number});
 }
 
-// Set where tensors of the host lie in device memory too: extensions against torch's own headers.
+// Set if host tensors also lie in device memory, as with extensions built against torch's own headers.
 std::atomic<bool> sides_unknown;
 
-// Static data may be either's: a __device__ variable, or the host's own.
+// Static data may belong to either side: a __device__ variable, or the host's own.
 Side side_of(const void* pointer) {
     if (sides_unknown) return Side::kEither;
     const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -128,7 +128,7 @@ Side side_of(const void* pointer) {
     return Side::kHost;
 }
 
-// Host code is about to read or write the memory.
+// Called before host code reads or writes the memory.
 void host_access(const volatile void* pointer, size_t bytes, bool writes, uintptr_t code) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     if (!in_arena(address) || sides_unknown) return;

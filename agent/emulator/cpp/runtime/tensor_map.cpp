@@ -1,10 +1,10 @@
-// Tensor maps: made by cuTensorMapEncodeTiled and -Im2col on the host, used by cp.async.bulk.tensor.
+// Tensor maps: created on the host by cuTensorMapEncodeTiled and -Im2col, used by cp.async.bulk.tensor.
 //
-// Tiled, a copy takes a box. By im2col it takes a column of pixels, each with some channels: it walks the base of a
-// convolution's filter through the bounding box (the first spatial dimension fastest, then image after image) and takes
-// the pixel that lies some offsets from there.
+// A tiled copy takes a box. An im2col copy takes a column of pixels with some channels each. It moves the base of a
+// convolution's filter through the bounding box, the first spatial dimension fastest, then image after image. From each
+// base it takes the pixel at given offsets.
 //
-// The 128 bytes of a map hold what this file needs; a GPU's look otherwise, and no program may look into them.
+// The 128 bytes of a map hold what this file needs. The layout is not that of a GPU, which programs must not inspect.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -20,19 +20,19 @@ namespace {
 
 constexpr uint32_t kMagic = 0x6b77746d;
 constexpr int kMostDims = 5;
-constexpr int kReducedTypes = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 + 1;  // as ptx/asynchronous.py lists them
+constexpr int kReducedTypes = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 + 1;  // as listed in ptx/asynchronous.py
 
 struct Map {
     uint32_t magic;
     uint8_t type, rank, swizzle, fill;
     char* first;
     uint32_t size[kMostDims];
-    uint64_t stride[kMostDims];  // in bytes; the first is that of an element
-    uint16_t box[kMostDims];  // elements that are taken; by im2col: channels, and pixels
+    uint64_t stride[kMostDims];  // in bytes; the first is the element size
+    uint16_t box[kMostDims];  // elements taken per dimension; im2col: channels and pixels
     uint16_t element;
-    uint8_t step[kMostDims];  // from one element that is taken to the next
+    uint8_t step[kMostDims];  // distance between elements taken
     uint8_t im2col;
-    int16_t lower[kMostDims], upper[kMostDims];  // of the bounding box: from the first, and from the last element
+    int16_t lower[kMostDims], upper[kMostDims];  // bounding box: distance from the first and from the last element
 };
 static_assert(sizeof(Map) <= sizeof(CUtensorMap), "it has to fit");
 
@@ -55,7 +55,7 @@ size_t element_bytes(CUtensorMapDataType type) {
     }
 }
 
-// By how much of the shared address its 16-byte units are exchanged.
+// Returns the mask of the 16-byte units' address bits that the swizzle exchanges.
 uint32_t swizzle_mask(int swizzle) {
     return swizzle == CU_TENSOR_MAP_SWIZZLE_128B ? 0x70u : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 0x30u
          : swizzle == CU_TENSOR_MAP_SWIZZLE_32B  ? 0x10u
@@ -65,7 +65,7 @@ uint32_t swizzle_mask(int swizzle) {
 struct Asked {
     int rank;
     const int32_t* at;
-    const uint16_t* offsets;  // by im2col, of the spatial dimensions
+    const uint16_t* offsets;  // im2col offsets of the spatial dimensions
     bool im2col;
 };
 
@@ -75,7 +75,7 @@ const Map* refused(uintptr_t code, Words words) {
     return nullptr;
 }
 
-// Null, with a finding, where there is no map, or not one for such a copy.
+// Returns the map at the address; null, after a finding, if there is none or it does not suit the copy.
 const Map* map_at(const void* address, const Asked& asked, uintptr_t code) {
     static_assert(alignof(Map) <= 64, "as that of a CUtensorMap");
     const Map* map = static_cast<const Map*>(address);
@@ -95,7 +95,7 @@ const Map* map_at(const void* address, const Asked& asked, uintptr_t code) {
 
 bool is_spatial(const Map& map, int d) { return d > 0 && d < map.rank - 1; }
 
-// What one copy takes.
+// The elements that one copy transfers.
 class Box {
   public:
     Box(const Map& map, const Asked& asked, const Worker& keeper, char* shared)
@@ -103,7 +103,7 @@ class Box {
 
     size_t bytes() const { return row_bytes() * count(); }
 
-    // Calls with the place in shared memory, in global memory (null: outside the tensor), and how many bytes.
+    // Calls each(place in shared memory, place in global memory or null outside the tensor, bytes).
     template <class Each>
     void rows(Each each) const {
         int64_t at[kMostDims];
@@ -156,7 +156,7 @@ class Box {
         units(linear + static_cast<size_t>((high - begin) * element), (begin + map_.box[0] - high) * element, nullptr, each);
     }
 
-    // Whole where nothing is exchanged, else by units of 16 bytes.
+    // Calls once for the whole row without a swizzle, else per unit of 16 bytes.
     template <class Each>
     void units(size_t linear, int64_t bytes, char* global, Each each) const {
         const uint32_t mask = swizzle_mask(map_.swizzle);
@@ -206,7 +206,7 @@ void check_base(const Map& map, const Asked& asked, uintptr_t code) {
     }
 }
 
-// An H200 stops with an illegal instruction at either.
+// An H200 stops with an illegal instruction on either violation.
 void check_begin(Worker& worker, const Map& map, const Asked& asked, bool stores, uintptr_t code) {
     if (watching == nullptr) return;
     const int32_t* const at = asked.at;
@@ -226,7 +226,7 @@ void check_begin(Worker& worker, const Map& map, const Asked& asked, bool stores
     });
 }
 
-// That of the map's type.
+// Returns the reduction for the map's element type; null, after a finding, if there is none.
 kw_reduction reduction_of(Worker& worker, const Map& map, const kw_reduction* by_type, uintptr_t code) {
     if (map.type < kReducedTypes && by_type[map.type] != nullptr) return by_type[map.type];
     report(&finding::kTensorMap, Severity::kError, at_code(code), &worker, [&] {
@@ -255,7 +255,7 @@ void load(Worker& worker, const Map& map, const Asked& asked, char* to, void* ba
     ask(keeper, std::move(bulk));
 }
 
-// What the two ways to make a map have in common.
+// Common arguments of the two functions that create a map.
 struct Tensor {
     CUtensorMapDataType type;
     cuuint32_t rank;
@@ -287,7 +287,7 @@ CUresult begin(const Tensor& t, Map& map) {
         if (t.sizes[d] == 0 || t.sizes[d] > uint64_t{1} << 32) return CUDA_ERROR_INVALID_VALUE;
         if (d > 0 && (map.stride[d] % 16 != 0 || map.stride[d] >= uint64_t{1} << 40)) return CUDA_ERROR_INVALID_VALUE;
         if (t.element_strides[d] < 1 || t.element_strides[d] > 8) return CUDA_ERROR_INVALID_VALUE;
-        map.step[d] = d == 0 ? 1 : static_cast<uint8_t>(t.element_strides[d]);  // the first has none, and is ignored
+        map.step[d] = d == 0 ? 1 : static_cast<uint8_t>(t.element_strides[d]);  // the first is ignored
         map.size[d] = static_cast<uint32_t>(std::min<uint64_t>(t.sizes[d], UINT32_MAX));
     }
     return CUDA_SUCCESS;
@@ -350,7 +350,7 @@ void kw_tensor_store(const void* tensor_map, kw_tensor_place place, void* from, 
     ask(worker, std::move(bulk));
 }
 
-// What these refuse is what CUDA's documentation says they refuse.
+// These refuse what CUDA's documentation says they refuse.
 CUresult cuTensorMapEncodeTiled(CUtensorMap* made, CUtensorMapDataType type, cuuint32_t rank, void* first,
                                 const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
                                 const cuuint32_t* element_strides, CUtensorMapInterleave interleave,

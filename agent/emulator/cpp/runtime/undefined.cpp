@@ -1,5 +1,5 @@
-// What the compiler's checks of array bounds and alignment report (-fsanitize=bounds,alignment), with the
-// names and data layouts of its interface.
+// Handlers of the compiler's checks of array bounds and alignment (-fsanitize=bounds,alignment), with the names and
+// data layouts of its interface.
 #include "watch.h"
 
 #include <cctype>
@@ -35,7 +35,7 @@ struct TypeMismatch {
 
 enum Use : unsigned char { kLoad, kStore, kReference, kMember, kCall, kConstruction };
 
-// Of NVIDIA's pairs, which device code loads and stores as one word, a copy or an assignment is an access.
+// Device code loads and stores NVIDIA's pairs as one word, so a copy or an assignment of them is an access.
 bool is_access(const TypeMismatch& mismatch) {
     if (mismatch.use <= kStore) return true;
     const std::string name = mismatch.type->name;
@@ -43,7 +43,7 @@ bool is_access(const TypeMismatch& mismatch) {
     return is_pair && (mismatch.use == kReference || mismatch.use == kCall || mismatch.use == kConstruction);
 }
 
-// The product of the bounds in an array type's name.
+// Returns the product of the bounds in an array type's name.
 size_t elements_of(const char* name) {
     size_t product = 1;
     for (const char* c = name; *c != '\0'; c++) {
@@ -54,7 +54,7 @@ size_t elements_of(const char* name) {
 
 }  // namespace
 
-// The access that follows an index out of its array lies in a larger variable, or it does not.
+// Reports the pending index, now that its access has shown whether it stays within a larger variable.
 void settle_index(Watch& watch, size_t variable_bytes, size_t bytes) {
     PendingIndex& index = watch.index;
     if (index.code == 0) return;

@@ -1,9 +1,9 @@
-// Threads that poll memory for what another thread is to write, and the blocks that run meanwhile.
+// Threads that poll memory until another thread writes it, and the blocks that run meanwhile.
 //
-// A thread that sees the same value again and again, whatever else it asks in between, gives way to the threads
-// of its block. When all of them poll or wait, the OS thread lets another block go on, and starts one if none
-// can: so blocks are co-resident as on a GPU, where a barrier among the blocks of one launch works. Every such
-// block after the first has stacks and shared memory of its own, which end with the launch.
+// A thread that keeps reading the same value, whatever it polls in between, yields to the threads of its block. When
+// all of them poll or wait, the OS thread lets another block continue, and starts a new one if none can. So blocks
+// are co-resident as on a GPU, and a barrier among the blocks of one launch works. Every such block after the first
+// has stacks and shared memory of its own, which end with the launch.
 #include "cluster.h"
 
 #include <memory>
@@ -19,17 +19,17 @@ namespace kw {
 
 namespace {
 
-constexpr long kPatience = 1024;     // polls before others get their turn
+constexpr long kPatience = 1024;     // polls before others get a turn
 constexpr long kLittlePatience = 16;  // where several blocks take turns
-// Polls of an OS thread without any change before it counts as waiting for ever. An atomicCAS or atomicExch
-// that changes nothing can be nothing else; a volatile read may be one of a long loop.
+// Polls of an OS thread without any change before it counts as waiting for ever. An atomicCAS or atomicExch that
+// changes nothing can only be a wait; a volatile read may be part of a long loop.
 constexpr long kFruitlessPolls = 1 << 20;
 constexpr long kFruitlessReads = 1 << 24;
-constexpr int kPolledTogether = 64;  // other places that a loop asks in turn, at most
-constexpr long kTurnsBeforeAnother = 4;  // for each resident block, before one more is started
-// Of a launch: what the device holds at once, however few OS threads run it; 2 pages of stack each.
+constexpr int kPolledTogether = 64;  // most other places that a loop polls in turn
+constexpr long kTurnsBeforeAnother = 4;  // per resident block, before one more is started
+// Per launch: what the device holds at once, however few OS threads run it; 2 pages of stack each.
 constexpr size_t kResidentThreads = size_t{kMultiprocessors} * kThreadsPerMultiprocessor;
-// Threads of a launch whose stacks get guards: each makes two mappings, and a process may have 65530.
+// Threads of a launch whose stacks get guards: each takes two mappings, and a process may have 65530.
 constexpr size_t kGuardedThreads = 16 * 1024;
 
 }  // namespace
@@ -48,7 +48,7 @@ struct Residency {
     long fruitless = 0;        // turns without any change
     long fruitless_polls = 0;
     bool host_done = false;
-    int confirmed = 0;  // the state of the launch's waiting in which this OS thread polled everything again
+    int confirmed = 0;  // waiting_state in which this OS thread has polled everything again
 };
 
 namespace {
@@ -69,7 +69,7 @@ Worker& at_turn(Worker& host, size_t turn) {
     return turn == 0 ? host : host.residency->others[turn - 1]->worker;
 }
 
-// The next block in turn that has not ended; the host only takes turns while its own blocks last.
+// Returns the next unfinished block in turn; the host takes turns only while it has blocks of its own.
 Worker* next_in_turn(Worker& host) {
     Residency& r = *host.residency;
     for (size_t step = 1; step <= r.others.size() + 1; step++) {
@@ -83,7 +83,7 @@ Worker* next_in_turn(Worker& host) {
     return &host;
 }
 
-// What a thread sees of its block is kept in variables of the OS thread.
+// Switches blocks and restores the thread-local variables that describe the block to its threads.
 void go_on_with(Worker& from, Worker& to) {
     if (&from == &to) return;
     const uint3 block = kw_block_index;
@@ -120,7 +120,7 @@ bool blocks_left(const Worker& host) {
     return host.first_block < host.end_block || host.launch->next_block < host.launch->blocks;
 }
 
-// Takes a place among the blocks that are there at once, if one is free.
+// Takes a slot among the blocks resident at once, if one is free.
 bool has_room(Launch& launch, size_t threads) {
     const int blocks = ++launch.resident_blocks;
     const bool room = static_cast<size_t>(blocks) * threads <= kResidentThreads;
@@ -131,7 +131,7 @@ bool has_room(Launch& launch, size_t threads) {
     return room;
 }
 
-// Null when there is no block left, or no room.
+// Returns null if no block or no room is left.
 Worker* start_resident(Worker& host) {
     Residency& r = *host.residency;
     const size_t threads = static_cast<size_t>(host.count);
@@ -155,13 +155,13 @@ Worker* start_resident(Worker& host) {
     return &worker;
 }
 
-// Lets another block of the OS thread go on, a new one when all of them have polled in vain.
+// Lets another block of the OS thread continue, or a new one once all have polled in vain.
 void give_way(Worker& worker) {
     Worker& host = *worker.host;
     Residency& r = residency_of(worker);
     r.fruitless++;
     Worker* next = nullptr;
-    // A cooperative launch's barrier opens when all blocks are there: no turn is worth waiting for.
+    // The barrier of a cooperative launch opens when all blocks are resident, so there is no point in waiting a turn.
     const long turns = host.launch->request->cooperative != 0 ? 0 : kTurnsBeforeAnother;
     if (r.fruitless > turns * static_cast<long>(r.unfinished + 1)) next = start_resident(host);
     if (next == nullptr) next = next_in_turn(host);
@@ -177,7 +177,7 @@ void let_other_blocks_go(Worker& worker) {
     go_on_with(worker, *next);
 }
 
-// The blocks of a cluster are there together: as many beside the host's own as it has further ones.
+// Starts the other blocks of the first cluster, which must be resident together, beside the host's own.
 void start_peers(Worker& host) {
     const unsigned size = cluster_size(*host.launch->request);
     Residency& r = residency_of(host);
@@ -189,8 +189,8 @@ void start_peers(Worker& host) {
 
 namespace {
 
-// Whether no OS thread of the launch can change anything any more. Each has to have polled in vain again
-// after the last of them began to wait: it may have been asleep while what it waits for was written.
+// Returns true if no OS thread of the launch can change anything any more. Each must have polled in vain again after
+// the last one began to wait: it may have slept while what it waits for was written.
 bool nobody_goes_on(Worker& worker) {
     Launch& launch = *worker.launch;
     Residency& r = *worker.host->residency;
@@ -204,13 +204,13 @@ bool nobody_goes_on(Worker& worker) {
     if (launch.confirmed_state.exchange(state) != state) launch.confirmations = 0;
     if (r.confirmed != state) {
         r.confirmed = state;
-        r.fruitless_polls /= 2;  // as much patience once more
+        r.fruitless_polls /= 2;  // grants half of the patience once more
         return false;
     }
     return ++launch.confirmations >= launch.active_workers;
 }
 
-// Whether this thread got the same answer as before from the place that its wait is known by.
+// Returns true if this thread got the same value again from the place that identifies its wait.
 bool same_again(Worker& worker, const void* address, uint64_t observed) {
     Spin& spin = worker.spin;
     const bool mine = spin.thread == worker.current && spin.address != nullptr;
@@ -263,7 +263,7 @@ void poll(const void* address, uint64_t observed, const Place& place, bool soft)
             place.line);
 }
 
-// The host's own blocks are done: goes on with the others until they are done too.
+// The host's own blocks are done: continues with the others until they are done too.
 void finish_residents(Worker& host) {
     Residency* r = host.residency;
     if (r == nullptr) return;

@@ -1,10 +1,10 @@
 // Warp operations: shuffles, votes, matches, reductions, active masks.
 //
-// Lanes that wait for the same operation with the same mask form one pending group (PTX pairs lanes by
-// operation and mask, not by the place in the code). A group is looked at only when no lane of its warp
-// can run, which converges the warp as far as the code allows, as hardware does. Then it completes if all
-// lanes that its mask names and that have not returned are there. A group whose missing lanes wait
-// elsewhere is completed, with a finding, once nothing else in the block can run.
+// Lanes that wait for the same operation with the same mask form one pending group. (PTX pairs lanes by operation and
+// mask, not by their place in the code.) Groups are examined only when no lane of the warp can run. This converges the
+// warp as far as the code allows, as hardware does. A group completes when all lanes that its mask names and that have
+// not returned have arrived. If its missing lanes wait elsewhere, it is completed with a finding once nothing else in
+// the block can run.
 #include "watch.h"
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace kw {
 
 namespace {
 
-constexpr uint64_t kUndefined = ~uint64_t{0};  // NaN as a float: what nobody provided must show
+constexpr uint64_t kUndefined = ~uint64_t{0};  // NaN as a float, so that a value which nobody provided shows
 
 Thread& lane_of(Worker& worker, int warp, int lane) { return worker.threads[warp * kWarpSize + lane]; }
 
-// The lane that a shuffle reads; its own when the source lies outside the segment (PTX ISA, shfl.sync).
+// Returns the lane that a shuffle reads; the lane itself if the source lies outside the segment (PTX ISA, shfl.sync).
 int source_lane(const Thread& thread, int lane) {
     const int width = thread.width < 1 || thread.width > kWarpSize ? kWarpSize : thread.width;
     const int first = lane / width * width;
@@ -38,7 +38,7 @@ uint64_t shuffled(Worker& worker, int warp, int lane) {
     if (source == lane) return thread.value;
     const bool exists = warp * kWarpSize + source < worker.count;
     const Thread& other = lane_of(worker, warp, source);
-    // A converged lane takes part even when the mask forgot it: so does the hardware.
+    // A converged lane takes part even if the mask omits it, as on hardware.
     if (exists && other.state == State::kAtWarpOp && other.kind == thread.kind) return other.value;
     report(&finding::kWarpOpAbsentLanes, Severity::kWarning, thread.line, &worker, [&] {
         return format("Lane %d reads lane %d, which %s: the value is undefined.", lane, source,
@@ -47,7 +47,7 @@ uint64_t shuffled(Worker& worker, int warp, int lane) {
     return kUndefined;
 }
 
-// Warp-wide results that are the same for every lane of the group.
+// Results over the lanes of a group that are the same for all of them.
 struct Combined {
     uint32_t ballot = 0;
     bool all_equal = true;
@@ -106,10 +106,10 @@ uint64_t combined_result(Worker& worker, int warp, uint32_t lanes, const Combine
     }
 }
 
-// What returned lanes would have brought, and where their results go.
+// Scratch operands and results of lanes that have returned.
 alignas(16) KW_TLS char nobody[KW_COLLECTED_BYTES];
 
-// Each lane of such a group has brought the same function; it stands where its result will.
+// All lanes of such a group passed the same function. It is kept in the field of the result.
 kw_collected collected_by(Worker& worker, int warp, const Pending& group) {
     return reinterpret_cast<kw_collected>(lane_of(worker, warp, __builtin_ctz(group.arrived)).result);
 }
@@ -120,7 +120,7 @@ void collect(Worker& worker, int warp, const Pending& group) {
         const bool there = (group.arrived >> lane & 1) != 0;
         lanes[lane] = there ? reinterpret_cast<void*>(lane_of(worker, warp, lane).value) : nobody;
     }
-    // What the lanes did before is seen by the operation, and what it does by them afterwards.
+    // Orders the lanes' earlier accesses before the operation, and the operation before their later ones.
     if (watching != nullptr) note_warp_operation(*watching, warp, group.arrived);
     const int now = worker.current;
     worker.current = warp * kWarpSize;
@@ -143,7 +143,7 @@ void compute_results(Worker& worker, int warp, const Pending& group) {
     }
 }
 
-// Whether the draw lets the last lanes of a warp go first.
+// Returns true if the draw lets the last lanes of a warp go first.
 bool lane_goes_last(const Worker& worker, int warp) { return (worker.ordered_seed >> warp & 1) != 0; }
 
 void release_group(Worker& worker, int warp, const Pending& group) {
@@ -176,7 +176,7 @@ void report_exited_lanes(Worker& worker, int index, const Pending& group) {
 
 }  // namespace
 
-// Completes what can be completed in a warp in which no lane can run.
+// Completes the groups that can complete, if no lane of the warp can run.
 void settle_warp(Worker& worker, int index) {
     Warp& warp = worker.warps[index];
     if (warp.runnable > 0) return;
@@ -188,7 +188,7 @@ void settle_warp(Worker& worker, int index) {
     });
     for (int i = 0; i < warp.pending_count; i++) {
         const Pending group = warp.pending[i];
-        // Others may still join an active mask while some operation of the warp can go on.
+        // Others may still join an active mask while another operation of the warp can continue.
         const bool now = is_complete(warp, group) && !(any_complete && group.kind == KW_ACTIVE_MASK);
         if (now) {
             done[done_count++] = group;
@@ -204,7 +204,7 @@ void settle_warp(Worker& worker, int index) {
     for (int i = 0; i < done_count; i++) release_group(worker, index, done[i]);
 }
 
-// Nothing in the block can run: goes on with the lanes of one operation that are there.
+// Called when nothing in the block can run: completes one group with the lanes that have arrived.
 bool force_stuck_warp(Worker& worker) {
     for (int index = 0; index < worker.warp_count; index++) {
         Warp& warp = worker.warps[index];

@@ -1,5 +1,5 @@
-// Products of a warpgroup (wgmma): its 128 threads come together, and what a product reads is remembered until one of
-// them has waited for its group.
+// Products of a warpgroup (wgmma). Its 128 threads come together, and the reads of a product are remembered until one
+// of them has waited for its group.
 #include "bulk.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ constexpr int kGroupThreads = 128;
 constexpr int kMaxGroups = kMaxThreads / kGroupThreads;
 constexpr uint32_t kUnit = 16;
 
-// The threads of a warpgroup that have come to a product.
+// Threads of a warpgroup that have arrived at a product.
 struct Meeting {
     int arrived;
     int line;
@@ -28,8 +28,8 @@ struct Reading {
 // One operand of a product that nobody has waited for.
 struct InFlight {
     int group;          // of threads
-    uint32_t committed;  // with which group of products
-    int warp;           // that alone reads it, or -1 for all four
+    uint32_t committed;  // index of its group of products
+    int warp;           // the only warp that reads it, or -1 for all four
     uintptr_t code;
     Reading all;
     std::vector<Reading> parts;
@@ -80,7 +80,7 @@ void complete(Worker& worker, int group) {
     }
 }
 
-// Nobody writes any more what the product has read, but for threads that know of none that waited for it.
+// The product has been waited for: writes to its operands are races only in threads that know of none that waited.
 void done(Worker& worker, const InFlight& product) {
     worker.pending_copies--;
     if (watching == nullptr) return;
@@ -114,7 +114,7 @@ std::string stuck_at_products(const Worker& worker, int& line) {
     return text;
 }
 
-// A write to what a product in flight reads; false, with a finding.
+// Checks a write against the operands of products in flight. Returns false, after a finding, on overlap.
 bool check_products(Worker& worker, size_t first, size_t bytes, uintptr_t code) {
     for (const InFlight& product : worker.products->flying) {
         const auto meets = [&](const Reading& part) { return first < part.end && part.first < first + bytes; };
@@ -128,7 +128,7 @@ bool check_products(Worker& worker, size_t first, size_t bytes, uintptr_t code) 
     return true;
 }
 
-// The block's threads have returned.
+// Called when the block's threads have returned.
 void end_products(Worker& worker) {
     if (watching != nullptr && !worker.products->flying.empty()) {
         const InFlight& product = worker.products->flying.front();
@@ -208,7 +208,7 @@ int kw_product_reads(const uint32_t* units, int count, int each_warp, int swizzl
             }
         }
         worker.current = first;
-        if (worker.launch->sampled) continue;  // values are no matter, and nobody waits
+        if (worker.launch->sampled) continue;  // values do not matter, and nobody waits
         check_layout(*watching, product.parts.front().first, swizzle, place);
         products.flying.push_back(std::move(product));
         worker.pending_copies++;
@@ -240,8 +240,7 @@ void kw_products_wait(uint32_t prior) {
     products.flying.erase(std::remove_if(products.flying.begin(), products.flying.end(), over), products.flying.end());
 }
 
-// NVIDIA's assembler sees where a wait or a fence is missing and puts it in itself; it says nothing of a wait that leaves
-// too many groups out.
+// ptxas detects a missing wait or fence and inserts it. It says nothing about a wait that leaves out too many groups.
 void kw_product_touched(uint32_t group, int line) {
     if (watching == nullptr) return;
     const bool left_out = group <= here().waited;

@@ -1,8 +1,8 @@
-// Checked execution: the clocks by which accesses of one block are ordered.
+// Checked execution: the clocks that order accesses within one block.
 //
-// All threads of the block are ordered by a barrier (epoch); lanes of a warp by a warp operation that both
-// took part in (clock); threads of two warps also by a fence and a flag (happens_before.cpp), and lanes of one when one
-// ran a fence after its access and the other an atomic operation after that fence, as locks do.
+// A barrier orders all threads of the block (epoch). A warp operation orders the lanes that took part in it (clock).
+// A fence and a flag order threads of two warps (happens_before.cpp). They also order two lanes of one warp, as locks
+// do: one runs a fence after its access, and the other an atomic operation after that fence.
 #include "watch.h"
 
 #include <algorithm>
@@ -111,7 +111,7 @@ void note_warp_operation(Watch& watch, int warp, uint32_t lanes) {
         watch.warp_clock[warp] = watch.clock;
         return;
     }
-    // Whoever met one of them before has now met all of them.
+    // A lane that met one of them before has now met all of them.
     watch.partly_met[warp] = true;
     auto& met = watch.met[warp];
     uint32_t merged[kWarpSize] = {};

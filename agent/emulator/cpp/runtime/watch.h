@@ -1,103 +1,111 @@
-// Checked execution: what is remembered about memory while kernels run.
+// Data of checked execution: what is remembered about each word of memory while kernels run.
 //
-// Device code is compiled so that every access calls the runtime first (access.cpp). An access to global
-// memory has to lie inside one region; an access to shared memory inside one variable. What was read and
-// written by whom since the last synchronisation is kept in a cell for every 4 bytes.
+// Device code is compiled so that every access first calls the runtime (access.cpp). An access to global memory must
+// lie within one region, an access to shared memory within one variable. A cell for every 4 bytes keeps who read and
+// wrote them since the last synchronisation.
 #pragma once
 
 #include "state.h"
 
 namespace kw {
 
-// kBlockAtomic: atomic to threads of the block alone.
+// kBlockAtomic: atomic only with respect to threads of the block.
 enum class Access : uint8_t { kRead, kWrite, kAtomic, kBlockAtomic };
 
-// Four bytes of global memory. `blocks`, from the upper end: launch (16), writer (16), reader (16: blocks, 0 for none),
-// then two bits free, whether the writer had just run a fence, whether it was atomic, bytes read, bytes written by the
-// writer, bytes ever written. `threads`: which warp of that writer (upper half) and of that reader, with its clock.
+// Four bytes of global memory. Fields of `blocks` from the upper end:
+//   16 bits  launch
+//   16       block that wrote last; 0: none
+//   16       block that read; 0: none, 65535: several
+//    2       unused
+//    1       the writer had just run a fence
+//    1       the writer was atomic
+//    4       bytes read
+//    4       bytes written by that writer
+//    4       bytes ever written
+// `threads`: warp and clock of that writer (upper half) and of that reader (lower half).
 struct GlobalCell {
     uint64_t blocks, threads;
 };
 
-// One allocation, or memory of torch's own that kernels may use.
+// An allocation, or memory of torch's own that kernels may use.
 struct Region {
     uintptr_t first;
     size_t bytes;
     std::string label;             // "float32 tensor [2, 3]", or empty
     std::atomic<GlobalCell*> cells;  // null until a checked kernel first uses the region
-    std::atomic<uint64_t*> writers;  // as writers.cpp lays them out; null where nobody has asked for them
-    bool published;                // a running kernel may look at it
+    std::atomic<uint64_t*> writers;  // laid out as in writers.cpp; null until requested
+    bool published;                // a running kernel may use it
 };
 
-// Where the access at some place in the code went the last time; most go to the same region again.
+// Cache of the region that the last access from one place in the code went to; most accesses go to the same again.
 struct Site {
     uintptr_t first;
     size_t bytes;
-    GlobalCell* cells;  // null where no races are tracked: stacks, constants, arguments
+    GlobalCell* cells;  // null where races are not tracked: stacks, constants, arguments
 };
 
-// Four bytes of shared memory. Masks have one bit for each byte; code is counted from the kernel's entry.
+// Four bytes of shared memory. Masks have one bit per byte; code is relative to the kernel's entry.
 struct SharedCell {
-    uint32_t block;  // serial number of the block that all this is about
+    uint32_t block;  // serial number of the block that the cell describes
     uint32_t write_epoch, read_epoch;
     uint32_t write_clock, read_clock;
     uint32_t write_code, read_code;
-    uint32_t read_lanes;      // of the reader's warp
+    uint32_t read_lanes;      // of the reader's warp; with several_warps a mask of warps
     uint16_t writer, reader;  // reader: one of those in read_lanes
     uint8_t written;
     uint8_t write_mask : 4, read_mask : 4;
     bool write_atomic : 1, write_volatile : 1, read_volatile : 1, several_warps : 1;
     bool by_group : 1;   // a matrix product of a warpgroup is among the readers
-    uint8_t layout : 3;  // of the tensor map that it was written by, from 1
+    uint8_t layout : 3;  // swizzle of the tensor map that wrote it plus 1; 0: unknown
 };
 
-// What another block, or another warp of the block, did to memory that a thread now uses.
+// Access by another block, or by another warp of the block, that conflicts with the current one.
 struct Conflict {
     const char* did;
     const char* other_did;
-    uint64_t block;  // as in a cell; the own one for another warp
-    int warp;        // of the block, -1: several
+    uint64_t block;  // as in a cell; the block itself for another warp
+    int warp;        // within the block; -1: several
     uintptr_t code;
 };
 
-// The clocks of a block's fences of one scope, by warp.
+// Clocks of a block's fences of one scope, by warp.
 struct Fences {
     bool any = false;
-    uint32_t fence[kMaxWarps] = {};    // of the warp's last fence
-    uint32_t base[kMaxWarps] = {};     // of the block's last barrier before that
+    uint32_t fence[kMaxWarps] = {};    // last fence of the warp
+    uint32_t base[kMaxWarps] = {};     // block's last barrier before that fence
     uint32_t settled[kMaxWarps] = {};  // fences that the block's last barrier has ordered before all threads
     uint32_t settled_base = 0;
 };
 
-// What a warp has learned from flags since the block's last barrier: clocks by block and warp.
+// Knowledge that a warp acquired through flags since the block's last barrier: clocks by block and warp.
 struct Acquisition {
     int thread;
-    uint32_t clock;  // of that thread, which was the first
+    uint32_t clock;  // of `thread`, the first of the warp to acquire
     std::vector<uint32_t> clocks;
 };
 
-// The last atomic read of a thread, which may see what is stored after it was announced.
+// Last atomic read of a thread. It is announced before the read itself, which may see later stores.
 struct Poll {
     uintptr_t address = 0;  // 0: none since the block's last barrier
     bool in_block = false;
 };
 
-// Two threads stored to one place. It is harmless when the value stays the same, which only the next
-// call can tell: the compiler calls before the store.
+// Conflicting store by a second thread. It is harmless if the value stays the same. The compiler announces a store
+// before it happens, so the value is compared at the next announced access.
 struct PendingWrite {
     const char* address;
-    size_t bytes;  // 0: nothing pending
+    size_t bytes;  // 0: none pending
     unsigned char before[16];
     uintptr_t code, other_code;
     int thread, other;
     bool in_warp, both_volatile;
     bool global;
-    Conflict conflict;  // where global
+    Conflict conflict;  // if global
 };
 
-// An index outside its array, seen before the access itself.
+// Array index out of bounds, reported before the access itself.
 struct PendingIndex {
-    uintptr_t code;  // 0: nothing pending
+    uintptr_t code;  // 0: none pending
     int thread;
     size_t elements;
     std::string text;
@@ -105,48 +113,48 @@ struct PendingIndex {
 
 constexpr size_t kSites = 512;
 
-// Up to which clock a thread, or whoever learns from this, is ordered after each thread and agent (order.cpp).
+// Clock up to which a thread, or whoever learns from this, is ordered after each thread and agent (order.cpp).
 struct Clocks {
     std::vector<uint32_t> at;
 };
 
-// What is known of another block of the cluster: all before that barrier of its, and up to these clocks.
+// Knowledge of another block of the cluster: everything before its barrier `epoch`, and up to these clocks.
 struct Foreign {
     uint32_t epoch = 0;
     Clocks clocks;
 };
 struct Knowledge {
-    std::vector<Foreign> of;  // by rank; shorter where nothing is known
+    std::vector<Foreign> of;  // by rank; shorter if nothing is known
 };
-constexpr int kGroupWarps = 4;  // of a warpgroup
-constexpr int kMaxAgents = 64;  // numbered from kMaxThreads on, where a writer is named
+constexpr int kGroupWarps = 4;  // in a warpgroup
+constexpr int kMaxAgents = 64;  // numbered from kMaxThreads on, wherever a writer is named
 constexpr uintptr_t kNothing = ~uintptr_t{0};
 
-// One OS thread's memory of the block that it runs.
+// Access history of the block that one OS thread runs.
 struct Watch {
     Worker* worker;
     uintptr_t shared;
     Site sites[kSites];
-    uint64_t launch;  // serial number of the launch in the upper 16 bits
+    uint64_t launch;  // serial number of the launch, in the upper 16 bits
     uint64_t block;   // 1 to 65534, from the block's number
-    bool acquired;    // a thread of the block has looked at what other blocks may have published
+    bool acquired;    // a thread of the block has read what other blocks may have published
     bool fenced;      // a thread of the block has run a fence
-    bool polling;     // the access that is looked at is a volatile or atomic read
-    uint32_t barrier_clock, barrier_mark;  // of the block's last barrier; as in a half of GlobalCell::threads
-    Fences near, far;  // of the block's and of the device's scope
+    bool polling;     // the access under examination is a volatile or atomic read
+    uint32_t barrier_clock, barrier_mark;  // of the last barrier; as a half of GlobalCell::threads
+    Fences near, far;  // of block scope and of device scope
     std::vector<uint32_t> known_to_all;
     std::vector<Acquisition> acquisitions;
     Poll polls[kMaxThreads];
-    std::vector<int> pollers;  // whose polls are not empty
+    std::vector<int> pollers;  // threads with a poll that is set
     uint64_t last_version;  // of what was learned last, and by whom
     int last_learner;
     uint8_t signals[kMaxThreads];  // plain stores that may still be the signal after a fence
-    uint8_t in_block[kMaxThreads];  // whether the thread is in an atomic operation of the block's scope
-    uintptr_t entry;  // of the kernel
+    uint8_t in_block[kMaxThreads];  // 1 while the thread is in an atomic operation of block scope
+    uintptr_t entry;  // address of the kernel
     uint32_t block_serial, epoch, clock;
     uint32_t released[kMaxThreads], observed[kMaxThreads];  // clocks of fences and of atomics
     uint32_t warp_clock[kMaxWarps];                         // of the last operation of all lanes
-    uint32_t met[kMaxWarps][kWarpSize][kWarpSize];          // clock of the last operation of two lanes
+    uint32_t met[kMaxWarps][kWarpSize][kWarpSize];          // clock of the last operation that two lanes shared
     bool partly_met[kMaxWarps];
     bool exact;  // order.cpp keeps rows
     int columns;
@@ -156,11 +164,11 @@ struct Watch {
     SharedCell* cells;
     PendingWrite write;
     PendingIndex index;
-    uintptr_t misplaced_code;  // the last one that went wrong, and how (null: a fault of the hardware)
+    uintptr_t misplaced_code;  // last code with a misplaced access, and its kind (null: the hardware faults)
     Kind misplaced_kind;
-    long work_left;            // of the block, in a sampled launch
-    std::vector<uint16_t> stores;  // of each thread so far, where writers are noted
-    uintptr_t reported;  // address of the last access with a finding, or kNothing: a fault there is no news
+    long work_left;            // budget of the block, in a sampled launch
+    std::vector<uint16_t> stores;  // stores per thread so far, where writers are noted
+    uintptr_t reported;  // address of the last access with a finding, or kNothing; a fault there is not reported again
 };
 
 extern KW_TLS Watch* watching;  // null outside checked kernels
@@ -202,7 +210,7 @@ void share_knowledge(Watch& watch, int warp, uint32_t lanes);
 
 // regions.cpp
 struct Misplaced {
-    Kind kind;  // null: nothing is wrong that a hardware fault would not tell
+    Kind kind;  // null: nothing to add to the hardware fault
     std::string text;
 };
 void add_region(const void* first, size_t bytes, const char* label);
@@ -275,7 +283,7 @@ struct SharedVariable {
     int line;  // 0: dynamic shared memory
     std::string text() const;
 };
-extern uint8_t usable_shared[];  // which bytes of each word belong to a variable
+extern uint8_t usable_shared[];  // mask of the bytes of each word that belong to a variable
 SharedVariable nearest_shared(size_t offset);
 void report_outside_shared(Watch& watch, size_t offset, size_t bytes, Access access, uintptr_t code);
 void report_unwritten_shared(Watch& watch, size_t offset, uintptr_t code);
@@ -285,8 +293,8 @@ void add_shared_bounds(size_t offset, size_t bytes, const char* name, int line);
 // undefined.cpp
 void settle_index(Watch& watch, size_t variable_bytes, size_t bytes);
 
-// Whether what the lanes of a warp did up to `clock` happened before what `thread` does now, the barrier
-// aside. Most blocks run no fence and no warp operation of some lanes only.
+// Returns true if everything that the lanes of a warp did up to `clock` happened before the current operation of
+// `thread`, barriers aside. The first line is a fast path: most blocks run no fence and only operations of all lanes.
 inline bool lanes_ordered(const Watch& watch, int thread, int warp, uint32_t lanes, uint32_t clock) {
     if (!watch.fenced && !watch.partly_met[warp]) return thread / kWarpSize == warp && clock < watch.warp_clock[warp];
     for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
@@ -301,11 +309,11 @@ inline bool thread_ordered(const Watch& watch, int thread, int other, uint32_t c
 }
 
 constexpr uint64_t kAtomicWriter = 1 << 12;
-constexpr uint64_t kSignal = 1 << 13;  // a plain store right after a fence, which others may be waiting for
+constexpr uint64_t kSignal = 1 << 13;  // a plain store right after a fence, which others may wait for
 constexpr uint64_t kSeveral = 0xffff;
-constexpr uint64_t kBlockNames = 0xfffe;  // blocks so far apart go by one name: a conflict of theirs is missed
+constexpr uint64_t kBlockNames = 0xfffe;  // blocks this far apart share a name, so a conflict between them is missed
 
-// A half of GlobalCell::threads: clock, then whether several warps read or the writer was atomic, warp, bytes.
+// Half of GlobalCell::threads: clock, then a mark (several warps read, or the writer was atomic), warp, bytes.
 constexpr uint32_t kClockAt = 10, kWarpAt = 4;
 constexpr uint32_t kMostClocks = (1u << (32 - kClockAt)) - 1;
 constexpr uint32_t kMarked = 1u << 9, kWarpBits = 31u << kWarpAt;
@@ -317,13 +325,13 @@ inline uint64_t byte_mask(uintptr_t address, size_t bytes) {
     return full << shift & 15;
 }
 
-// The present thread's warp and clock, as in a half of GlobalCell::threads.
+// Returns the current thread's warp and clock, formatted as half of GlobalCell::threads.
 inline uint32_t stamp_of(const Watch& watch) {
     const uint32_t clock = watch.clock < kMostClocks ? watch.clock : kMostClocks;
     return clock << kClockAt | static_cast<uint32_t>(watch.worker->current / kWarpSize) << kWarpAt;
 }
 
-// Return true if that access is one of another warp since the block's last barrier.
+// Returns true if the noted access is by another warp and follows the block's last barrier.
 inline bool is_elsewhere(const Watch& watch, uint32_t half, uint32_t now) {
     return half >= watch.barrier_mark && ((half ^ now) & kWarpBits) != 0;
 }
@@ -340,8 +348,8 @@ inline uint32_t after_write(const Watch& watch, uint32_t wrote, uint32_t now, ui
     return now | mark | mask | (again ? wrote & 15 : 0);
 }
 
-// Notes a plain access of a word that no other block has accessed in this launch, or that several only read; false
-// where global_access has to look.
+// Notes a plain access of a word that no other block has accessed in this launch, or that several blocks only read.
+// Returns false if global_access must examine it.
 template <Access kAccess>
 inline bool note_own(const Watch& watch, GlobalCell* cell, uint64_t mask) {
     constexpr uint64_t kLaunch = uint64_t{0xffff} << 48;

@@ -1,5 +1,4 @@
-// Who wrote each word of global memory last, and in which launch: noted in a run that is made to explain a wrong
-// output, and in no other.
+// Last writer of each word of global memory, and its launch. Noted only in a run that explains a wrong output.
 #include "watch.h"
 
 #include <algorithm>
@@ -8,19 +7,17 @@ namespace kw {
 
 namespace {
 
-// A cell, from the upper end: launch (12 bits, from 1; 0: nobody), block (24), thread (10), how many words of the
-// region the thread had stored before (14), whether another thread wrote it in the same launch, whether the last
-// write was atomic. Numbers that do not fit stay at the largest.
+// Fields of a cell: see kw_writers in kw/runtime.h. Numbers that do not fit saturate.
 constexpr uint64_t kMostLaunches = (1 << 12) - 1, kMostBlocks = (1 << 24) - 1, kMostTimes = (1 << 14) - 1;
 constexpr uint64_t kSeveralThreads = 2, kAtomically = 1;
 constexpr int kLaunchAt = 52, kBlockAt = 28, kThreadAt = 18, kTimesAt = 4;
 constexpr uint64_t kWho = (uint64_t{1} << kLaunchAt) - (uint64_t{1} << kThreadAt);
-constexpr size_t kCounted = 4;  // regions in which the stores of a thread are counted apart
+constexpr size_t kCounted = 4;  // counters per thread, shared by regions of equal hash
 
 bool wanted;
 uint64_t launch_number;
 
-// Stores that the thread has made to the region in this block.
+// Returns how many stores the thread has already made to the region in this block, and counts one more.
 uint64_t times(Watch& watch, const Region& region) {
     if (watch.stores.empty()) watch.stores.resize(kCounted * kMaxThreads);
     const size_t kind = (region.first >> 9) % kCounted;

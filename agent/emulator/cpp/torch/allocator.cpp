@@ -1,5 +1,5 @@
-// Gives torch's CPU tensors memory of the emulated device, as every one of them stands for a tensor on a GPU:
-// bounds then are known for what torch's operators return too, and whatever lies elsewhere is the host's.
+// Allocates torch's CPU tensors in the emulated device's memory, because each of them represents a tensor on a GPU.
+// So the bounds of results of torch's operators are known too, and memory elsewhere is the host's.
 //
 // Compiled against the headers of the torch that loads it.
 #include "kw/runtime.h"
@@ -24,7 +24,7 @@ class DeviceAllocator final : public c10::Allocator {
 
 }  // namespace
 
-// For the rest of the process; tensors that exist keep the memory they have.
+// Holds for the rest of the process; existing tensors keep their memory.
 extern "C" void kw_serve_torch(void) {
     static DeviceAllocator allocator;
     c10::SetCPUAllocator(&allocator, 100);

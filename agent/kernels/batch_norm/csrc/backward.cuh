@@ -1,7 +1,7 @@
-// Backward with the gradients of weight and bias, in the pass that makes those of x and of the residual.
+// Backward with the gradients of weight and bias, in the same pass as those of x and the residual.
 //
-// dbias is the sum of dz over a channel, dweight that of dz * (x - mean) / sqrt(variance + eps). A block sums a part of a
-// channel, or of some channels that lie side by side; a second kernel adds the parts up, in the same order on every run.
+// dbias is the sum of dz over a channel, dweight that of dz * (x - mean) / sqrt(variance + eps). A block sums a part of one
+// channel, or of several channels in channels-last layout. A second kernel adds up the parts in a fixed order.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -13,7 +13,7 @@ struct Backward {
     const void* dy;
     const void* x;
     const void* residual;  // or null
-    const void* mean;      // [channels], as the variance, the weight (or null) and the bias (or null)
+    const void* mean;      // [channels], as are variance, weight (or null) and bias (or null)
     const void* variance;
     const void* weight;
     const void* bias;
@@ -21,7 +21,7 @@ struct Backward {
     void* dz;       // or null
     void* dweight;  // param_dtype [channels], or null
     void* dbias;    // likewise
-    float* workspace;  // of as many bytes as backward_workspace says
+    float* workspace;  // backward_workspace(args) bytes
     int64_t n, channels, spatial;
     int64_t dtype, param_dtype;
     int64_t layout, act;
@@ -37,13 +37,13 @@ inline Forward map_of(const Backward& args) {
 }
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 2;           // on an SM, at least
-constexpr int kPacks = 2;            // of a tensor, under way in one thread
-constexpr int kSumRows = 32;         // with channels side by side, of one thread
-constexpr int64_t kSumBlocks = 2048;  // of planes, about as many where the channels are fewer
+constexpr int kBlocks = 2;           // minimum resident blocks per SM
+constexpr int kPacks = 2;            // loads of each tensor in flight per thread
+constexpr int kSumRows = 32;         // rows per thread in channels-last layout
+constexpr int64_t kSumBlocks = 2048;  // target grid in contiguous layout
 constexpr int kFinishers = 8;        // warps that add the parts of 32 channels
 
-// How a channel is cut: parts of it, and the items (packs or rows) of each.
+// Split of a channel's sum: number of parts, and packs or rows in each.
 struct Parts {
     int64_t count, each;
 };
@@ -73,7 +73,7 @@ inline Parts parts_of(const Backward& args, int vector) {
     return {blocks_of(packs, each), each};
 }
 
-// What the sum of dz * (x - mean) still lacks.
+// Factor that turns the sum of dz * (x - mean) into dweight.
 template <typename T>
 __device__ __forceinline__ float rstd_of(const Forward& args, int64_t channel) {
     float variance;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Pa
     });
     #pragma unroll
     for (int k = 0; k < V; ++k) maps[k] = own;
-    // Where a thread's item lies, kept up by steps: a division for each would take longer than its loads.
+    // Image and offset advance by increments, since a division per item would take longer than its loads.
     const int64_t step_images = kThreads / plane, step_rest = kThreads % plane;
     int64_t image = (begin + threadIdx.x) / plane, rest = (begin + threadIdx.x) % plane;
     float dweight = 0.0f, dbias = 0.0f;
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Pa
     sums[(parts.count + part) * args.channels + channel] = dbias;
 }
 
-// A block sums some rows of `width` packs of channels.
+// A block sums a part of the rows for `width` packs of channels.
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
     Forward args, Parts parts, int64_t rows, int64_t packs, int width, float* sums) {
@@ -238,7 +238,7 @@ cudaError_t launch_sums(const Backward& args) {
     return launched(add_parts<T>, unsigned(blocks_of(args.channels, kWarp)), block, args.stream, args, parts.count);
 }
 
-// Bytes, for addresses and sizes like these.
+// Bytes of workspace for these addresses and sizes.
 inline int64_t backward_workspace(const Backward& args) {
     const int wide = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
     return 2 * parts_of(args, vector_of(args, wide)).count * args.channels * int64_t{sizeof(float)};

@@ -1,5 +1,5 @@
-// BatchNorm by its running statistics, with a residual and an activation, forward; and backward where no parameter
-// wants a gradient. Elements lie in planes of a channel, or with their channels side by side.
+// Forward of BatchNorm with running statistics, a residual and an activation, and the backward without gradients of
+// parameters. Layouts: contiguous (a plane per channel) and channels-last.
 #pragma once
 
 #include "../../csrc/divisor.cuh"
@@ -8,11 +8,11 @@
 
 namespace kernelwright::batch_norm {
 
-// How planes lie in packs. A pack may reach into the next plane, but not further: a plane has a pack or more.
+// Planes counted in packs. A pack may straddle two planes but not three, since a plane has at least one pack.
 template <typename Index>
 struct Planes {
     Index packs;
-    Divisor<Index> spatial;  // in packs, where each is of one plane
+    Divisor<Index> spatial;  // in packs, or in elements if packs straddle planes
     Divisor<Index> channels;
 };
 
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kMapThreads) planes(Forward args, Planes<Index
     taken.store(args, pack, maps);
 }
 
-// A thread takes kRows rows of its own channels; a block is `width` packs of channels wide.
+// Channels-last: a thread takes kRows rows of one pack of channels, a block is `width` packs wide.
 template <typename Taken>
 __global__ void __launch_bounds__(kMapThreads) side_by_side(
     Forward args, int64_t rows, int64_t packs, int width) {
@@ -75,7 +75,7 @@ cudaError_t launch_planes(const Forward& args) {
     return launched(planes<Taken, kStraddles, Index>, unsigned(blocks), kMapThreads, args.stream, args, all);
 }
 
-// Whether 32 bits count the places of planes: packs, or the elements of packs that reach into the next plane.
+// True if 32 bits suffice as an index: of packs, or of elements if packs straddle planes.
 inline bool is_counted(const Forward& args, int64_t vector) {
     const int64_t count = args.n * args.channels * args.spatial;
     return is_narrow(args.spatial % vector == 0 ? count / vector : count);
@@ -101,8 +101,8 @@ cudaError_t launch(const Forward& args, bool in_planes) {
     }
 }
 
-// Forward the activations that most networks have get kernels of their own: asked for each pack, and called as a
-// function, they take more instructions than all else.
+// The most common activations get kernels of their own in the forward. Selected at run time and called as a function per
+// pack, they would take more instructions than everything else.
 template <typename T, int V>
 cudaError_t launch_as(const Forward& args, bool in_planes) {
     if (args.dy != nullptr) return launch<Slope<T, V>>(args, in_planes);

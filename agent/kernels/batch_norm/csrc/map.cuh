@@ -1,4 +1,4 @@
-// One map for each channel: what is loaded at one place, and what follows from it, forward and backward.
+// The per-channel affine map, and what a thread loads and stores at one position, forward and backward.
 //
 // z = (x - mean) / sqrt(variance + eps) * weight + bias + residual; y = act(z). Backward dz = dy * act'(z), and dx is
 // dz times the channel's scale.
@@ -10,15 +10,15 @@
 namespace kernelwright::batch_norm {
 
 struct Forward {
-    const void* dy;        // null: forward
-    const void* x;         // backward without an activation: not read
-    const void* residual;  // likewise; or null
-    const void* mean;      // [channels], as the variance, the weight (or null) and the bias (or null)
+    const void* dy;        // null in the forward
+    const void* x;         // not read in a backward without an activation
+    const void* residual;  // like x; or null
+    const void* mean;      // [channels], as are variance, weight (or null) and bias (or null)
     const void* variance;
     const void* weight;
     const void* bias;
-    void* y;               // backward: dx, or null
-    void* dz;              // backward: or null
+    void* y;               // in the backward dx, or null
+    void* dz;              // in the backward, or null
     int64_t n, channels, spatial;
     int64_t dtype, param_dtype;
     int64_t layout, act;  // Layout and Act of group_norm
@@ -27,16 +27,15 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int kMapThreads = 128;  // where nothing is summed; in planes a pack of each tensor for one of them
-constexpr int kRows = 2;          // with channels side by side, of one thread
+constexpr int kMapThreads = 128;  // for kernels without sums; in contiguous layout a thread takes one pack
+constexpr int kRows = 2;          // rows per thread in channels-last layout
 
-// What x is multiplied by, and what is added.
+// z = scale * x + shift.
 struct Map {
     float scale, shift;
 };
 
-// f(P{}) of the type that parameters are stored as, which is that of elements, T, or float32. It is asked for once for all
-// of them.
+// Calls f(P{}) with the dtype P of the parameters: float32 or that of the elements, T. One branch serves all parameters.
 template <typename T, typename F>
 __device__ __forceinline__ void with_parameters(const Forward& args, F f) {
     if (args.param_dtype == kFloat32) {
@@ -46,8 +45,8 @@ __device__ __forceinline__ void with_parameters(const Forward& args, F f) {
     }
 }
 
-// Of V channels that follow each other, by packs from the first, which is the pack `place`. Where there are none the variance is
-// loaded in their place: behind a branch a load would wait for the ones before it.
+// Loads a parameter of V consecutive channels as pack `place`, or returns `absent` if `values` is null. The variance is loaded
+// instead of a null parameter, since a load behind a branch would wait for the earlier ones.
 template <typename P, int V>
 __device__ __forceinline__ Pack<float, V> parameters(
     const Forward& args, const void* values, int64_t place, float absent) {
@@ -83,8 +82,8 @@ __device__ __forceinline__ Map map_of(const Forward& args, int64_t channel) {
     return maps[0];
 }
 
-// An activation or its derivative, of elements stored as T. Of 16-bit ones there are twice as many a byte, so that
-// instructions count, and the last bits of float do not: SiLU's exponential and division are the short ones then.
+// An activation or its derivative for elements stored as T. 16-bit elements come twice as dense, so instructions count and
+// float's last bits do not: SiLU uses the fast exponential and division for them.
 template <typename T, bool kSlope>
 __device__ __forceinline__ float bent_one(int64_t act, float z) {
     if (sizeof(T) < sizeof(float) && act == group_norm::kSilu) {
@@ -95,7 +94,7 @@ __device__ __forceinline__ float bent_one(int64_t act, float z) {
     return kSlope ? group_norm::derivative(act, z) : group_norm::activate(act, z);
 }
 
-// Of a pack, by the activation that a kernel is compiled for.
+// The same for a pack, with the activation fixed at compile time.
 template <int kAct, typename T, bool kSlope, int V>
 __device__ __forceinline__ Pack<float, V> bent_by(Pack<float, V> z) {
     #pragma unroll
@@ -103,9 +102,9 @@ __device__ __forceinline__ Pack<float, V> bent_by(Pack<float, V> z) {
     return z;
 }
 
-constexpr int kAny = -1;  // in the place of an activation: asked for each pack
+constexpr int kAny = -1;  // activation selected at run time, per pack
 
-// A function, because inlined where it is used the six of them would be most of a kernel's code.
+// Not inlined: six inlined activations would be most of a kernel's code.
 template <typename T, bool kSlope, int V>
 __device__ __noinline__ Pack<float, V> bent_by_any(int64_t act, Pack<float, V> z) {
     switch (act) {
@@ -126,7 +125,7 @@ __device__ __forceinline__ void put(void* to, int64_t place, const Pack<float, V
     static_cast<Pack<T, V>*>(to)[place] = pack;
 }
 
-// What stands at one place of x and the residual.
+// x and the residual at one position.
 template <typename T, int V>
 struct Summands {
     Pack<T, V> x, residual;
@@ -147,7 +146,7 @@ struct Summands {
     }
 };
 
-// What is loaded at one place and what follows from it, forward.
+// Forward at one position: loads x and the residual, stores y.
 template <int kAct, typename T, int V>
 struct Value {
     using Stored = T;
@@ -166,7 +165,7 @@ struct Value {
     }
 };
 
-// Backward; x is loaded without an activation too where a sum asks for it.
+// Backward at one position. With kSums x is loaded even without an activation.
 template <typename T, int V, bool kSums = false>
 struct Slope {
     using Stored = T;
@@ -183,7 +182,7 @@ struct Slope {
         dy = static_cast<const Pack<T, V>*>(args.dy)[place];
     }
 
-    // Gives dz.
+    // Stores dz and dx where wanted, and returns dz.
     __device__ __forceinline__ Pack<float, V> store(const Forward& args, int64_t place, const Map (&maps)[V]) const {
         Pack<float, V> dz;
         #pragma unroll
@@ -204,7 +203,7 @@ struct Slope {
     }
 };
 
-// Whether packs of tensors may begin where they begin; the same of parameters, of which packs are where channels lie side by side.
+// True if the tensors are aligned for packs; parameters_start is the same for parameters, which channels-last loads as packs.
 template <typename Arguments>
 bool tensors_start(const Arguments& args) {
     return aligned(args.dy) && aligned(args.x) && aligned(args.residual) && aligned(args.dz);

@@ -1,6 +1,6 @@
-// The launchers: which path a call takes, and where things lie in the workspace.
+// The launchers: choice of the path, and workspace.
 //
-// KW_PORTABLE_ONLY leaves out all that is only for sm_90a, for compilers that cannot read it.
+// KW_PORTABLE_ONLY leaves out everything for sm_90a, for compilers that do not support it.
 #pragma once
 
 #include "sizes.cuh"
@@ -11,7 +11,7 @@
 
 namespace kernelwright::conv {
 
-// Of (channel, tap): shorter sums have too few roundings for three products to stay near a float sum.
+// Smallest K, that is channels times taps. Shorter float sums round too seldom for three products to stay close.
 constexpr int64_t kLeastDepth = 27;
 
 inline bool takes_tensor_cores(const Forward& args) {

@@ -1,4 +1,4 @@
-// Host side of the convolution on the tensor cores: where things lie in the workspace, and the launches.
+// Host side of the convolution on the tensor cores: workspace layout and launches.
 #pragma once
 
 #include "../../linear_fp32x3/csrc/device_sm90.cuh"
@@ -6,14 +6,14 @@
 
 namespace kernelwright::conv {
 
-// Up to this depth a float sum has so few roundings that lo * lo counts beside it.
+// Up to this K a float sum rounds so seldom that omitting lo * lo would show.
 constexpr int kAllDepth = 128;
 
 struct Plan {
     Shape shape;
     matmul::Operands weight;  // as b
     bool all;                 // with lo * lo
-    int64_t features;         // of a tile
+    int64_t features;         // per tile
     int64_t sms, tiles;
     matmul::Cut cut;
     int64_t taps_at, noted_at, partial_at, bytes;

@@ -1,6 +1,6 @@
-// A convolution in float arithmetic, each sum in the order of (channel, tap): every GPU's path.
+// The portable path: a convolution in float arithmetic, each element summed in the order of (channel, tap).
 //
-// As linear_fp32x3/csrc/product_portable.cuh: a block of 256 threads makes 128 pixels of 128 features from slices of 8 of
+// See linear_fp32x3/csrc/product_portable.cuh. A block of 256 threads computes 128 pixels of 128 features from slices of 8 of
 // the depth, whose values it gathers.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Plain {
     const float* weight;
     const float* bias;
     float* y;
-    const Tap* taps;  // a multiple of kSlice
+    const Tap* taps;  // count padded to a multiple of kSlice
 };
 
 // 128 pixels by up to 128 features of a group.
@@ -29,7 +29,7 @@ struct Tile {
     int first_pixel, first_feature, past_feature, group;
 };
 
-// Adds a tile's products of depths [begin, end), whole slices or to the depth's end. `now`: the slices that nobody reads.
+// Adds a tile's products of depths [begin, end): whole slices, or up to the end. `now` is the buffer that no thread reads.
 __device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slices, int& now, const Plain& p, const Tile& tile,
                                                int begin, int end) {
     const Shape& s = p.shape;
@@ -72,7 +72,7 @@ __device__ __forceinline__ void store_tile(const float (&sum)[8][8], const Plain
     }
 }
 
-// Block (pixels, features, group) of the tiles, pixels fastest.
+// Block index is (pixels, features, group) of the tiles; pixels vary fastest.
 __global__ void __launch_bounds__(kPlainThreads, 2) conv_ieee(const __grid_constant__ Plain p) {
     __shared__ Slices slices;
     const int m_tiles = (p.shape.pixels() + kSide - 1) / kSide;

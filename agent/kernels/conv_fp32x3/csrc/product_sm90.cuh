@@ -1,10 +1,10 @@
-// A convolution in float's accuracy from three fp16 products, on sm_90a: 128 pixels by FEATURES features at a time.
+// A convolution with float accuracy from three fp16 products, on sm_90a, in tiles of 128 pixels by FEATURES features.
 //
-// Two warpgroups gather the pixels' windows from x, split them (matmul_fp32x3/csrc/split_sm90.cuh) and store them to
-// shared memory as the tensor cores read them; nothing of the unfolded input reaches memory. Two others multiply, 64
-// pixels each. The weight is split beforehand, as matmul_fp32x3's b, and comes by bulk copies. The sums and their
-// accuracy are those of matmul_fp32x3/csrc/product_sm90.cuh. Where the depth is small, lo * lo is not left out, and
-// what is not finite is computed anew.
+// Two warpgroups gather the pixels' windows from x, split them (matmul_fp32x3/csrc/split_sm90.cuh) and store them to shared
+// memory in the layout of the tensor cores. The unfolded input never reaches global memory. Two other warpgroups multiply, 64
+// pixels each. The weight is split beforehand, like matmul_fp32x3's b, and loaded by bulk copies. For the sums and their
+// accuracy see matmul_fp32x3/csrc/product_sm90.cuh. For a small depth lo * lo is included, and results that are not finite
+// are recomputed.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,14 @@ using linear::kTile;
 constexpr int kConsumers = 2;
 constexpr int kGatherers = 256;  // threads
 constexpr int kThreads = 128 * kConsumers + kGatherers;
-constexpr int kOfThread = kTile * kDepth / kGatherers;  // values of a stage that a thread gathers
+constexpr int kOfThread = kTile * kDepth / kGatherers;  // values gathered per thread and stage
 constexpr int kConsumerRegisters = 168;
 constexpr int kGathererRegisters = 88;
 
 template <int FEATURES>
 struct Layout {
     static constexpr int kWeightBytes = FEATURES * matrix::kRowBytes;  // hi or lo
-    static constexpr int kFactorsAt = kOperandBytes + 2 * kWeightBytes;  // x's
+    static constexpr int kFactorsAt = kOperandBytes + 2 * kWeightBytes;  // of x
     static constexpr int kStageBytes = kFactorsAt + matmul::kFactorBytes;
     static constexpr int kStages = FEATURES == 128 ? 3 : 4;
     static constexpr int kSharedBytes = kStages * kStageBytes + matrix::kAtomBytes + 2 * kStages * 8;
@@ -45,22 +45,22 @@ struct Conv {
     const int* exponents;         // of the weight's rows
     const float* bias;
     float* y;
-    const Tap* taps;              // a multiple of kDepth
+    const Tap* taps;              // count padded to a multiple of kDepth
     matmul::Schedule cut;
-    float* partial;               // what parts of streamed tiles have
+    float* partial;               // sums of streamed tiles' parts
     int* ended;
-    int* factors;                 // of streamed tiles' pixels, [streamed, kTile]: the bits of their largest
-    int* losses;                  // [tiles]: bits of Loss
-    int* listed;                  // how many tiles have such bits, and their list
+    int* factors;                 // [streamed, kTile], bits of the largest factor of each pixel of streamed tiles
+    int* losses;                  // [tiles], flags of Loss
+    int* listed;                  // number of tiles with such flags; `list` has the tiles
     int* list;
-    const int* sparse;            // how many halves of stages of the weight's rows are not dense
-    int width;                    // features of a tile
+    const int* sparse;            // number of half stages of the weight's rows that are not dense
+    int width;                    // features per tile
     bool all;                     // with lo * lo
 
     __host__ __device__ int of_group() const { return (shape.features + kTile - 1) / kTile; }  // packed tiles
 };
 
-// Tiles of features of the same pixels follow each other, so that these are in the caches.
+// Tiles with the same pixels are adjacent in order, so that the pixels stay in the caches.
 struct Place {
     int pixels, features, group;
 };
@@ -82,7 +82,7 @@ __device__ __forceinline__ void load_weight(const Conv& p, const Place& place, i
     matrix::bulk_load(to + kBytes, from + kHalfBytes, kBytes, full);
 }
 
-// What a pixel's window has at kOfThread neighbours in depth.
+// Gathers kOfThread consecutive depths of a pixel's window.
 __device__ __forceinline__ void gather(float (&v)[kOfThread], const float* window, unsigned mask, const Tap* from) {
     const auto* taps = reinterpret_cast<const int4*>(from);
     #pragma unroll
@@ -94,13 +94,13 @@ __device__ __forceinline__ void gather(float (&v)[kOfThread], const float* windo
     }
 }
 
-// The threads that fill the ring: one for each half of a row of the tile.
+// The producers, one thread for each half of a row of the tile.
 template <int FEATURES>
 __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& ring, int thread) {
     constexpr int kStages = Layout<FEATURES>::kStages;
     const int row = thread % kTile, half = thread / kTile;
     const int first = half * kOfThread;
-    matmul::Turn turn = {0, 1};  // the first round finds every stage free
+    matmul::Turn turn = {0, 1};  // in the first round every stage is free
     matmul::Units units(p.cut);
     for (matmul::Unit unit; units.next(p.cut, unit);) {
         const Place place = place_at(p, unit.tile, FEATURES);
@@ -131,7 +131,7 @@ __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& 
     }
 }
 
-// The products of half a stage for 64 pixels, issued; the small ones first.
+// Issues the products of half a stage for 64 pixels, the small ones first.
 template <int FEATURES, bool ALL>
 __device__ __forceinline__ void multiply_half(float (&partial)[FEATURES / 2], const unsigned char* stage, int group, int half) {
     const unsigned char* x = stage + group * 64 * matrix::kRowBytes + half * 64;
@@ -151,7 +151,7 @@ __device__ __forceinline__ void multiply_half(float (&partial)[FEATURES / 2], co
     }
 }
 
-// Where a pixel's features go; found before the products, so that nothing is waited for behind them.
+// Destination of a pixel's features, computed before the products so that the epilogue does not wait for it.
 struct Row {
     float* to;  // null past the last pixel
     int number;
@@ -165,7 +165,7 @@ __device__ __forceinline__ Row row_at(const Conv& p, const Place& place, int num
     return {p.y + place_in_y(s, number) + first * s.plane, number};
 }
 
-// One element in float arithmetic; a feature past the last is 0.
+// One element in float arithmetic; 0 for a feature past the last.
 __device__ __noinline__ float in_float(const Conv& p, int group, int number, int feature) {
     if (feature >= p.shape.features) return 0.0f;
     const Pixel pixel = pixel_at(p.shape, number);
@@ -180,15 +180,15 @@ __device__ __noinline__ float in_float(const Conv& p, int group, int number, int
     return sum;
 }
 
-constexpr int kLookedAt = 4;  // one of so many eights of features says whether sums are small
+constexpr int kLookedAt = 4;  // one of this many groups of eight features is tested for small sums
 
-// The powers of two that the largest values of features' weights stand for: of a thread's, their largest; of those that are looked
-// at, their sum.
+// Scales of the features' weights, powers of two close to their largest values: the maximum over a thread's features, and the sum
+// over the tested ones.
 struct Scales {
     float largest, all;
 };
 
-// Makes of the sums what is stored, in place and without a branch between them.
+// Turns the sums into results in place: undoes the scaling, recomputes what is not finite (ALL), adds the bias.
 template <int FEATURES, bool ALL>
 __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
     const int column = place.features * FEATURES + threadIdx.x % 4 * 2;
@@ -205,7 +205,7 @@ __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATUR
             sum[4 * j + i] = linear::unscaled(sum[4 * j + i], (i % 2 == 0 ? two.x : two.y) - matmul::kMargin);
         }
     }
-    float infinite = 0.0f;  // or NaN, where a sum is not finite
+    float infinite = 0.0f;  // NaN if any sum is not finite
     #pragma unroll
     for (int i = 0; ALL && i < FEATURES / 2; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
     if (ALL && infinite != 0.0f) {
@@ -230,13 +230,13 @@ __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATUR
     return found;
 }
 
-// Why a tile is looked at again: sums are so small that small values of a pixel's window may have lost too much, or that they may be
-// short (anew_sm90.cuh).
+// Reasons to check a tile (anew_sm90.cuh): sums so small that a window's small values may have lost too much, or sums that may be
+// short.
 enum Loss { kSmall = 1, kShort = 2 };
 
-constexpr float kLargest = static_cast<float>(int64_t{1} << 2 * matmul::kMargin);  // what the largest product is of it, at least
+constexpr float kLargest = static_cast<float>(int64_t{1} << 2 * matmul::kMargin);  // least product of two largest values, scaled
 
-// Of a warp's sums as they are stored; `factors`: the largest of a thread's two rows.
+// Tests a warp's sums and lists the tile if they are small. `factors` are the largest of a thread's two rows.
 template <int FEATURES>
 __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FEATURES / 2], Scales scales, const Place& place,
                                             int number, const float (&factors)[2]) {
@@ -248,12 +248,12 @@ __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FE
         sizes[1] += fabsf(sum[4 * j + 2]) + fabsf(sum[4 * j + 3]);
     }
     #pragma unroll
-    for (int lanes = 1; lanes < 4; lanes *= 2) {  // that share their rows
+    for (int lanes = 1; lanes < 4; lanes *= 2) {  // lanes that share their rows
         sizes[0] += __shfl_xor_sync(kAll, sizes[0], lanes), sizes[1] += __shfl_xor_sync(kAll, sizes[1], lanes);
         scales.largest = fmaxf(scales.largest, __shfl_xor_sync(kAll, scales.largest, lanes));
         scales.all += __shfl_xor_sync(kAll, scales.all, lanes);
     }
-    // A row's root mean square is at least the sum of `looked_at` of its sizes over the root of that times all features.
+    // A row's rms is at least the sum of the `looked_at` tested magnitudes, divided by sqrt(looked_at * features).
     const int features = min(FEATURES, p.shape.features - place.features * FEATURES);
     const int looked_at = features / (8 * kLookedAt) * 8 + min(features % (8 * kLookedAt), 8);
     const float products = 2.0f * static_cast<float>(p.shape.depth());
@@ -301,8 +301,8 @@ __device__ __forceinline__ void store_tile(const Conv& p, const float (&sum)[FEA
     }
 }
 
-// The largest factors of a thread's two rows: where others have made stages of the tile, beside theirs. Before and after the
-// sums are joined.
+// Memory in which the blocks that share a streamed tile merge the largest factors of a thread's two rows, or null. Written before
+// the sums are joined and read after.
 __device__ __forceinline__ int* factors_of(const Conv& p, const matmul::Unit& unit, int row) {
     const bool is_shared = unit.tile < p.cut.streamed && unit.end - unit.begin < p.cut.stages;
     return is_shared ? p.factors + unit.tile * kTile + row : nullptr;
@@ -330,7 +330,7 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
         const Row rows[2] = {row_at<FEATURES>(p, place, pixel), row_at<FEATURES>(p, place, pixel + 8)};
         float sum[FEATURES / 2];
         float partial[FEATURES / 2];
-        float largest[2] = {0.0f, 0.0f};  // factors
+        float largest[2] = {0.0f, 0.0f};  // largest factors of the two rows
         #pragma unroll
         for (int i = 0; i < FEATURES / 2; ++i) sum[i] = partial[i] = 0.0f;
         for (int i = unit.begin; i < unit.end; ++i, turn.next(kStages)) {
@@ -346,7 +346,7 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
                 matrix::matrix_begin();
                 multiply_half<FEATURES, ALL>(partial, stage, group, half);
                 matrix::matrix_wait(partial);
-                __syncwarp();  // all have read their factors
+                __syncwarp();  // all lanes have read their factors
                 if (half == 1) matrix::barrier_arrive(ring.free + turn.stage);
                 matmul::add(sum, partial, rows_of[half]);
             }
@@ -361,10 +361,10 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
     }
 }
 
-// One block on an SM, which takes units in turn.
+// Persistent blocks, one per SM.
 template <int FEATURES, bool ALL>
 __global__ void __launch_bounds__(kThreads, 1) conv_fp32x3(const __grid_constant__ Conv p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
     constexpr int kStages = Layout<FEATURES>::kStages;
     extern __shared__ unsigned char shared[];
     const matmul::Ring ring = matmul::ring_in(shared, kStages, Layout<FEATURES>::kStageBytes);
@@ -377,7 +377,7 @@ __global__ void __launch_bounds__(kThreads, 1) conv_fp32x3(const __grid_constant
     }
     __syncthreads();
     await_earlier();
-    let_next_begin();  // it waits for this one's end
+    let_next_begin();  // the next kernel waits for this one's end
     const int group = threadIdx.x / 128;
     if (group < kConsumers) {
         sm90::take_registers<kConsumerRegisters>();

@@ -1,7 +1,7 @@
-// What all paths of a convolution count with, and what the packaging hands over. Every field takes 8 bytes.
+// Arguments and sizes shared by all paths of a convolution. Every field takes 8 bytes.
 //
-// One form for 1, 2 and 3 dimensions: what is missing in front has size 1. A convolution is a product of pixels of the
-// result by a depth of (channel, tap), which is what a weight's rows hold as they lie.
+// 1 and 2 dimensions are treated as 3, with leading sizes of 1. A convolution is a matrix product whose rows are pixels of the
+// result and whose K, the depth, is (channel, tap). A row of the weight has that order in memory.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -13,18 +13,18 @@ using linear::ceil_div;
 using linear::kMostBlocks;
 using linear::on_256_bytes;
 
-// y = conv(x, weight) + bias, float32, x and weight contiguous; no size is 0. Padding may be negative: what is behind
-// the input's end follows from the size of the result.
+// y = conv(x, weight) + bias in float32, x and weight contiguous. No size is 0. Padding may be negative. The padding at the
+// input's end follows from the size of the result.
 struct Forward {
     const float* x;                                           // [images, groups * channels, in_...]
     const float* weight;                                      // [groups * features, channels, size_...]
     const float* bias;                                        // [groups * features], or null
-    float* y;                                                 // [images, groups * features, out_...], by the steps below
+    float* y;                                                 // [images, groups * features, out_...], strided by step_...
     void* workspace;                                          // forward_workspace(args) bytes, 256-aligned
-    int64_t images, groups, channels, features;               // the last two of one group
+    int64_t images, groups, channels, features;               // channels and features per group
     int64_t in_d, in_h, in_w;
     int64_t out_d, out_h, out_w;
-    int64_t step_plane, step_d, step_h, step_w;               // of y, from one feature or pixel to the next
+    int64_t step_plane, step_d, step_h, step_w;               // strides of y between features and between pixels
     int64_t size_d, size_h, size_w;
     int64_t stride_d, stride_h, stride_w;
     int64_t padding_d, padding_h, padding_w;
@@ -40,15 +40,15 @@ struct Extent {
     __host__ __device__ int count() const { return d * h * w; }
 };
 
-// Of a depth: where its value is beside a pixel's first, and the bits that the pixel's mask has to have for it to be
-// inside the input.
+// One position of K: the offset of its value from the first of a pixel's window, and the bits that the pixel's mask needs for
+// it to lie inside the input.
 struct Tap {
     int offset;
     unsigned needed;
 };
 
-constexpr unsigned kNever = 1u << 31;  // past the last depth
-constexpr int kMostTaps = 31;          // sizes of a kernel, added up: a bit for each
+constexpr unsigned kNever = 1u << 31;  // bit that no mask has, for positions past K
+constexpr int kMostTaps = 31;          // maximum sum of a kernel's sizes, one mask bit each
 
 struct Shape {
     int images, groups, channels, features;
@@ -73,10 +73,10 @@ inline Shape shape_of(const Forward& args) {
             extent(args.dilation_d, args.dilation_h, args.dilation_w), args.step_plane};
 }
 
-// A pixel of the result: its image, where its window begins, and which taps are inside the input.
+// A pixel of the result: its image, the start of its window, and the taps that lie inside the input.
 struct Pixel {
-    int64_t first;  // of the window's first value in x, of group 0; may lie outside
-    int image, at;  // `at` of the result's pixels of one image
+    int64_t first;  // offset in x of the window's first value, for group 0; may lie outside
+    int image, at;  // `at` is the pixel's index within the image of the result
     unsigned mask;
 };
 
@@ -89,7 +89,7 @@ __device__ __forceinline__ unsigned mask_of(int begin, int step, int size, int e
     return mask;
 }
 
-// Pixel number `number` of all; one past the last has an empty mask.
+// Pixel `number` of all. Past the last one the mask is empty.
 __device__ __forceinline__ Pixel pixel_at(const Shape& s, int number) {
     if (number >= s.pixels()) return {0, 0, 0, 0};
     const int image = number / s.out.count();
@@ -105,7 +105,7 @@ __device__ __forceinline__ Pixel pixel_at(const Shape& s, int number) {
     return {first, image, at, mask};
 }
 
-// Where the first feature of group 0 stands in y for pixel number `number`.
+// Offset in y of the first feature of group 0, for pixel `number`.
 __device__ __forceinline__ int64_t place_in_y(const Shape& s, int number) {
     const int image = number / s.out.count();
     const int at = number - image * s.out.count();

@@ -1,5 +1,5 @@
-// The gradient of c, the convolution's result, on every GPU: c is computed again as the portable path has it and read twice,
-// first for the sums of the norm's backward. What the convolution's operands get of it is not computed here.
+// The gradient of c, the convolution's result, on every GPU. c is recomputed by the portable path and read twice, first for the
+// sums of the norm's backward. The gradients of the convolution's operands are not computed here.
 #pragma once
 
 #include "portable.cuh"
@@ -7,27 +7,27 @@
 namespace kernelwright::conv_logsumexp {
 
 constexpr int kSlopeThreads = 256;
-constexpr int kSlopeChannels = 8;  // of a block
-constexpr int kSlopePixels = 4;    // of a thread, one after the other
+constexpr int kSlopeChannels = 8;  // per block
+constexpr int kSlopePixels = 4;    // per thread, one after the other
 
-// Of the pixels of one channel of one image, or of some: the sums of dz, and of dz times c without its mean.
+// Sums of dz and of dz * (c - mean), over all or some pixels of one channel of one image.
 struct alignas(8) Slopes {
     float shift, scale;
 };
 
-// dc = dv + gamma / std * dz + by_c * c + rest, for one channel of one image.
+// Coefficients of dc = dv + gamma / std * dz + by_c * c + rest for one channel of one image.
 struct alignas(8) Back {
     float by_c, rest;
 };
 
 struct Gradients {
-    float v, z;  // of what logsumexp takes, and of the norm's result
+    float v, z;  // of logsumexp's input, and of the norm's result
 };
 
-// Of one element, whose share of its pixel's sum is exp(v - y), in base 2: log_sum = log2(e) * y.
+// Gradients at one element, whose share of its pixel's sum is exp(v - y). log_sum is log2(e) * y.
 __device__ __forceinline__ Gradients gradients_of(float c, Norm by, float dy, float log_sum) {
     const float z = fmaf(c, by.scale, by.shift);
-    const float power = exp2f(z > 60.0f ? 60.0f : z);  // what is not a number stays so
+    const float power = exp2f(z > 60.0f ? 60.0f : z);  // this form keeps NaN
     const float r = __fdividef(1.0f, 1.0f + power);    // tanh is 1 - 2 r, see `activate`
     const float bent = fmaf(r, 2.0f / 3.0f * kLog2e, -5.0f / 3.0f * kLog2e);
     const float v = fmaf(c, kLog2e, fmaf(r, bent, 2.0f / 3.0f * kLog2e));
@@ -36,8 +36,8 @@ __device__ __forceinline__ Gradients gradients_of(float c, Norm by, float dy, fl
     return {dv, dv * (2.0f / 3.0f) * r * r * power * fmaf(r, -4.0f, 5.0f)};
 }
 
-// What a block of both readings goes through: f(pixel, values of c, dy, log2(e) * y) for its thread's pixels. Every channel's value
-// is asked for before one is looked at; beyond the last channel its values stand.
+// Calls f(pixel, values of c, dy, log2(e) * y) for the thread's pixels, in both passes. All channels are loaded before the first
+// is used. Channels past the last one repeat its values.
 template <typename F>
 __device__ __forceinline__ void each_pixel(const Sizes& s, const float* c, const float* dy, const float* y, F f) {
     const int pixels = s.rows * s.columns, begin = blockIdx.x * (kSlopePixels * kSlopeThreads) + threadIdx.x;
@@ -94,8 +94,8 @@ __global__ void __launch_bounds__(kSlopeThreads) sum_slopes(
     parts[(image * gridDim.x + blockIdx.x) * s.channels + first + own] = sum;
 }
 
-// Block (group, image) over parts [n, count, channels]; sums are those of dz and of dz times the norm's result before gamma and
-// beta, [2, n, channels]. Backs are [n, channels]. In double, and in the same order on every run.
+// Block (group, image) over parts [n, count, channels]. sums [2, n, channels] are those of dz and of dz times the norm's result
+// before gamma and beta; backs are [n, channels]. Computed in double and in a fixed order.
 __global__ void __launch_bounds__(kMergeThreads) merge_slopes(
     const Slopes* parts, int count, const Moments* moments, const float* gamma, float* sums, Back* backs,
     const __grid_constant__ Sizes s, int width) {
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kMergeThreads) merge_slopes(
     const int first = blockIdx.x * width;
     const int64_t image = blockIdx.y, row = image * s.channels;
     const Moments at = moments[image * gridDim.x + blockIdx.x];
-    double shift = 0.0, scale = 0.0;  // of the group
+    double shift = 0.0, scale = 0.0;  // sums over the group
     for (int channel = first; channel < first + width; ++channel) {
         double one = 0.0, two = 0.0;
         for (int i = threadIdx.x; i < count; i += kMergeThreads) {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kMergeThreads) merge_slopes(
     }
 }
 
-// Blocks as those of `sum_slopes`; dc [n, channels, rows, columns].
+// Same blocks as `sum_slopes`; dc is [n, channels, rows, columns].
 __global__ void __launch_bounds__(kSlopeThreads) put_gradients(
     const float* c, const Norm* norms, const Back* backs, const float* dy, const float* y, float* __restrict__ dc,
     const __grid_constant__ Sizes s) {

@@ -1,6 +1,6 @@
-// The launcher: checks, which path a call takes, and what it needs beside its tensors.
+// The launchers: checks, choice of the path, and workspace layout.
 //
-// KW_PORTABLE_ONLY leaves out all that is only for sm_90a, for compilers that cannot read it.
+// KW_PORTABLE_ONLY leaves out everything for sm_90a, for compilers that do not support it.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 namespace kernelwright::conv_logsumexp {
 
 inline bool valid(const Forward& f) {
-    const int64_t most = 65535;  // of a grid, in y and z
+    const int64_t most = 65535;  // grid limit in y and z
     return f.n > 0 && f.n <= most && f.in_channels > 0 && f.channels > 0 && f.groups > 0 && f.groups <= most * 32 &&
            f.channels % f.groups == 0 && f.channels <= most && f.height > 2 && f.width > 2 &&
            f.height * f.width < (int64_t{1} << 27) && f.path >= kAuto && f.path <= kRecomputed;
 }
 
-// The workspace's parts, each on 256 bytes; `bytes` is all of it.
+// Offsets of the workspace's parts, each 256-aligned; `bytes` is the total.
 struct Workspace {
     int64_t parts, norms, c, bytes;
 };
@@ -90,7 +90,7 @@ inline bool takes(const Forward& f) {
            attribute(cudaDevAttrComputeCapabilityMajor, f.device) == 9;
 }
 
-// Where all blocks of the portable convolution are under way at once it is done before the tensor cores' two passes are.
+// If all blocks of the portable convolution fit one wave, it finishes before the tensor cores' two passes.
 inline bool is_worth(const Forward& f) {
     const dim3 grid = convolve_grid(f);
     const int64_t at_once = kConvBlocks * int64_t{attribute(cudaDevAttrMultiProcessorCount, f.device)};
@@ -123,7 +123,7 @@ inline cudaError_t forward(const Forward& f) {
 }  // namespace sm90
 #endif
 
-// The path of large calls; the judged file takes it at every size.
+// The path of large calls. The candidate file takes it at every size.
 inline int64_t path_when_large(const Forward& f) {
 #ifndef KW_PORTABLE_ONLY
     if (sm90::takes(f)) return kRecomputed;
@@ -147,7 +147,7 @@ inline int64_t forward_workspace(const Forward& f) {
     return workspace_of(f, sizes_of(f).tiles, true).bytes;
 }
 
-// cudaErrorInvalidValue for what it cannot do.
+// Returns cudaErrorInvalidValue for unsupported arguments.
 inline cudaError_t forward(const Forward& f) {
     if (!valid(f)) return cudaErrorInvalidValue;
     if (forward_path(f) == kPortable) return portable(f);
@@ -162,10 +162,10 @@ inline Forward forward_of(const Backward& b) {
             b.groups, kPortable, b.eps, b.stream, b.device};
 }
 
-// The workspace's parts behind those of the portable path, each on 256 bytes; `bytes` is all of it.
+// Offsets of the backward's parts after those of the portable forward, each 256-aligned; `bytes` is the total.
 struct BackWorkspace {
     Workspace forward;
-    int64_t blocks;  // that share the pixels of an image
+    int64_t blocks;  // per image, along its pixels
     int64_t moments, parts, backs, bytes;
 
     explicit BackWorkspace(const Forward& f) : forward(workspace_of(f, sizes_of(f).tiles, true)) {
@@ -184,7 +184,7 @@ inline int64_t backward_workspace(const Backward& b) {
     return valid(f) ? BackWorkspace(f).bytes : 0;
 }
 
-// cudaErrorInvalidValue for what it cannot do.
+// Returns cudaErrorInvalidValue for unsupported arguments.
 inline cudaError_t backward(const Backward& b) {
     const Forward f = forward_of(b);
     if (!valid(f)) return cudaErrorInvalidValue;

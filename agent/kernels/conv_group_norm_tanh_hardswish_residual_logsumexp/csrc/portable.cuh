@@ -1,4 +1,4 @@
-// The path of every GPU: a convolution in float that stores its result once, then everything else in one reading.
+// The portable path: a float convolution that stores its result, then one kernel that reads it once and does the rest.
 #pragma once
 
 #include "statistics.cuh"
@@ -9,21 +9,21 @@ constexpr int kTaps = 9;
 constexpr int kTileRows = 8;
 constexpr int kTileColumns = 32;
 constexpr int kTileChannels = 64;
-constexpr int kInputs = 8;     // input channels in shared memory at a time
+constexpr int kInputs = 8;     // input channels in shared memory per step
 constexpr int kConvThreads = 256;
-constexpr int kConvBlocks = 2;  // on each SM
+constexpr int kConvBlocks = 2;  // per SM
 constexpr int kOwnChannels = 8;
-constexpr int kRun = 4;        // neighbouring columns of a thread, which has two such runs
+constexpr int kRun = 4;        // adjacent columns of a thread, which has two such runs
 constexpr int kInputRows = kTileRows + 2;
-constexpr int kInputPitch = 48;                  // two rows of 16 columns lie in banks of their own
-constexpr int kWeightPitch = kTileChannels + 4;  // so do 8 rows of 4 channels
+constexpr int kInputPitch = 48;                  // two rows of 16 columns have no bank conflict
+constexpr int kWeightPitch = kTileChannels + 4;  // neither have 8 rows of 4 channels
 constexpr int kFinishThreads = 256;
 constexpr int kFinishChannels = 8;
 
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kLn2 = 0.69314718055994531f;
 
-// Sizes of the stored convolution: [n, channels, rows, pitch], of which `columns` count.
+// Sizes of the stored convolution [n, channels, rows, pitch]; only the first `columns` of a row are valid.
 struct Sizes {
     int in_channels, channels, height, width, rows, columns, pitch, tiles_across, tiles;
 };
@@ -44,8 +44,8 @@ struct alignas(16) ConvShared {
     float weight[kInputs * kTaps][kWeightPitch];
 };
 
-// kInputs channels of the input under the tile, from `first`, and their weights; zero where there are none. A warp brings one
-// channel of the input, and the weights of its own output channels.
+// Loads kInputs channels of the tile's input from `first` on, and their weights; zero out of range. A warp loads one input
+// channel, and the weights of its own output channels.
 __device__ inline void load_inputs(ConvShared& shared, const Forward& f, const Sizes& s, int first, int row, int column,
                                    int first_channel) {
     static_assert(kConvThreads / 32 == kInputs && kTileColumns == 32 && 2 * kInputRows <= 32);
@@ -74,7 +74,7 @@ __device__ inline void load_inputs(ConvShared& shared, const Forward& f, const S
     }
 }
 
-// sum[channel][run * kRun + j] += the inputs in shared memory; `own` is the thread's first channel.
+// Adds the products of the inputs in shared memory to sum[channel][run * kRun + j]; `own` is the thread's first channel.
 __device__ __forceinline__ void multiply_inputs(const ConvShared& shared, float (&sum)[kOwnChannels][2 * kRun], int row,
                                                 int column, int own) {
     #pragma unroll 1
@@ -112,8 +112,8 @@ __device__ __forceinline__ float warp_sum(float mine) {
     return mine;
 }
 
-// Block (tile, channels / kTileChannels, image); a warp has kOwnChannels channels of the whole tile. c [n, channels, rows, pitch],
-// parts [n, tiles, channels].
+// Block (tile, channels / kTileChannels, image); a warp computes kOwnChannels channels of the whole tile. c is
+// [n, channels, rows, pitch], parts [n, tiles, channels].
 __global__ void __launch_bounds__(kConvThreads, kConvBlocks)
     convolve(const __grid_constant__ Forward f, const __grid_constant__ Sizes s, float* c, Part* parts) {
     await_earlier();
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kConvThreads, kConvBlocks)
     }
 }
 
-// v = 1 / v of each, with one reciprocal; their product must be finite.
+// Replaces each of four values by its inverse with one reciprocal. The product of all four must be finite.
 template <typename Inverse>
 __device__ __forceinline__ void invert(float (&v)[4], Inverse inverse) {
     const float front = v[0] * v[1], back = v[2] * v[3];
@@ -170,14 +170,14 @@ __device__ __forceinline__ void invert(float (&v)[4], Inverse inverse) {
     v[0] = of_front * kept[1], v[1] = of_front * kept[0], v[2] = of_back * kept[3], v[3] = of_back * kept[2];
 }
 
-// c = log2(e) * (c + hardswish(tanh(z))) of four channels. t = tanh(z) = 1 - 2 r with r = 1 / (1 + exp(2 z)), and
-// hardswish(t) = t (t + 3) / 6, as t lies in [-1, 1]. In float t is 1 from 2 log2(e) z = 26 on.
+// c = log2(e) * (c + hardswish(tanh(z))) for four channels. t = tanh(z) = 1 - 2 r with r = 1 / (1 + exp(2 z)), and
+// hardswish(t) = t (t + 3) / 6 since t lies in [-1, 1]. In float, t rounds to 1 from 2 log2(e) z = 26 on.
 __device__ __forceinline__ void activate(float (&c)[4], const Norm (&by)[4]) {
     float r[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const float z = fmaf(c[i], by[i].scale, by[i].shift);
-        r[i] = 1.0f + exp2f(z > 26.0f ? 26.0f : z);  // what is not a number stays so
+        r[i] = 1.0f + exp2f(z > 26.0f ? 26.0f : z);  // this form keeps NaN
     }
     invert(r, [](float product) { return __fdividef(1.0f, product); });
     #pragma unroll
@@ -187,7 +187,7 @@ __device__ __forceinline__ void activate(float (&c)[4], const Norm (&by)[4]) {
     }
 }
 
-// A thread for each of [n, rows, columns]: the logarithm of the sum over the channels, in base 2 until the end.
+// One thread per element of [n, rows, columns]: the logarithm of the sum over the channels, in base 2 until the end.
 __global__ void __launch_bounds__(kFinishThreads)
     finish(const float* c, const Norm* norms, float* y, const __grid_constant__ Sizes s) {
     await_earlier();
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kFinishThreads)
     const int64_t image = blockIdx.y, plane = static_cast<int64_t>(s.rows) * s.pitch;
     const float* from = c + image * s.channels * plane + at / s.columns * s.pitch + at % s.columns;
     const Norm* norm = norms + image * s.channels;
-    constexpr float kLeast = -3.0e38f;  // finite, so that no difference of infinities is taken
+    constexpr float kLeast = -3.0e38f;  // finite, to avoid inf - inf
     float largest = kLeast, sum = 0.0f;
     for (int first = 0; first < s.channels; first += kFinishChannels) {
         float v[kFinishChannels / 4][4];

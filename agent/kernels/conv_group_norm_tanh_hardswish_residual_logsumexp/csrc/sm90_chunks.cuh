@@ -1,11 +1,11 @@
-// What becomes of the convolution of 64 pixels: sums for the statistics, or the result.
+// Epilogues for the convolution of 64 pixels: sums for the statistics, or the result.
 #pragma once
 
 #include "sm90_tiles.cuh"
 
 namespace kernelwright::conv_logsumexp::sm90 {
 
-// Where a thread's two rows of a chunk lie in the result.
+// Positions of a thread's two rows of a chunk in the result.
 struct Rows {
     int row[2], column[2];
     bool counts[2];
@@ -24,7 +24,7 @@ __device__ __forceinline__ Rows rows_of(const Plan& p, const Place& at, int firs
     return rows;
 }
 
-// The sums of a thread's 16 channels around a value of the warp's first pixel.
+// Sums of a thread's 16 channels, shifted by the warp's first pixel against cancellation.
 struct Sums {
     float shift[16], sum[16], squares[16];
     int count;
@@ -53,7 +53,7 @@ struct Sums {
         }
     }
 
-    // Over the lanes that share the channels, in the sums' own units.
+    // Reduces over the lanes that share the channels, and stores in units of the products.
     __device__ __forceinline__ void store(Part (&parts)[kOut]) {
         #pragma unroll
         for (int offset = 4; offset < 32; offset *= 2) {
@@ -76,7 +76,7 @@ struct Sums {
     }
 };
 
-// One part of the parts of four warps.
+// Merges the parts of four warps.
 __device__ __forceinline__ Part merged(const Part (&of_warp)[kGroup / 32][kOut], int channel, const Channel& by) {
     const float around = of_warp[0][channel].mean;
     float values = 0.0f, total = 0.0f, squares = 0.0f;
@@ -96,7 +96,7 @@ __device__ __forceinline__ Part merged(const Part (&of_warp)[kGroup / 32][kOut],
     return {values, fmaf(around + off, by.unit, by.level), squares * by.unit * by.unit};
 }
 
-// By all threads of a warpgroup: its sums of a tile into parts [kOut].
+// Stores a warpgroup's sums of a tile in parts [kOut]. All its threads call it.
 __device__ __forceinline__ void store_sums(Sums& sums, Shared& shared, const Channel* channels, Part* parts) {
     const int group = threadIdx.x / kGroup, own = threadIdx.x % kGroup;
     some_sync(2 + group, kGroup);
@@ -105,7 +105,7 @@ __device__ __forceinline__ void store_sums(Sums& sums, Shared& shared, const Cha
     if (own < kOut) parts[own] = merged(shared.of_warp[group], own, channels[own]);
 }
 
-// d = log2(e) * (c + hardswish(tanh(z))), as `activate` has it.
+// d = log2(e) * (c + hardswish(tanh(z))); see `activate`.
 __device__ __forceinline__ void activate_chunk(float (&d)[32], const Channel* channels) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) {

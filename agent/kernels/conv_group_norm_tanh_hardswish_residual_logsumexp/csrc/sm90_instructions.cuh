@@ -1,4 +1,4 @@
-// Instructions of sm_90a that go with the products of `matrix`. Not for the emulator.
+// sm_90a instructions used with the products of `matrix`. Not for the emulator.
 #pragma once
 
 #include "../../csrc/matrix_sm90.cuh"
@@ -7,15 +7,15 @@ namespace kernelwright::conv_logsumexp::sm90 {
 
 using namespace kernelwright::matrix;
 
-// What this thread has written to shared memory is seen by the products that are issued after a barrier.
+// Makes this thread's writes to shared memory visible to products that are issued after a barrier.
 __device__ __forceinline__ void shared_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// `threads` threads of the block meet; `id` is 1 to 15.
+// Named barrier for `threads` threads of the block; `id` is 1 to 15.
 __device__ __forceinline__ void some_sync(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// 2^v, and 0 for v below -126; two units in the last place.
+// 2^v, flushed to 0 for v below -126; error up to 2 ulp.
 __device__ __forceinline__ float power_of_2(float v) {
     asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(v));
     return v;

@@ -1,13 +1,13 @@
-// A tile of the input as the tensor cores take it: what a block does to get it, and where it lies.
+// A tile of the input as an operand of the tensor cores: layout in shared memory, and how a block loads it.
 //
-// Pixels lie in shared memory as 8 channels in a row, 16 bytes of fp16. So 64 neighbouring pixels, seen from one tap, are
-// an operand of a product as they lie, and the next tap is another beginning: two taps are the 16 of a product's depth,
-// five pairs the 9 taps, the last with a weight of zero.
+// A pixel is stored as its 8 channels, 16 bytes of fp16. For one tap, 64 adjacent pixels are an operand of a product without a
+// copy, and another tap is just another start address. Two taps make up a K of 16, so five pairs cover the 9 taps; the tenth
+// has zero weights.
 //
-// A value is split, hi = fp16(v) and lo = fp16(v - hi), after its tile (or its channel's weights) was scaled by a power of
-// two so that the largest lies in [2^13, 2^14): what fp16 then drops is 2^-38 of the largest. Before that the tile loses
-// the mean of each of its channels, and the sums' level takes it back with the sums of the weights: the tensor cores cut
-// off what they add up, which a mean of 30 deviations would make 40 times what it has to be.
+// A value is split as hi = fp16(v) and lo = fp16(v - hi). Before, the tile (or a channel's weights) is scaled by a power of two
+// so that the largest magnitude lies in [2^13, 2^14). fp16 then drops 2^-38 of the largest. The mean of each input channel is
+// subtracted from the tile first, and `level` adds it back through the sums of the weights. The tensor cores truncate when they
+// add, and a mean of 30 deviations would make that error 40 times larger.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -20,18 +20,18 @@ namespace kernelwright::conv_logsumexp::sm90 {
 constexpr int kIn = 8;
 constexpr int kOut = 64;
 constexpr int kMostPitch = 128;
-constexpr int kGroup = 128;           // threads of a warpgroup
+constexpr int kGroup = 128;           // threads per warpgroup
 constexpr int kConsumers = 3;
 constexpr int kThreads = (kConsumers + 1) * kGroup;
 constexpr int kChunk = 64;
-constexpr int kOwnPixels = 11;        // of a loading thread
-constexpr int kPixels = kOwnPixels * kGroup;   // of a tile, with its border
-constexpr int kTail = 72;             // pixels past a tile that products read, and nobody looks at: zero
+constexpr int kOwnPixels = 11;        // pixels per thread of the producer
+constexpr int kPixels = kOwnPixels * kGroup;   // pixels of a tile with its border
+constexpr int kTail = 72;             // zero pixels past a tile that products read without using the result
 constexpr int kStages = 2;
-constexpr int kSteps = 5;             // products of depth 16
+constexpr int kSteps = 5;             // products with a K of 16
 constexpr int kPartsOfTile = kConsumers;
 
-// Tiles of `tile_rows` rows and `pitch` - 2 columns of the result; a tile's pixels are counted along its rows of `pitch`.
+// Tiles of `tile_rows` rows and `pitch` - 2 columns of the result. A tile's pixels are numbered along input rows of `pitch`.
 struct Plan {
     int height, width, rows, columns, pitch, tile_rows, across, tiles_of_image, tiles;
     uint32_t inverse_pitch;  // pixel / pitch = pixel * inverse_pitch >> 20
@@ -41,8 +41,8 @@ struct Pixel {
     __half v[kIn];
 };
 
-// What a sum of products becomes, for one channel: c = unit * sum + level. With the norm, in base 2:
-// 2 log2(e) z = slope * sum + offset, and `level` holds hardswish's constant too.
+// Maps a sum of products to one channel's values. kStatistics: c = unit * sum + level. kResult, in base 2:
+// 2 log2(e) z = slope * sum + offset, and `level` includes hardswish's constant.
 struct alignas(16) Channel {
     float slope, offset, unit, level;
 };
@@ -91,7 +91,7 @@ __device__ __forceinline__ Place place_of(const Plan& p, int tile) {
     return {tile / p.tiles_of_image, in_image / p.across * p.tile_rows, in_image % p.across * (p.pitch - 2)};
 }
 
-// The power of two that brings `largest` into [2^13, 2^14); it and its inverse are normal numbers.
+// The power of two that scales `largest` into [2^13, 2^14). It and its inverse are normal numbers.
 __device__ __forceinline__ float scale_for(float largest) {
     const int exponent = static_cast<int>(__float_as_uint(largest) >> 23) - 127;
     return __uint_as_float(static_cast<uint32_t>(min(max(13 - exponent, -126), 126) + 127) << 23);
@@ -102,7 +102,7 @@ __device__ __forceinline__ void split(float v, __half& hi, __half& lo) {
     lo = __float2half_rn(v - __half2float(hi));
 }
 
-// By all threads, 8 for each channel: weights as [tap][channel][input channel].
+// Splits the weights into [tap][channel][input channel]. All threads call it, 8 per channel.
 __device__ inline void split_weights(Shared& shared, const float* weight) {
     const int channel = threadIdx.x / kIn, input = threadIdx.x % kIn;
     float v[2 * kSteps] = {};
@@ -131,7 +131,7 @@ __device__ inline void clear_tails(Shared& shared) {
     }
 }
 
-// The thread's pixels of a tile; zero outside the image.
+// Loads the thread's pixels of a tile; zero outside the image.
 __device__ __forceinline__ void load_pixels(float (&v)[kOwnPixels][kIn], const Forward& f, const Plan& p, const Place& at) {
     const int plane = p.height * p.width;
     const float* image = f.x + static_cast<int64_t>(at.image) * kIn * plane;
@@ -147,7 +147,7 @@ __device__ __forceinline__ void load_pixels(float (&v)[kOwnPixels][kIn], const F
     }
 }
 
-// Of the tile, from what each warp has found.
+// Scale of the tile, from the maxima of the warps.
 __device__ __forceinline__ float scale_of(const Shared& shared) {
     float largest = 0.0f;
     #pragma unroll
@@ -155,7 +155,7 @@ __device__ __forceinline__ float scale_of(const Shared& shared) {
     return scale_for(largest);
 }
 
-// Of an input channel of the tile.
+// Mean of an input channel of the tile.
 __device__ __forceinline__ float mean_of(const Shared& shared, int input) {
     float mean = 0.0f;
     #pragma unroll
@@ -163,8 +163,8 @@ __device__ __forceinline__ float mean_of(const Shared& shared, int input) {
     return mean;
 }
 
-// By all threads of the loading warpgroup: v = (v - mean of its channel) * scale, below 2^15. `count` pixels lie inside the
-// image, the others are zero.
+// v = (v - mean of its channel) * scale, below 2^15. All threads of the producer call it. `count` pixels lie inside the image,
+// the others are zero.
 __device__ __forceinline__ void center(float (&v)[kOwnPixels][kIn], int count, Shared& shared) {
     const float share = 1.0f / static_cast<float>(count);
     const int own = threadIdx.x % kGroup / 32;
@@ -207,7 +207,7 @@ __device__ __forceinline__ Channel channel_of(const Shared& shared, const Forwar
     const Norm norm = norms[static_cast<int64_t>(image) * kOut + channel];
     const float offset = static_cast<float>(level * norm.scale + norm.shift);
     const float with_constant = static_cast<float>(kLog2e * (level + 2.0 / 3.0));
-    // A norm that is not a number is lost in the exponential's limit, and must not be.
+    // The exponential's clamp would hide a NaN of the norm; `level` carries it through.
     return {norm.scale * unit, offset, kLog2e * unit, offset == offset ? with_constant : offset};
 }
 

@@ -1,4 +1,4 @@
-// Mean and variance of a group, from those of its parts, and what normalisation does to each channel.
+// Merges the mean and variance of a group from those of its parts, and derives each channel's affine map.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -9,17 +9,17 @@ namespace kernelwright::conv_logsumexp {
 constexpr int kMergeThreads = 128;
 constexpr double kTwoLog2e = 2.8853900817779268;
 
-// Of the values of one channel in one part of an image: `squares` are those of deviations from `mean`.
+// Statistics of one channel in one part of an image; `squares` is the sum of squared deviations from `mean`.
 struct Part {
     float count, mean, squares;
 };
 
-// 2 log2(e) z = scale * c + shift, for one channel of one image: what exp(2 z) = exp2(...) takes.
+// 2 log2(e) z = scale * c + shift for one channel of one image, the argument of exp(2 z) = exp2(...).
 struct alignas(8) Norm {
     float scale, shift;
 };
 
-// Of one group of one image, for the backward direction.
+// Moments of one group of one image, for the backward.
 struct alignas(8) Moments {
     float mean, rstd;
 };
@@ -35,8 +35,8 @@ __device__ inline double block_sum(double mine, double* of_warp) {
     return sum;
 }
 
-// Block (group, image) over parts [n, parts, channels]; norms are [n, channels], moments [n, groups] or null. The mean first,
-// then the squares around it, in double: no cancellation, and the same sum on every run.
+// Block (group, image) over parts [n, parts, channels]; norms are [n, channels], moments [n, groups] or null. Two passes in
+// double, first the mean and then the squares around it, avoid cancellation. The order of additions is fixed.
 __global__ void __launch_bounds__(kMergeThreads)
     merge_parts(const Part* parts, int count, const float* gamma, const float* beta, Norm* norms, Moments* moments,
                 int channels, int groups, double eps) {
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kMergeThreads)
         moments[blockIdx.y * int64_t{gridDim.x} + blockIdx.x] = {static_cast<float>(mean), static_cast<float>(rstd)};
     }
     for (int c = first + threadIdx.x; c < first + width; c += kMergeThreads) {
-        // The shift belongs to the scale as it was rounded: where c is the mean, z is beta.
+        // The shift uses the rounded scale, so that z equals beta where c equals the mean.
         const float scale = static_cast<float>(kTwoLog2e * rstd * (gamma == nullptr ? 1.0 : gamma[c]));
         const double shift = kTwoLog2e * (beta == nullptr ? 0.0 : beta[c]) - mean * scale;
         norms[static_cast<int64_t>(blockIdx.y) * channels + c] = {scale, static_cast<float>(shift)};

@@ -1,7 +1,7 @@
-// Cross entropy of rows of logits, with ignored classes, label smoothing and a z-loss, forward and backward.
+// Cross entropy of rows of logits, with an ignored target, label smoothing and a z-loss, forward and backward.
 //
-// loss = lse - (1 - smoothing) * x[target] - smoothing * mean(x) + z_loss * lse^2, and 0 for an ignored row. The row is
-// read once forward, for its log-sum-exp, its sum and its target together, and once backward; no probability is stored.
+// loss = lse - (1 - smoothing) * x[target] - smoothing * mean(x) + z_loss * lse^2, and 0 for an ignored row. Forward
+// reads the row once, for logsumexp, sum and target together; backward reads it once more. No probability is stored.
 #pragma once
 
 #include "../../csrc/cluster_rows.cuh"
@@ -12,10 +12,10 @@ namespace kernelwright::cross_entropy {
 struct Forward {
     const void* x;
     const int64_t* target;  // [rows]
-    void* loss;             // [rows], in x's type where `narrow`, in float32 otherwise
-    float* lse;             // [rows], or null where it is not wanted
+    void* loss;             // [rows], in the dtype of x if `narrow`, else float32
+    float* lse;             // [rows], or null if not wanted
     int64_t rows, length;
-    int64_t ignored;  // a target that counts for nothing
+    int64_t ignored;  // target whose rows do not count
     double smoothing, z_loss;
     int64_t narrow;
     int64_t dtype;
@@ -24,7 +24,7 @@ struct Forward {
 };
 
 struct Backward {
-    const void* dloss;  // [rows], in x's type where `narrow`, in float32 otherwise
+    const void* dloss;  // [rows], in the dtype of x if `narrow`, else float32
     const void* x;
     const int64_t* target;
     const float* lse;
@@ -38,11 +38,11 @@ struct Backward {
     int64_t device;
 };
 
-// What a kernel is given: the host's numbers, and floats that it would have to make of them.
+// Kernel arguments: those of the host, with precomputed floats.
 template <typename Arguments>
 struct Given : Arguments {
     float own_weight, smoothing_weight, class_weight, z_weight;  // class_weight is 1 / length
-    bool streams = false;                                        // the logits make room in L2 first
+    bool streams = false;                                        // the logits are read with evict-first
 
     explicit Given(const Arguments& args)
         : Arguments(args), own_weight(float(1.0 - args.smoothing)), smoothing_weight(float(args.smoothing)),
@@ -51,36 +51,36 @@ struct Given : Arguments {
 using GivenForward = Given<Forward>;
 using GivenBackward = Given<Backward>;
 
-constexpr int kFewElements = 16;    // of a row of which lanes take them one by one
+constexpr int kFewElements = 16;    // of a row whose lanes handle single elements
 using FewForward = ShortShape<2, kFewElements / 2>;
-using FewBackward = ShortShape<4, kFewElements / 4>;  // what lanes store lies closer together
-constexpr int kShortPacks = 4;      // of a short row in a lane's registers, forward
-constexpr int kBackwardShort = 16;  // elements of one in them, backward
-constexpr int kPacks = 4;           // of a row, under way in one thread
+using FewBackward = ShortShape<4, kFewElements / 4>;  // with more lanes, so that stores are closer together
+constexpr int kShortPacks = 4;      // packs of a short row in a lane's registers, forward
+constexpr int kBackwardShort = 16;  // elements of a short row in a lane's registers, backward
+constexpr int kPacks = 4;           // packs of a row that a thread has in flight
 
-// From so many rows on there are blocks of so few threads for all SMs, several on each: while one ends, or waits for
-// its first packs, others sum.
+// From kManyRows rows on, blocks of kThreads threads fill all SMs, several per SM. While one finishes, or waits for its
+// first packs, others compute.
 constexpr int64_t kManyRows = 256;
 constexpr unsigned kThreads = 256;
-constexpr int kSlopeBlocks = 5;  // on an SM, of so many threads each of which has two packs under way backward
+constexpr int kSlopeBlocks = 5;  // per SM, of kThreads threads that each have two packs in flight in backward
 
-// The logit of the target: NaN for one that is no class, which makes the loss NaN, and reads nothing.
-// Of a row's threads the first alone asks for it, once they have asked for the row, so that none waits for a target
-// before it has loads under way.
+// Returns the logit of the target. An invalid target gives NaN, and hence a NaN loss, and reads nothing. Only the first
+// thread of a row loads the target's logit, and after its loads of the row. So no thread waits for a target before it
+// has loads in flight.
 template <typename T>
 __device__ __forceinline__ float logit_of(const GivenForward& args, int64_t row, int64_t target) {
     const bool known = target >= 0 && target < args.length;
     return known ? to_float(static_cast<const T*>(args.x)[row * args.length + target]) : NAN;
 }
 
-constexpr int kNowhere = -0x7fffffff;  // no place of a row, from any of its elements on
+constexpr int kNowhere = -0x7fffffff;  // outside every row, counted from any of its elements
 
-// The target's place in its row, or kNowhere for one that is no class.
+// Returns the target's place in its row, or kNowhere for an invalid target.
 __device__ __forceinline__ int place_of(int64_t target, int64_t length) {
     return target >= 0 && target < length ? int(target) : kNowhere;
 }
 
-// What becomes of a row, by one of its threads: of its log-sum-exp and how far the loss lies from it.
+// Stores the results of a row; called by one thread. `loss` still lacks the z-loss.
 template <typename T>
 __device__ __forceinline__ void store_loss(
     const GivenForward& args, int64_t row, int64_t target, float lse, float loss) {
@@ -93,8 +93,8 @@ __device__ __forceinline__ void store_loss(
     }
 }
 
-// kFinds: the target's logit is found among what the lanes have, so that no load waits for the target. Where a lane has many and
-// rows are many asking each costs more than waiting.
+// kFinds: takes the target's logit from the lanes' registers, so that no load waits for the target. If a lane has many
+// elements and rows are many, comparing each costs more than waiting.
 template <bool kFinds, bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args) {
     await_earlier();
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args)
     const int place = place_of(target, args.length), chosen = place == kNowhere ? place : place - share.at;
     const float asked = !kFinds && share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
     const float level = level_of(lanes_max<L>(tile_max(tile)));
-    // All below the level, so that a large common offset costs no digits.
+    // All relative to the level, so that a large common offset costs no digits.
     float sum = 0.0f, own = !kFinds && share.leads ? asked - level : 0.0f, every = 0.0f;
     #pragma unroll
     for (int i = 0; i < share.kSize; ++i) {
@@ -125,11 +125,11 @@ __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args)
     store_loss<T>(args, share.row, target, level + log, place == kNowhere ? NAN : log - own);
 }
 
-// A partition and the sum of what it is of.
+// A partition, and the plain sum of its elements.
 struct alignas(16) Tally {
     Partition all;
     float sum;
-    float rest;  // of the 16 bytes that are moved at once; 0
+    float rest;  // padding to the 16 bytes that are moved at once; 0
 };
 
 __device__ __forceinline__ Tally nothing_for(Tally) { return {{-INFINITY, 0.0f}, 0.0f}; }
@@ -187,14 +187,14 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(GivenForward args) {
     const Tally tally = Team::merged(Tally{all, sum}, of_warp);
     if (!leads) return;
     const float lse = level_of(tally.all.max) + logf(tally.all.sum);
-    // Of differences, so that a large common offset costs no digits.
+    // In terms of differences, so that a large common offset costs no digits.
     float loss = args.own_weight * (lse - own);
     if (args.smoothing_weight != 0.0f) loss += args.smoothing_weight * (lse - tally.sum * args.class_weight);
     store_loss<T>(args, index, target, lse, loss);
 }
 
 // dx = dloss * (softmax * (1 + 2 * z_loss * lse) - (1 - smoothing) [target] - smoothing / length)
-// As a function of an element and of whether it is the target's.
+// Evaluated for an element, given whether it is the target's.
 struct Slope {
     float lse, factor, everywhere, there;
 
@@ -243,7 +243,7 @@ __global__ void __launch_bounds__(kLanesThreads, sizeof(T) < sizeof(float) ? 8 :
     });
 }
 
-// Of a row of which a thread has one pack (kOnce) asked for before the target is known; otherwise two at a time.
+// With kOnce a thread has one pack, loaded before the target is known. Otherwise it loads two packs at a time.
 template <bool kWhole, bool kOnce, typename T, int V>
 __global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOnce ? 1 : kSlopeBlocks) slopes(
     GivenBackward args) {
@@ -271,7 +271,7 @@ __global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOn
     const Slope slope(args, given, lse);
     const int64_t chosen = index * args.length + target;
     if (end >= 0) dx[end] = slope.made(of_end, end == chosen);
-    // One pack of all has the target: the others do without comparisons.
+    // A single pack contains the target: the others need no comparisons.
     const int64_t from_first = chosen - row.first, of_target = from_first >= 0 ? from_first / V : -1;
     const auto put = [&](int64_t place, const Pack<T, V>& given) {
         float values[V];
@@ -303,7 +303,7 @@ template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     GivenForward given(args);
-    // The gradient reads them again, from the last row on.
+    // Not if a gradient follows, which reads the logits again, from the last row on.
     given.streams = args.lse == nullptr && is_streamed(args.rows * args.length * int64_t{sizeof(T)}, args.device);
     const auto start = [&](auto kernel, dim3 block, int64_t blocks = 1) {
         return start_teams(kernel, blocks, args.rows, block, args.stream, given);
@@ -323,7 +323,7 @@ cudaError_t launch_rows(const Forward& args) {
             };
             constexpr bool kFewHeld = shape.kPacks <= 2;
             if constexpr (shape.kPacks == kShortPacks) {
-                // Of few rows two packs a lane, where a warp has lanes enough.
+                // With few rows, two packs per lane if the warp has enough lanes.
                 using Wider = ShortShape<std::min(2 * shape.kLanes, kWarp), shape.kLanes == kWarp ? kShortPacks : 2>;
                 if (are_few(args.rows, packs)) return start_short(Wider{}, std::true_type{});
             }
@@ -377,7 +377,7 @@ cudaError_t launch(const Arguments& args, bool packs) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
         const bool whole = args.length % kVector<T> == 0;
-        // Of so few elements most lie at the ends, where packs leave a lane for each.
+        // With so few elements most are at the ends, where packs would leave a lane one each.
         if (!packs || (!whole && args.length <= kFewElements)) return launch_rows<true, T, 1>(args);
         if (whole) return launch_rows<true, T, kVector<T>>(args);
         return launch_rows<false, T, kVector<T>>(args);

@@ -1,5 +1,5 @@
-// Cumulative sums of a length that the registers of a block, of the blocks of a cluster, or of blocks that follow each other
-// hold: one read and one write.
+// Cumulative sums of a length held in the registers of one block, of a cluster, or of consecutive blocks of the grid: one read
+// and one write.
 #pragma once
 
 #include "part.cuh"
@@ -10,27 +10,26 @@
 
 namespace kernelwright::cumsum {
 
-constexpr int kRowPacks = 8;      // of a row in a thread's registers
-constexpr int kColumnPacks = 16;  // of columns, one below the other
-constexpr int kHeldWidth = 8;     // packs side by side, so that loads are of 128 bytes
+constexpr int kRowPacks = 8;      // packs of a row per thread
+constexpr int kColumnPacks = 16;  // consecutive rows of a column per thread
+constexpr int kHeldWidth = 8;     // packs across, for loads of 128 bytes
 
-constexpr int64_t kLineBytes = 128;  // of L2
+constexpr int64_t kLineBytes = 128;  // an L2 line
 static_assert(kRowPacks * kVectorBytes == kLineBytes, "a thread asks for as much as it takes");
 
-// How a length is shared out; strips are not held (strips.cuh).
+// Distribution of a length. kStrips does not hold it in registers (strips.cuh).
 enum Across { kAlone, kCluster, kGrid, kStrips };
 
-// What a block of a grid has summed, told to those that follow it: one word, so that a sum is there as soon as its mark is.
-// Parts are added in their order whichever of them are there first. A block waits for blocks of lower numbers alone, which
-// have begun before it.
+// Publishes a block's sum to the blocks after it. Sum and flag share one word, so that they become visible together. Parts are
+// added in a fixed order, whichever arrives first. A block waits only for lower block indices, which have started earlier.
 __device__ __forceinline__ void tell(uint64_t* to, float sum) {
     *reinterpret_cast<volatile uint64_t*>(to) = uint64_t{1} << 32 | __float_as_uint(sum);
 }
 
-// How many of them a thread asks for at once. Of rows it reads one or two; with more the row itself has too few registers.
+// Words that a thread polls at once. For rows it needs one or two, and more would leave too few registers for the row.
 constexpr int kRowsTold = 2, kColumnsTold = 8;
 
-// The sum of `count` words that are `step` apart.
+// Waits for `count` published words, `step` apart, and returns their sum.
 template <int kAtOnce>
 __device__ __forceinline__ float told(const uint64_t* from, int count, int64_t step) {
     const auto* words = reinterpret_cast<const volatile uint64_t*>(from);
@@ -52,7 +51,7 @@ __device__ __forceinline__ float told(const uint64_t* from, int count, int64_t s
 }
 
 #ifndef KW_PORTABLE_ONLY
-// What the blocks of a cluster that lie before this one have summed, `count` sums of each in `of_block`, to `before`.
+// Adds up the sums of the cluster's earlier blocks: `count` sums per block in `of_block`, results in `before`.
 __device__ __forceinline__ void take_cluster(const Part& mine, int parts, int count, const float* of_block, float* before) {
     sm90::cluster_arrive();
     sm90::cluster_wait();
@@ -68,8 +67,8 @@ __device__ __forceinline__ void take_cluster(const Part& mine, int parts, int co
 }
 #endif
 
-// A block of a grid waits for the slowest of those before it. So each asks for what one so many blocks behind it will read, a line
-// of L2 a thread: loads from there take as long as each other. With twice as many it would be gone before it is read.
+// A block waits for the slowest of its predecessors. Each block therefore prefetches the data of the block this far behind it
+// into L2, one line per thread, so that all loads have similar latency. Twice this distance would be evicted before use.
 constexpr unsigned kAhead = 264;
 
 template <typename T, int V>
@@ -85,7 +84,7 @@ __device__ __forceinline__ void ask_ahead(const Pack<T, V>* x, int64_t packs, in
 #endif
 }
 
-// Of up to the block's threads times kRowPacks packs of a row, those of a warp side by side.
+// A block holds up to kRowPacks packs per thread of a row; each warp takes consecutive packs.
 template <Across kAcross, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? 4 : 2) held_rows(
     const Pack<T, V>* x, Pack<T, V>* y, uint64_t* words, int64_t packs, int64_t part, int parts, bool reverse) {
@@ -159,7 +158,7 @@ __global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? 4 : 2) held
 #endif
 }
 
-// Of columns, `width` packs side by side, a power of two up to the warp; a thread takes kColumnPacks rows below each other.
+// A block holds columns, `width` packs across (a power of two up to 32). A thread takes kColumnPacks consecutive rows.
 template <Across kAcross, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
     const Pack<T, V>* x, Pack<T, V>* y, uint64_t* words, int64_t length, int64_t packs, int64_t part, int parts, int width,
@@ -201,7 +200,7 @@ __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
         for (int other = 0; other < kWarps; ++other) all += of_warp[other][i / V][i % V];
         return all;
     };
-    if constexpr (kAcross == kGrid) {  // the threads of a column share the parts before this one
+    if constexpr (kAcross == kGrid) {  // the threads of a column share the work of adding earlier parts
         __shared__ float of_others[kReduceThreads];
         const int columns = width * V, own = int(threadIdx.x) & (columns - 1), turn = int(threadIdx.x) / columns;
         const int turns = kReduceThreads / columns, here = rank - turn;

@@ -1,8 +1,8 @@
 // Cumulative sums of [outer, length, inner] along length, from the front or, for the gradient, from the back.
 //
-// What registers hold is summed there (short.cuh, held.cuh), many longer columns strip by strip (strips.cuh), other lengths
-// tile by tile (tiles.cuh). Where that makes too few blocks the length is split: the sums of the parts come first, and each
-// block begins with those before its own. All is added in the same order on every run.
+// Lengths that fit registers are summed there (short.cuh, held.cuh). Long columns go strip by strip if there are enough of
+// them (strips.cuh), other lengths tile by tile (tiles.cuh). Where that gives too few blocks the length is split: a first pass
+// sums the parts, and each block starts from the parts before its own. The order of additions is fixed.
 #pragma once
 
 #include "short.cuh"
@@ -16,18 +16,18 @@ struct Forward {
     void* y;
     void* workspace;
     int64_t outer, length, inner;
-    int64_t reverse;  // y is the sum from here to the end
+    int64_t reverse;  // y is the sum from its position to the end
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
 };
 
-constexpr int64_t kEnough = 256;    // blocks that keep memory busy without parts
-constexpr int64_t kOfParts = 512;   // blocks that there are with parts
+constexpr int64_t kEnough = 256;    // blocks that saturate memory without a split
+constexpr int64_t kOfParts = 512;   // target blocks with a split
 
-constexpr int64_t kOfWarp = 16;  // packs of a row for each thread of a warp, up to which a warp takes it
+constexpr int64_t kOfWarp = 16;  // packs per lane up to which a warp takes a row
 
-// Parts where there are too few rows or columns; threads for a row that is whole.
+// Split shape where rows or columns are too few, else the number of threads per row.
 template <int V>
 Shape shape_of(const Forward& args) {
     Shape shape = shape_for<V>(args.outer, args.length, args.inner, 1);
@@ -49,17 +49,17 @@ inline bool takes_vectors(const Forward& args, int64_t vector) {
     return aligned(args.x) && aligned(args.y) && (args.inner == 1 ? args.length : args.inner) % vector == 0;
 }
 
-// How registers hold a length: in how many parts, and 0 where they do not.
+// Distribution of a length over registers. `parts` is 0 if it does not fit.
 struct Held {
     int64_t parts, part;
-    int width;  // packs of columns side by side
+    int width;  // packs of columns per block
     Across across;
 
-    // What the blocks of a grid tell each other, for `groups` rows or groups of columns, each of `columns`.
+    // Words that the blocks of a grid exchange, for `groups` rows or groups of columns with `columns` sums each.
     int64_t words(int64_t groups, int64_t columns) const { return across == kGrid ? groups * parts * columns : 0; }
 };
 
-// Parts of a grid: with more of them what each reads of the others is more than its own.
+// Maximum parts across a grid. Beyond that a block would read more of the other parts' sums than of its own data.
 constexpr int64_t kMostRowParts = 4096, kMostColumnParts = 512;
 
 template <int V>
@@ -85,7 +85,7 @@ Held held_for(const Forward& args) {
     return in_parts(args.length, rows_of(width), width, kMostColumnParts);
 }
 
-// Rows, or groups of columns, that a block each takes, or several blocks.
+// Number of rows or groups of columns; each is taken by one block or by several.
 template <int V>
 int64_t groups_of(const Forward& args, const Held& held) {
     return args.inner == 1 ? args.outer : args.outer * divided_up(args.inner / V, held.width);

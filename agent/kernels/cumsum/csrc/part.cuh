@@ -1,4 +1,4 @@
-// What cumulative sums of rows and of columns share.
+// Definitions shared by cumulative sums of rows and of columns.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -7,12 +7,12 @@
 
 namespace kernelwright::cumsum {
 
-constexpr int kTilePacks = 4;  // of a tile in one thread
+constexpr int kTilePacks = 4;  // packs of a tile per thread
 constexpr int kWarps = kReduceThreads / kWarp;
 
 static_assert(kTilePacks * kWarps == kWarp, "a warp scans what the warps of a block have summed");
 
-// Part `index` of the length, in packs or columns' elements, which a block goes along.
+// Part `index` of the length that one block walks along, in packs for rows and in elements for columns.
 struct Part {
     int64_t begin, end;
     unsigned index;
@@ -22,11 +22,11 @@ struct Part {
         : begin(index * part), end(min(length, begin + part)), index(index), reverse(reverse) {}
     __device__ __forceinline__ int64_t size() const { return end - begin; }
     __device__ __forceinline__ int64_t at(int64_t i) const { return reverse ? end - 1 - i : begin + i; }
-    // Whether part `other` is summed before this one.
+    // True if part `other` comes before this one in the direction of the sum.
     __device__ __forceinline__ bool follows(unsigned other) const { return reverse ? other > index : other < index; }
 };
 
-// Sums of the lanes before this one, `step` lanes from each other, in `own`; returns them with its own.
+// Scan over lanes `step` apart: sets `own` to the exclusive sum and returns the inclusive one.
 __device__ __forceinline__ float scanned(float& own, int step, int width) {
     float all = own;
     const int lane = int(threadIdx.x) % width;

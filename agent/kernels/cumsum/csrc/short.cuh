@@ -1,4 +1,4 @@
-// Cumulative sums of short rows, whose lanes hold them: all of a row is asked for before any of it is summed.
+// Cumulative sums of short rows held in registers: the whole row is loaded before any of it is summed.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -6,10 +6,10 @@
 
 namespace kernelwright::cumsum {
 
-constexpr int kShortPacks = 2;                        // of a row in a lane's registers
+constexpr int kShortPacks = 2;                        // packs of a row per lane
 constexpr int64_t kLongestShort = kShortPacks * kWarp;  // packs
 
-// `width` neighbouring lanes take a row, a power of two up to the warp.
+// `width` consecutive lanes take a row: a power of two up to 32.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) short_rows(
     const Pack<T, V>* x, Pack<T, V>* __restrict__ y, int64_t rows, int packs, int width, bool reverse) {
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kReduceThreads) short_rows(
     }
 }
 
-// Lanes for so many packs: one for each where they are a power of two, otherwise two a lane, which leaves fewer of them idle.
+// Lanes per row: one per pack if the packs are a power of two, else one per two packs, which leaves fewer lanes idle.
 inline int short_width(int64_t packs) {
     return power_for(power_for(packs) == packs ? packs : (packs + 1) / 2);
 }

@@ -1,5 +1,5 @@
-// Cumulative sums of columns by strips, where there are enough of them for the whole GPU: a block goes down a strip with the rows
-// that follow on their way to shared memory, and waits for no other block. For GPUs with clusters.
+// Cumulative sums of columns by strips, if there are enough strips for the whole GPU. A block walks down its strip while the
+// next rows are copied to shared memory asynchronously, and waits for no other block. Only for GPUs with clusters.
 #pragma once
 
 #include "../../csrc/async_copy.cuh"
@@ -7,19 +7,19 @@
 
 namespace kernelwright::cumsum {
 
-constexpr int kStripWidth = kHeldWidth;  // packs side by side
-constexpr int kStripRows = 8;            // of a thread in a stage, one below the other
-constexpr int kStripStages = 6;          // of which one is summed
+constexpr int kStripWidth = kHeldWidth;  // packs across
+constexpr int kStripRows = 8;            // consecutive rows per thread and stage
+constexpr int kStripStages = 6;          // one is summed while five are in flight
 constexpr int kStageRows = kReduceThreads / kStripWidth * kStripRows;
-// Of shared memory, so that one block stands on an SM.
+// Bytes of shared memory per block, so that one block fits an SM.
 constexpr int64_t kStripBytes = int64_t{kStripStages} * kStripRows * kReduceThreads * kVectorBytes;
 
-// A thread reads of the ring only what it has copied there.
+// A thread reads only its own copies from the ring, so the copies need no barrier.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) along_strips(
     const Pack<T, V>* x, Pack<T, V>* y, int length, int64_t packs, bool reverse) {
     extern __shared__ __align__(kVectorBytes) unsigned char room[];
-    constexpr int kOfLane = kStripWidth * V / kWarp;  // columns whose sums over the block's warps each lane makes
+    constexpr int kOfLane = kStripWidth * V / kWarp;  // columns per lane in the sum over the block's warps
     static_assert(kOfLane * kWarp == kStripWidth * V);
     __shared__ Pack<float, V> of_warp[2][kWarps][kStripWidth];
     auto* ring = reinterpret_cast<Pack<T, V>*>(room) + threadIdx.x;
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kReduceThreads) along_strips(
     const int64_t top = (outer * length + (reverse ? length - 1 : 0)) * packs + column, step = reverse ? -packs : packs;
     const int size = column < packs ? length : 0;
     await_earlier();
-    // Where the thread's row `u` of a stage lies.
+    // Slot of the thread's row `u` in a stage.
     const auto copied = [&](int stage, int u) { return ring + (stage * kStripRows + u) * kReduceThreads; };
     const auto ask = [&](int stage, int begin) {
         const Pack<T, V>* from = x + top + (begin + own) * step;
@@ -100,7 +100,7 @@ cudaError_t launch_strips(
         kernel, unsigned(strips_of(outer, packs)), kReduceThreads, kStripBytes, stream, x, y, int(length), packs, reverse);
 }
 
-// Whether strips of columns, of so many packs side by side, keep all SMs busy for nine tenths of the time.
+// True if strips of columns, `packs` packs wide in total, keep the SMs at least 90 % busy.
 inline bool are_strips_enough(int64_t outer, int64_t length, int64_t packs, int64_t device) {
     int sms = 0;
     if (!has_clusters(device) || length > kMaxPart) return false;

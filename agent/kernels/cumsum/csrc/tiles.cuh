@@ -1,15 +1,15 @@
-// Cumulative sums of lengths that no registers hold, and of elements that are no whole packs.
+// Cumulative sums of lengths that do not fit registers, and of lengths that are not whole packs.
 //
-// A block, or a warp of many rows, goes a tile at a time and carries on what it has summed, in a row or in
-// neighbouring columns; the next tile is asked for before this one is summed. `parts`: the sums of the parts of each length,
-// of which a block takes one.
+// A block, or some lanes of it for each of many rows, walks along a row or adjacent columns tile by tile and carries the sum.
+// The next tile is loaded before the present one is summed. `parts` holds the sums of all parts of a split length; a block
+// takes one part.
 #pragma once
 
 #include "part.cuh"
 
 namespace kernelwright::cumsum {
 
-// `group` threads take a row: a power of two up to the warp, or the block.
+// `group` threads take a row: a power of two up to 32, or the whole block.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) along_rows(
     const Pack<T, V>* x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t rows,
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kReduceThreads) along_rows(
     }
 }
 
-// A block is `width` packs of columns wide, a power of two up to the warp; a thread takes neighbouring rows of a tile.
+// A block is `width` packs of columns wide, a power of two up to 32. A thread takes consecutive rows of a tile.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) along_columns(
     const Pack<T, V>* x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t length,
@@ -107,13 +107,13 @@ __global__ void __launch_bounds__(kReduceThreads) along_columns(
     float carry[V];
     #pragma unroll
     for (float& one : carry) one = 0.0f;
-    if (parts != nullptr) {  // the threads of a column share its parts
+    if (parts != nullptr) {  // the threads of a column share the work of adding its parts
         for (unsigned i = above; column < packs && i < gridDim.y; i += height) {
             const auto* sums = parts + ((outer * gridDim.y + i) * packs + column) * V;
             #pragma unroll
             for (int k = 0; k < V; ++k) carry[k] += mine.follows(i) ? sums[k].state : 0.0f;
         }
-        auto& of_parts = of_warp[1];  // the tiles begin with the other
+        auto& of_parts = of_warp[1];  // the first tile uses buffer 0
         #pragma unroll
         for (float& one : carry) {
             for (int offset = width; offset < kWarp; offset *= 2) one += __shfl_xor_sync(0xffffffff, one, offset);

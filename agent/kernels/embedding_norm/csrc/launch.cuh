@@ -1,7 +1,7 @@
-// Rows of a table, a position's row added where there are any, and their LayerNorm or RMSNorm, forward.
+// Forward of an embedding with optional positions and its LayerNorm or RMSNorm.
 //
-// A block takes a row of the result, as for the norm of a sum: the table's row is read once, stored as it was found or
-// summed, and normalised from registers.
+// A block takes a row of the result, like the norm of a sum: it reads the table's row once, stores the (summed) embedding, and
+// normalises from registers.
 #pragma once
 
 #include "../../csrc/norm_held.cuh"
@@ -11,14 +11,14 @@ namespace kernelwright::embedding_norm {
 
 // embedded = table[id] + positions[row % count], y = (embedded - mean) * rstd * weight + bias; RMSNorm has no mean.
 struct Forward {
-    const int64_t* ids;  // [rows]; one that is no entry makes its row NaN
+    const int64_t* ids;  // [rows]; an id outside the table makes its row NaN
     const void* table;   // [entries, length]
     const void* positions;  // [count, length], or null
     const void* weight;     // param_dtype [length], or null
     const void* bias;
     void* y;
     void* embedded;
-    float* mean;  // [rows], or null where it is not wanted
+    float* mean;  // [rows], or null if unwanted; so is rstd
     float* rstd;
     int64_t rows, length, entries, count;
     int64_t centred;  // LayerNorm
@@ -28,10 +28,9 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int64_t kMaxLength = 8192;  // elements that a block's registers hold
+constexpr int64_t kMaxLength = 8192;  // elements that fit a block's registers
 
-// A row of the result: an entry of the table, and where there are positions one of theirs. NaN of a number that is no
-// entry.
+// Source of the result's rows: an entry of the table plus a position if given. NaN for an id outside the table.
 template <typename T, int V>
 struct RowsOfTable {
     struct Parts {
@@ -47,7 +46,7 @@ struct RowsOfTable {
     unsigned count;
 
     __device__ __forceinline__ Parts of(unsigned row, int packs) const {
-        // Of 32 bits, for there are fewer than 2^31 rows: a remainder of 64 is a branch and a hundred instructions more.
+        // 32 bits suffice for fewer than 2^31 rows; a 64-bit remainder costs a branch and a hundred instructions more.
         const int64_t place = positions == nullptr ? 0 : row % count;
         return {ids[row], positions + place * packs, packs};
     }

@@ -1,7 +1,7 @@
-// The gradient of an embedding's table from numbers in any order, where there are few: every block looks at all of them and
-// keeps those of its own entries, in their order, where sorting would take longer than all the rest.
+// The gradient of an embedding's table from few unsorted ids. Every block scans all ids and keeps those of its own entries in
+// order, because sorting would take longer than everything else.
 //
-// Entries are dealt out to the blocks in turn, since those that are often looked up are neighbours in many tables.
+// Entries are assigned to blocks round-robin, since in many tables the frequent entries are adjacent.
 #pragma once
 
 #include <type_traits>
@@ -13,20 +13,20 @@ namespace kernelwright::embedding_norm {
 
 constexpr int kUnsortedWarps = 32;
 constexpr int kUnsortedThreads = kUnsortedWarps * kWarp;
-constexpr int kUnsortedBlocks = 128;  // by a power of two entries are dealt out
-constexpr int kIdsUnder = 8;          // numbers that a thread has under way
-constexpr int kDealtRows = 8;         // the same of the rows of an entry that has many
-constexpr int kRowBits = 14;          // of a row in a word beside its entry
-constexpr int64_t kMostUnsorted = int64_t{1} << kRowBits;  // rows: a bit of a word for each that a thread looks at
+constexpr int kUnsortedBlocks = 128;  // a power of two, by which entries are assigned
+constexpr int kIdsUnder = 8;          // loads of ids in flight per thread
+constexpr int kDealtRows = 8;         // loads in flight per thread for an entry of many rows
+constexpr int kRowBits = 14;          // bits of a word for the row; the rest is the entry
+constexpr int64_t kMostUnsorted = int64_t{1} << kRowBits;  // rows: one mask per lane has to cover a warp's share
 constexpr int64_t kMostDealt = int64_t{kUnsortedBlocks} << (32 - kRowBits);  // entries
 static_assert(kMostUnsorted <= int64_t{kUnsortedThreads} * kWarp);
 
-// What a block keeps of its rows, ascending: the row, and which of the block's entries it is of.
+// The rows of a block's entries, ascending. Each word packs the row and the index of the entry within the block.
 struct Kept {
     const uint32_t* words;
     int count;
 
-    // The lanes whose word from `top` on is of `entry`, as a mask; the lane's row in `row`.
+    // Mask of the lanes whose word from `top` on belongs to `entry`; sets `row` to the lane's row.
     __device__ __forceinline__ unsigned at(int top, int end, unsigned entry, int* row) const {
         const int place = top + int(threadIdx.x) % kWarp;
         const uint32_t word = place < end ? words[place] : 0;
@@ -35,13 +35,13 @@ struct Kept {
     }
 };
 
-// All rows of the block's entries, into `words`.
+// Collects all rows of the block's entries in `words`.
 __device__ __forceinline__ Kept kept_rows(const TableBackward& args, uint32_t* words) {
     __shared__ int of_warp[kUnsortedWarps];
     const int lane = int(threadIdx.x) % kWarp, warp = int(threadIdx.x) / kWarp, rows = int(args.rows);
     const int each = (rows + kUnsortedThreads - 1) / kUnsortedThreads * kWarp;
     const int begin = warp * each, end = min(rows, begin + each);
-    unsigned found = 0;  // lane i has the mask of the warp's i-th 32 rows
+    unsigned found = 0;  // lane i holds the mask of the warp's i-th group of 32 rows
     int count = 0;
     for (int top = begin; top < end; top += kIdsUnder * kWarp) {
         int64_t id[kIdsUnder];
@@ -79,7 +79,7 @@ __device__ __forceinline__ Kept kept_rows(const TableBackward& args, uint32_t* w
     return {words, all};
 }
 
-// An entry of more than kLongRun rows, by the block: its warps add consecutive parts, and those are added in turn.
+// The whole block sums an entry of more than kLongRun rows: its warps add consecutive parts, which are then added in order.
 template <typename T, int V>
 __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const Kept& kept, unsigned entry, int packs) {
     __shared__ float parts[kUnsortedWarps][kWarp * V];
@@ -99,7 +99,7 @@ __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const 
                 for (int u = 0; u < kDealtRows; ++u) {
                     const int from = __shfl_sync(0xffffffff, row, max(0, __ffs(int(mask)) - 1));
                     if (mask != 0 && first + lane < packs) taken[u] = dx[int64_t{from} * packs + first + lane];
-                    mask &= mask - 1;  // of 0 it stays 0
+                    mask &= mask - 1;  // 0 stays 0
                 }
                 #pragma unroll
                 for (int u = 0; u < kDealtRows; ++u) add(sum, taken[u]);
@@ -118,7 +118,7 @@ __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const 
     }
 }
 
-// A warp writes an entry, zeros where nobody looked it up.
+// A warp writes an entry, zeros if no row looked it up.
 template <typename T, int V>
 __global__ void __launch_bounds__(kUnsortedThreads) sum_unsorted(const TableBackward args, int packs) {
     extern __shared__ uint32_t words[];

@@ -1,7 +1,6 @@
-// The product of an activated gate and a value, forward and backward, element by element: SwiGLU and GeGLU.
+// Elementwise product of an activated gate and a value, forward and backward: SwiGLU and GeGLU (Shazeer, arXiv 2002.05202).
 //
-// Shazeer, arXiv 2002.05202. Gate and value are rows of `length` elements, a stride apart each: two tensors, or the two
-// halves of one.
+// Gate and value are strided rows of `length` elements: two tensors, or the two halves of one.
 #pragma once
 
 #include "../../csrc/block.cuh"
@@ -31,10 +30,10 @@ struct Backward {
     const void* dy;  // contiguous
     const void* gate;
     const void* value;
-    void* dgate;  // or null where it is not wanted
+    void* dgate;  // null if unwanted, as is dvalue
     void* dvalue;
     int64_t rows, length;
-    int64_t gate_stride, value_stride, grad_stride;  // the last of both gradients
+    int64_t gate_stride, value_stride, grad_stride;  // grad_stride is that of dgate and dvalue
     int64_t act;
     int64_t dtype;
     cudaStream_t stream;
@@ -42,11 +41,11 @@ struct Backward {
 };
 
 constexpr int kThreads = 256;
-constexpr int kPackBytes = 8;  // of which a thread takes one of each tensor: 16 gain nothing where memory bounds it
+constexpr int kPackBytes = 8;  // one pack of each tensor per thread; 16 bytes gain nothing in a memory-bound kernel
 template <typename T>
 constexpr int kWide = kPackBytes / int(sizeof(T));
 
-// 1 / (1 + exp(-x)); 0 where that is no float any more.
+// 1 / (1 + exp(-x)), flushed to 0 where exp(-x) overflows.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2f(x * -gelu::kLog2E)); }
 
 template <int kAct>
@@ -64,24 +63,24 @@ __device__ __forceinline__ float slope(float x) {
     return gelu::slope_of<kAct == kGelu_tanh>(x);
 }
 
-// A thread takes a pack of each tensor, or two where that is a single element, as many apart as a block has threads.
+// Packs of each tensor per thread: two where a pack is a single element, kThreads packs apart.
 template <int V>
 constexpr int kEach = V == 1 ? 2 : 1;
 
-// The place of a pack: `at` of all, in a row and a column of packs.
+// Position of a pack: linear index, row, and column within the row, all in packs.
 template <typename Index>
 struct Place {
     Index at, row, column;
-    bool is_there;  // else it is the last pack's
+    bool is_there;  // false past the end, where the position is clamped to the last pack
 };
 
 template <typename Index>
 struct Layout {
     Index total;
-    Divisor<Index> packs;  // of a row
+    Divisor<Index> packs;  // per row
     int64_t gate_stride, value_stride, grad_stride;  // in packs
 
-    // Of pack `u` of the thread.
+    // Position of the thread's pack `u`.
     template <int V>
     __device__ __forceinline__ Place<Index> place(unsigned block, int u) const {
         const Index own = Index(block) * (kThreads * kEach<V>) + u * kThreads + threadIdx.x;
@@ -116,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) products(
     }
 }
 
-// The first blocks begin while the forward direction ends, and bring near what they read.
+// The first blocks start while the previous kernel still runs, and prefetch their inputs.
 template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) slopes(
     const Pack<T, V>* dy, const Pack<T, V>* gate, const Pack<T, V>* value,
@@ -153,7 +152,7 @@ __global__ void __launch_bounds__(kThreads) slopes(
     }
 }
 
-// `grad_stride` in elements, as those of the arguments.
+// `grad_stride` is in elements, like the strides of the arguments.
 template <int V, typename Index, typename Arguments>
 Layout<Index> layout_of(const Arguments& args, int64_t grad_stride) {
     const int64_t packs = args.length / V;
@@ -161,7 +160,7 @@ Layout<Index> layout_of(const Arguments& args, int64_t grad_stride) {
         Index(args.rows * packs), Divisor<Index>(packs), args.gate_stride / V, args.value_stride / V, grad_stride / V};
 }
 
-// The grid for so many packs, or 0 where there are too many for one.
+// Grid size for `total` packs, or 0 if that exceeds the largest grid.
 template <int V>
 unsigned grid_for(int64_t total) {
     const int64_t blocks = (total + kThreads * kEach<V> - 1) / (kThreads * kEach<V>);

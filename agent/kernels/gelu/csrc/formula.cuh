@@ -1,6 +1,6 @@
-// GELU and its slope, of one element.
+// GELU of one element and its derivative.
 //
-// Hendrycks and Gimpel, arXiv 1606.08415: x * Phi(x), and its approximation.
+// Hendrycks and Gimpel, arXiv 1606.08415: x * Phi(x), and its tanh approximation.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,11 +12,11 @@ constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
 constexpr float kSqrt2OverPi = 0.7978845608028654f;
 constexpr float kCubic = 0.044715f;
 
-// Phi (or its approximation) and the slope are both a p with p(x) = 1 - p(-x). They are computed for a = |x| on the
-// side below 0, where they are small: one exponential times a smooth factor.
+// Phi, its approximation and both derivatives are functions p with p(x) = 1 - p(-x). They are computed for a = |x| on
+// the negative side, where they are small: one exponential times a smooth factor.
 
-// Phi(-a) * exp(a^2 / 2), by the polynomial of degree 12 that is at most 4.4e-9 off once the exponential is back: our
-// own fit on [0, 5.5], by Lawson's iteration. Beyond, Phi(-a) is below 2e-8.
+// Phi(-a) * exp(a^2 / 2) by a polynomial of degree 12, fitted on [0, 5.5] with Lawson's iteration. Times the
+// exponential its error is at most 4.4e-9. Beyond 5.5, Phi(-a) is below 2e-8.
 __device__ __forceinline__ float scaled_tail(float a) {
     a = fminf(a, 5.5f);
     float p = 5.852788982e-08f;
@@ -36,12 +36,12 @@ __device__ __forceinline__ float scaled_tail(float a) {
 
 __device__ __forceinline__ float bell(float x) { return exp2f(x * x * (-0.5f * kLog2E)); }
 
-// exp(-2 u) of the approximation 0.5 * (1 + tanh(u)) to Phi(a).
+// exp(-2 u), where 0.5 * (1 + tanh(u)) approximates Phi(a).
 __device__ __forceinline__ float tanh_decay(float a) {
     return exp2f(a * fmaf(a * a, -2.0f * kLog2E * kSqrt2OverPi * kCubic, -2.0f * kLog2E * kSqrt2OverPi));
 }
 
-// p(x) of p(-|x|).
+// Returns p(x), given p(-|x|).
 __device__ __forceinline__ float on_side_of(float x, float below) { return x >= 0.0f ? 1.0f - below : below; }
 
 template <bool kTanh>

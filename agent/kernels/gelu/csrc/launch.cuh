@@ -1,4 +1,4 @@
-// GELU, exact (erf) or by the tanh approximation, forward and backward, element by element.
+// GELU, exact (erf) or with the tanh approximation, forward and backward, elementwise.
 #pragma once
 
 #include "../../csrc/block.cuh"
@@ -12,7 +12,7 @@ struct Forward {
     const void* x;
     void* y;
     int64_t count;
-    int64_t tanh;  // 1: the approximation
+    int64_t tanh;  // 1: the tanh approximation
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
@@ -30,12 +30,13 @@ struct Backward {
 };
 
 constexpr int kThreads = 128;
-// Bytes of the packs that threads take one of. Forward they are wide where there are more threads than the machine holds
-// at once: blocks would not start as fast as memory serves them.
+// Bytes per thread, in one pack. Forward uses wide packs if there are more threads than the GPU holds at once: blocks
+// would not start as fast as memory can serve them.
 constexpr int kWideBytes = kVectorBytes, kNarrowBytes = 8;
 constexpr int64_t kFewPacks = 132 * 2048;
 
-// `packs`, and the `rest` of the elements, fewer than V, one for each of the threads behind.
+// Handles `packs` packs, one per thread. The next `rest` threads handle one of the remaining elements each (fewer than
+// V).
 template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) values(
     const T* x, T* y, int64_t packs, int rest) {
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) values(
     }
 }
 
-// The first blocks begin while the forward direction ends, and bring near what they read.
+// The first blocks start while the forward kernel finishes, and prefetch their inputs.
 template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) slopes(
     const T* dy, const T* x, T* dx, int64_t packs, int rest) {
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) slopes(
     }
 }
 
-// What f(grid, packs, rest) of so many elements gives; an error where they are too many for one grid.
+// Calls f(grid, packs, rest) for `count` elements. Returns cudaErrorInvalidValue if they exceed one grid.
 template <int V, typename F>
 cudaError_t with_grid(int64_t count, F f) {
     const int64_t packs = count / V, rest = count % V, blocks = (packs + rest + kThreads - 1) / kThreads;

@@ -1,4 +1,4 @@
-// Elements of a tensor in packs of 16 bytes, as float; parameters of either type. Nothing here knows of GroupNorm.
+// Access to a tensor's elements in 16-byte packs as float, and parameters of either dtype. Independent of GroupNorm.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,13 +12,13 @@
 
 namespace kernelwright::group_norm {
 
-// A parameter as memory has it. What asks for several before it widens one waits for memory once.
+// A parameter in its storage type. Code that loads several before it converts one waits for memory only once.
 struct Stored {
     uint32_t bits;
     bool is_wide;
 };
 
-// Element `index` of a parameter, which holds floats (kFloat32) or the storage type of x; `absent` without one.
+// Loads element `index` of a parameter stored as float (kFloat32) or as T; `absent` if there is no parameter.
 template <typename T>
 __device__ __forceinline__ Stored stored(const void* values, int64_t dtype, int64_t index, float absent) {
     if (values == nullptr) return {__float_as_uint(absent), true};
@@ -48,7 +48,7 @@ struct StoredAffine {
     Stored bias;
 };
 
-// Of one channel.
+// Loads weight and bias of one channel.
 template <typename T>
 __device__ __forceinline__ StoredAffine stored_affine(const void* weight, const void* bias, int64_t dtype,
                                                       int64_t channel) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ Affine widened(const StoredAffine& affine) {
     return {widened<T>(affine.weight), widened<T>(affine.bias)};
 }
 
-// A function, because inlined at each lane where the channel may change it would be most of the code.
+// Not inlined: at each lane where the channel may change, it would dominate the code size.
 template <typename T>
 __device__ __noinline__ Affine affine_of(const void* weight, const void* bias, int64_t dtype, int64_t channel) {
     return widened<T>(stored_affine<T>(weight, bias, dtype, channel));
@@ -75,20 +75,20 @@ __device__ __forceinline__ void set_parameter(void* values, int64_t dtype, int64
     }
 }
 
-// A row of `length` elements may begin anywhere. Its packs lie on the 16-byte lattice of memory: lane k of pack i is
-// element i * V - lead + k, so the first and the last pack may be cut, and those between are one access each.
+// A row of `length` elements may have any alignment. Its packs are aligned to 16 bytes: lane k of pack i is element i *
+// V - lead + k. The first and the last pack may be partial; those in between are a single access each.
 template <typename T, int V>
 __device__ __forceinline__ int lead_of(const T* row) {
     return static_cast<int>(reinterpret_cast<uintptr_t>(row) / sizeof(T) % V);
 }
 
-// Elements of a row before its first whole pack. Those and the ones after the last, at most V - 1 each, are its ends.
+// Number of elements before a row's first whole pack. They and those after the last, at most V - 1 each, are its ends.
 template <typename T, int V>
 __device__ __forceinline__ int head_of(const T* row) {
     return (V - lead_of<T, V>(row)) % V;
 }
 
-// The end of a row, of `length` elements, that is thread `mine`'s; below 0 where there is none.
+// Returns the index of the end element that thread `mine` handles, or -1.
 template <int V>
 __device__ __forceinline__ int end_of(int mine, int head, int length) {
     const int tail = (length - head) % V;
@@ -96,7 +96,7 @@ __device__ __forceinline__ int end_of(int mine, int head, int length) {
     return mine < head ? mine : length - tail + mine - head;
 }
 
-// Indices of a row are int64_t, or int where every row is short.
+// Indices of a row are int64_t, or int if all rows are short.
 template <typename I>
 __device__ __forceinline__ bool inside(I element, I length) {
     return element >= 0 && element < length;
@@ -107,7 +107,7 @@ __device__ __forceinline__ bool whole(I first, I length) {
     return first >= 0 && first + V <= length;
 }
 
-// The pack whose lane 0 is element `first`; lanes outside the row are zero.
+// Loads the pack whose lane 0 is element `first`. Lanes outside the row are zero.
 template <typename T, int V, typename I>
 __device__ __forceinline__ Pack<T, V> load_pack(const T* row, I first, I length) {
     if (whole<V>(first, length)) return *reinterpret_cast<const Pack<T, V>*>(row + first);
@@ -129,7 +129,7 @@ __device__ __forceinline__ void store_pack(T* row, I first, I length, const Pack
     }
 }
 
-// 16 bytes as registers hold them: as elements the compiler would give every 16-bit one a register.
+// 16 bytes as registers hold them. As elements, every 16-bit one would take a register.
 using Raw = float4;
 
 template <typename T>
@@ -142,7 +142,7 @@ __device__ __forceinline__ Pack<T, 1> elements_of(const Pack<T, 1>& pack) {
     return pack;
 }
 
-// What holds a pack while it is not computed with.
+// Type that holds a pack between load and use.
 template <typename T, int V>
 using Held = std::conditional_t<V == 1, Pack<T, 1>, Raw>;
 
@@ -153,7 +153,7 @@ __device__ __forceinline__ Held<T, V> load_held(const T* row, I first, I length)
     return reinterpret_cast<const Held<T, V>&>(pack);
 }
 
-// Division of indices: 64-bit division costs some five times as much as 32-bit, and few tensors need it.
+// Division of indices. A 64-bit division costs some five times as much as a 32-bit one, and few tensors need it.
 __device__ __noinline__ int64_t wide_quotient(int64_t a, int64_t b) { return a / b; }
 
 __device__ __forceinline__ int64_t quotient(int64_t a, int64_t b) {
@@ -161,7 +161,7 @@ __device__ __forceinline__ int64_t quotient(int64_t a, int64_t b) {
     return wide_quotient(a, b);
 }
 
-// Of an index that is not below 0, by a number that the host knows.
+// Divides a non-negative index by a divisor known on the host.
 __device__ __forceinline__ int quotient(int a, const Divisor<int>& by) {
     return static_cast<int>(by.of(static_cast<unsigned>(a)));
 }

@@ -1,6 +1,6 @@
-// The launchers of interface.h: checks, and which path a call takes.
+// Launchers of interface.h: validation and path selection.
 //
-// KW_PORTABLE_ONLY leaves out all that is only for sm_90, for compilers that cannot read it.
+// KW_PORTABLE_ONLY excludes all sm_90 code, for compilers that cannot parse it.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace kernelwright::group_norm {
 
-// Sizes that the kernels can take; Python handles what is empty.
+// Returns true for sizes that the kernels support. Python handles empty tensors.
 template <typename Call>
 bool valid(const Call& call) {
     return call.n > 0 && call.channels > 0 && call.spatial > 0 && call.groups > 0 &&
@@ -29,7 +29,7 @@ bool empty(const Call& call) {
     return call.n == 0 || call.channels == 0 || call.spatial == 0;
 }
 
-// Whether the path can take the call.
+// Returns true if the path supports the call.
 template <typename Call>
 bool takes_path(const Call& call, int64_t path) {
     if (!valid(call)) return false;
@@ -47,7 +47,8 @@ inline int64_t forward_path(const Forward& args) {
     const int64_t bytes = args.channels / args.groups * args.spatial * element_bytes(args.dtype);
     const bool one_launch = args.layout == kContiguous && is_short(args);
     if (one_launch && (bytes < kLeastOfMany || rows <= kSms)) return kPortable;
-    // Rows that clusters hold one wave after the other, a block on each SM, are streamed.
+    // Too many rows for the clusters to hold at once: they would run in waves, with one block per SM. Streaming is
+    // faster.
     if (bytes > kAtOnceBytes && rows * bytes > kHeldAtOnce && takes_path(args, kStreamed)) return kStreamed;
     if (takes_path(args, kClustered)) return kClustered;
     const bool large = !resident(args.channels / args.groups * args.spatial, row_lanes(args));
@@ -65,13 +66,13 @@ inline int64_t backward_path(const Backward& args) {
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;
 }
 
-// Whether the portable path takes a call in place of another: a process may have fewer SMs than its device, under MPS
-// for example, and then blocks that wait for each other may not all run at once.
+// Returns true if the portable path must replace the selected one. A process may have fewer SMs than its device, under
+// MPS for example. Blocks that wait for each other may then not be resident together.
 template <typename Call>
 bool falls_back(const Call& call, cudaError_t error) {
     const bool too_large = error == cudaErrorCooperativeLaunchTooLarge || error == cudaErrorInvalidClusterSize;
     if (call.path != kAuto || !too_large) return false;
-    cudaGetLastError();  // else the next launch would report it
+    cudaGetLastError();  // clears the error, which the next launch would report
     return true;
 }
 
@@ -83,7 +84,7 @@ int64_t workspace_of(const Call& call, int64_t path) {
 }
 #endif
 
-// For every path that the call may take.
+// Returns the bytes for every path that the call may take.
 inline int64_t forward_workspace(const Forward& args) {
     if (empty(args) || !takes_path(args, args.path)) return 0;
     int64_t bytes = 0;

@@ -1,8 +1,8 @@
-// Backward of the contiguous layout [n][channel][position], and what the two layouts share.
+// Backward for the contiguous layout [n][channel][position], and code that both layouts share.
 //
 // plane_sums: for each plane (n, channel), or slice of one, db = sum dz and ds = sum dz * xhat, in float.
-// row_gradients: dx and dresidual; further blocks of the same launch add the planes of a channel up to dweight and
-// dbias, in a fixed order.
+// row_gradients: dx and dresidual. Further blocks of the same launch sum the planes of a channel to dweight and dbias,
+// in a fixed order.
 //   xhat = (x - mean) * rstd,  dz = dy * act'(xhat * weight + bias + residual),  count = elements of a group
 //   dx = rstd * (weight * dz - (A + xhat * B) / count),  A = sum weight * db,  B = sum weight * ds over the group
 #pragma once
@@ -14,15 +14,15 @@
 
 namespace kernelwright::group_norm {
 
-constexpr int kChannelThreads = 256;  // of a block that adds up planes: 32 channels, 8 threads each
-constexpr int kGradientPacks = 1;     // of x and dy each that a thread has in flight
+constexpr int kChannelThreads = 256;  // of a block that sums planes: 32 channels, 8 threads each
+constexpr int kGradientPacks = 1;     // packs of x and dy each that a thread has in flight
 
 struct Sums {
     float db;
     float ds;
 };
 
-// What dz and dx of the elements of one channel take.
+// Inputs to dz and dx that are common to the elements of a channel.
 struct Channel {
     float mean, rstd;
     float weight, bias;
@@ -36,10 +36,10 @@ __device__ __forceinline__ Channel channel_of(const Backward& b, int64_t sample,
     return {b.mean[group], b.rstd[group], affine.weight, affine.bias};
 }
 
-// Whether the forward's residual has to be read again.
+// Returns true if the forward's residual must be read again.
 __device__ __forceinline__ bool reads_residual(const Backward& b) { return b.residual != nullptr && b.act != kNone; }
 
-// dz of a pack; `z` is what the norm gave, and `residual` the forward's, if it had one.
+// Returns dz of a pack. `z` is the output of the norm; `residual` is that of the forward, if any.
 template <typename T, int V>
 __device__ __forceinline__ Pack<float, V> before_activation(const Backward& b, const Pack<T, V>& dy,
                                                             const Pack<T, V>& residual, Pack<float, V> z) {
@@ -57,7 +57,7 @@ __device__ __forceinline__ Pack<float, V> before_activation(const Backward& b, c
     return dz;
 }
 
-// Where the sums of channel c of sample n lie: at[n * channels * pieces + c * channel_step + i * piece_step].
+// Location of the sums of channel c of sample n: at[n * channels * pieces + c * channel_step + i * piece_step].
 struct Pieces {
     const Sums* at;
     int64_t pieces;
@@ -65,7 +65,7 @@ struct Pieces {
     int64_t piece_step;
 };
 
-// dweight and dbias of 32 channels by one block.
+// Computes dweight and dbias of 32 channels in one block.
 template <typename T>
 __device__ __forceinline__ void add_planes(const Backward& b, const Pieces& pieces, int64_t block) {
     constexpr int kRows = kChannelThreads / kWarp;
@@ -91,7 +91,7 @@ __device__ __forceinline__ void add_planes(const Backward& b, const Pieces& piec
     if (b.dweight != nullptr) set_parameter<T>(b.dweight, b.param_dtype, c, static_cast<float>(total.b));
 }
 
-// A team of threads per slice of a plane: sums[plane * slices + slice].
+// A team of threads handles a slice of a plane and writes sums[plane * slices + slice].
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) plane_sums(const Backward b, const Cut cut, const int team,
                                                             Sums* sums) {
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kSliceThreads) plane_sums(const Backward b, co
     if (mine && threadIdx.x % team == 0) sums[unit] = {static_cast<float>(total.a), static_cast<float>(total.b)};
 }
 
-// dx of an element: dz * (rstd * weight) + xhat * slope + level.
+// Coefficients of a group in dx = dz * (rstd * weight) + xhat * slope + level.
 struct GroupTerms {
     float slope;
     float level;
@@ -152,13 +152,13 @@ __device__ __forceinline__ GroupTerms terms_of(Pair group, float rstd, int64_t c
     return {static_cast<float>(-group.b * share), static_cast<float>(-group.a * share)};
 }
 
-// What the elements of a row need.
+// Values common to the elements of a row.
 struct RowTerms {
     float mean, rstd;
     GroupTerms group;
 };
 
-// dx and dresidual of one pack.
+// Computes dx and dresidual of one pack.
 template <typename T, int V>
 __device__ __forceinline__ void gradient_pack(const Backward& b, const RowTerms& r, Pack<T, V> xs, Pack<T, V> dys,
                                               int64_t start, int64_t first, int64_t length, Place<int64_t> at) {
@@ -168,7 +168,7 @@ __device__ __forceinline__ void gradient_pack(const Backward& b, const RowTerms&
     Pack<float, V> xhat;
     Pack<float, V> z;
     Pack<float, V> weight;
-    if (V == 1 || b.spatial >= V) {  // one channel or two, as in apply_pack
+    if (V == 1 || b.spatial >= V) {  // at most two channels, as in apply_pack
         const int64_t left = b.spatial - at.position;
         Affine next = affine;
         if (left < V && first + left < length) next = affine_of<T>(b.weight, b.bias, b.param_dtype, at.channel + 1);
@@ -201,8 +201,8 @@ __device__ __forceinline__ void gradient_pack(const Backward& b, const RowTerms&
     if (b.dresidual != nullptr) store_pack<T, V>(static_cast<T*>(b.dresidual) + start, first, length, dys);
 }
 
-// The first `blocks` blocks take slices of rows, a team of threads each and in reverse, as apply_rows does; the
-// others dweight and dbias.
+// In the first `blocks` blocks a team of threads handles a slice of a row, in reverse order as in apply_rows. The other
+// blocks compute dweight and dbias.
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) row_gradients(const Backward b, const Cut cut, const int team,
                                                                const int64_t blocks, const Pieces pieces) {

@@ -1,7 +1,7 @@
-// Backward of the channels-last layout [n][position][channel]; the formulas are in portable_backward.cuh.
+// Backward for the channels-last layout [n][position][channel]; for the formulas see portable_backward.cuh.
 //
-// slab_sums: db and ds of each channel over a slab of positions, and of each group, weighted. slab_gradients: dx and
-// dresidual; further blocks of the same launch make dweight and dbias.
+// slab_sums: db and ds of each channel over a slab of positions, and the weighted sums of each group. slab_gradients:
+// dx and dresidual; further blocks of the same launch compute dweight and dbias.
 #pragma once
 
 #include "activation.cuh"
@@ -35,7 +35,7 @@ struct Gradients {
     Pack<float, V> dz;
 };
 
-// xhat and dz of the pack at element `at`.
+// Returns xhat and dz of the pack at element `at`.
 template <typename T, int V>
 __device__ __forceinline__ Gradients<V> gradients_at(const Backward& b, const Channels<V>& channels, int64_t at) {
     using Elements = Pack<T, V>;
@@ -55,8 +55,8 @@ __device__ __forceinline__ Gradients<V> gradients_at(const Backward& b, const Ch
     return g;
 }
 
-// of_channel[(sample * slabs + slab) * channels + channel]; of_group[(sample * slabs + slab) * groups + group] is
-// weighted with the channels' weights.
+// Writes of_channel[(sample * slabs + slab) * channels + channel], and of_group[(sample * slabs + slab) * groups +
+// group], which is weighted with the channels' weights.
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) slab_sums(const Backward b, const Slabs cut, Sums* of_channel,
                                                           Pair* of_group) {
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kSlabThreads) slab_sums(const Backward b, cons
             for (int k = 0; k < V; ++k) of_lane[threadIdx.x * V + k] = total[k];
         }
         __syncthreads();
-        // One thread per channel adds its rows up, keeps the sum, and leaves it in row 0, weighted.
+        // One thread per channel sums its rows, writes the sum, and leaves it in row 0, weighted.
         const int width = cut.across * V;
         for (int e = threadIdx.x; e < width && base + e < s.channels; e += kSlabThreads) {
             Pair sum = of_lane[e];
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kSlabThreads) slab_sums(const Backward b, cons
     }
 }
 
-// The first `blocks` blocks take slabs, in reverse; the others dweight and dbias.
+// The first `blocks` blocks handle slabs, in reverse order. The others compute dweight and dbias.
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) slab_gradients(const Backward b, const Slabs cut, const int64_t blocks,
                                                                const Pieces pieces, const Pair* of_group) {

@@ -1,5 +1,5 @@
-// Backward of small tensors of the contiguous layout in one launch: a block takes a group in all samples, in registers,
-// and has all that dweight and dbias of its channels add up.
+// Backward for small tensors in the contiguous layout, in one launch. A block holds a group of all samples in
+// registers, and therefore all terms of dweight and dbias of its channels.
 #pragma once
 
 #include <type_traits>
@@ -14,12 +14,12 @@ constexpr int kSmallElements = 8;  // of a plane that a thread holds, at most
 struct SmallGroups {
     int n, groups, group_channels;
     int spatial;
-    int log_team;    // threads that hold a plane: 2 to this power
+    int log_team;    // log2 of the number of threads that hold a plane
     double inverse;  // 1 / elements of a group in a sample
     Divisor<int> by_channels;
 };
 
-// A thread's elements of a plane, from `first` on, each `step` behind the one before; below `end`.
+// A thread's elements of a plane: first, first + step, ... below `end`.
 struct Places {
     int first, step, end;
 
@@ -30,8 +30,8 @@ struct Places {
 template <typename T>
 using Few = Pack<T, kSmallElements>;
 
-// The elements as they are loaded: PACKED where they are neighbours and begin at a multiple of their size. What widens none
-// before all are asked for waits for memory once.
+// Elements as loaded. PACKED: contiguous and aligned to their total size. Code that converts none before all loads are
+// issued waits for memory only once.
 template <typename T, bool PACKED>
 struct HeldFew {
     std::conditional_t<PACKED, Raw, T> held[PACKED ? sizeof(Few<T>) / sizeof(Raw) : kSmallElements];
@@ -72,7 +72,7 @@ __device__ __forceinline__ void store_few(void* tensor, int64_t plane, const Pla
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(kMaxThreads) short_backward(const Backward b, const SmallGroups g) {
     await_earlier();
-    __shared__ Sums of_part[kMaxThreads];  // of a plane: those of a warp, where it takes several
+    __shared__ Sums of_part[kMaxThreads];  // sums of a plane, one for each of its warps if it has several
     __shared__ float weights[kMaxThreads];
     __shared__ Pair of_sample[kMaxThreads];
     const int thread = threadIdx.x;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kMaxThreads) short_backward(const Backward b, 
     const int64_t start = (int64_t{sample} * b.channels + channel) * g.spatial;
     const Places places = {PACKED ? lane * kSmallElements : lane, PACKED ? 1 : team, mine ? g.spatial : 0};
     const bool has_any = places.has(0);
-    // Asked for at once.
+    // All loads are issued together.
     HeldFew<T, PACKED> x = {}, dy = {}, residual = {};
     StoredAffine stored = {};
     float mean = 0.0f, rstd = 0.0f;
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kMaxThreads) short_backward(const Backward b, 
     const Few<float> dz = before_activation<T, kSmallElements>(b, dy.elements(), residual.elements(), z);
     float db = 0.0f, ds = 0.0f;
     #pragma unroll
-    for (int j = 0; j < kSmallElements; ++j) {  // where there is no element dy is 0
+    for (int j = 0; j < kSmallElements; ++j) {  // missing elements have dy = 0
         db += dz.v[j];
         ds = fmaf(dz.v[j], xhat.v[j], ds);
     }
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kMaxThreads) short_backward(const Backward b, 
         if (lane == 0) weights[plane] = affine.weight;
     }
     __syncthreads();
-    // What a plane adds to its channel.
+    // Returns the contribution of a plane to its channel.
     const auto of_plane = [&](int number) {
         Pair total = {0.0, 0.0};
         #pragma unroll 1
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kMaxThreads) short_backward(const Backward b, 
         total = pair_of_halves(sum_by_halves(total));
         if (thread % kWarp == 0) of_sample[s] = total;
     }
-    // From the last thread on: the first add up the samples.
+    // From the last thread downwards: the first threads still sum the samples.
     #pragma unroll 1
     for (int c = blockDim.x - 1 - thread; c < g.group_channels; c += blockDim.x) {
         Pair total = {0.0, 0.0};

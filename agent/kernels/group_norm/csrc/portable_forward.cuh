@@ -1,8 +1,8 @@
-// Forward of the contiguous layout [n][channel][position]: a group is a row of consecutive elements.
+// Forward for the contiguous layout [n][channel][position]: a group is a row of consecutive elements.
 //
-// resident_forward: one launch. A team of threads holds a row in its registers: one read, one write.
-// row_moments, then apply_rows: two launches for longer rows. The second read comes from L2 as far as that reaches:
-// blocks of the second launch take the rows in reverse, beginning with those read last.
+// resident_forward: one launch. A team of threads holds a row in registers: one read, one write.
+// row_moments, then apply_rows: two launches for longer rows. The second read hits L2 as far as its capacity goes:
+// blocks of the second launch handle the rows in reverse order, starting with those read last.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -12,16 +12,16 @@
 
 namespace kernelwright::group_norm {
 
-constexpr int kMaxTeam = 512;      // threads that hold a row
+constexpr int kMaxTeam = 512;      // maximum threads that hold a row
 constexpr int kSliceThreads = 256;
 constexpr int kResidentPacks = 8;  // packs of a row that a thread holds in registers
 constexpr int kTilePacks = 8;  // 16-byte loads that a thread has in flight, one run of its sums
-constexpr int kApplyPacks = 4;  // the same where it makes the result
+constexpr int kApplyPacks = 4;  // the same when the result is computed
 
 // The rows of the contiguous layout.
 struct Rows {
     int64_t rows;            // n * groups
-    int64_t length;          // elements of one
+    int64_t length;          // elements of a row
     int64_t group_channels;
 };
 
@@ -34,19 +34,19 @@ __host__ __device__ inline Rows rows_of(int64_t n, int64_t channels, int64_t spa
     return {n * groups, group_channels * spatial, group_channels};
 }
 
-// How a long row is cut: `slices` blocks, each with `packs` packs of the row.
+// Partition of a long row: `slices` blocks of `packs` packs each.
 struct Cut {
     int64_t slices;
     int64_t packs;
 };
 
-// Where a pack of a row lies: its first channel, and the place of lane 0 in that channel's plane.
+// Location of a pack in a row: its first channel, and the position of lane 0 in that channel's plane.
 template <typename I>
 struct Place {
     I channel;
-    I position;  // below 0 where the pack begins before its row
+    I position;  // negative if the pack begins before its row
 
-    // To the pack that is so many channels and positions on.
+    // Moves to the pack that is `channels` channels and `positions` positions further on.
     __device__ __forceinline__ void advance(I channels, I positions, I spatial) {
         channel += channels;
         position += positions;
@@ -57,7 +57,7 @@ struct Place {
     }
 };
 
-// What the moments and the parameters of a channel make of its elements: z = (x - mean) * scale + level.
+// Affine map of a channel's elements from moments and parameters: z = (x - mean) * scale + level.
 struct Line {
     float scale;
     float level;
@@ -73,7 +73,7 @@ __device__ __forceinline__ Affine affine_here(const Forward& f, int64_t channel)
     return widened<T>(stored_affine<T>(f.weight, f.bias, f.param_dtype, channel));
 }
 
-// The parameters of the channel that a pack begins in, and where it ends in the next, of that.
+// Parameters of the channel in which a pack begins, and of the next channel if the pack extends into it.
 struct Affines {
     Affine here;
     Affine next;
@@ -89,12 +89,12 @@ __device__ __forceinline__ Affines affines_of(const Forward& f, Place<I> at, I f
     return affines;
 }
 
-// y of one pack whose lane 0 is element `first` of its row. Planes are no shorter than packs, so that a pack lies in one
-// channel or two, and no lane has to go another way than the others.
+// Computes y of the pack whose lane 0 is element `first` of its row. Planes are at least as long as packs, so that a
+// pack spans at most two channels, and the lanes do not diverge.
 template <typename T, int V, typename I>
 __device__ __forceinline__ void apply_pack(const Forward& f, const Moments& m, Pack<T, V> pack, int64_t row_start,
                                            I first, I length, Place<I> at, const Affines& affines) {
-    const I left = static_cast<I>(f.spatial) - at.position;  // lanes from here on are the next channel's
+    const I left = static_cast<I>(f.spatial) - at.position;  // lanes from `left` on belong to the next channel
     const Line line = line_of(m, affines.here), next = line_of(m, affines.next);
     Pack<float, V> z;
     #pragma unroll
@@ -145,7 +145,7 @@ __device__ __forceinline__ Pair sum_packs(const Held<T, V> (&packs)[P], I first,
     return run.total();
 }
 
-// A team of `team` threads per row, which is at most kResidentPacks packs for each of them.
+// A team of `team` threads handles a row of at most kResidentPacks packs per thread.
 template <typename T, int V>
 __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, const int team) {
     await_earlier();
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
     }
 }
 
-// Sums of one slice per block: partials[row * slices + slice].
+// Each block sums one slice and writes partials[row * slices + slice].
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) row_moments(const Forward f, const Cut cut, Pair* partials) {
     await_earlier();

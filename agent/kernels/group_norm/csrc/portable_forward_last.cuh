@@ -1,7 +1,7 @@
-// Forward of the channels-last layout [n][position][channel].
+// Forward for the channels-last layout [n][position][channel].
 //
-// A block takes a slab of positions of one sample and a tile of whole groups, and reads rows of consecutive channels.
-// slab_moments, then apply_slab: two launches. Where a slab is the whole sample, apply_slab alone does both.
+// A block handles a slab of positions of one sample and a tile of whole groups, and reads rows of consecutive channels.
+// slab_moments, then apply_slab: two launches. If a slab is the whole sample, apply_slab alone does both.
 #pragma once
 
 #include "activation.cuh"
@@ -14,14 +14,14 @@ constexpr int kSlabThreads = 256;
 constexpr int kTileGroups = 256;
 constexpr int kRunPositions = 16;
 
-// How a tensor is cut; the last tile and the last slab of a sample may be smaller.
+// Partition of a tensor. The last tile and the last slab of a sample may be smaller.
 struct Slabs {
-    int64_t slabs;           // of a sample
-    int64_t positions;       // of a slab
+    int64_t slabs;           // per sample
+    int64_t positions;       // per slab
     int64_t tiles;           // of the channels
-    int64_t tile_groups;     // at most kTileGroups; a tile begins on a whole pack
+    int64_t tile_groups;     // at most kTileGroups; a tile begins with a whole pack
     int64_t group_channels;
-    int across;              // threads side by side in a row of channels; the others take further positions
+    int across;              // threads side by side in a row of channels; the others handle further positions
 };
 
 // One block's part.
@@ -31,7 +31,7 @@ struct Slab {
     int64_t first_group, groups;
     int64_t first_channel, channels;
     int64_t begin, end;      // positions
-    int64_t start;           // element of the tensor at the sample's first position and the tile's first channel
+    int64_t start;           // element offset of the sample's first position in the tile's first channel
 };
 
 __device__ __forceinline__ Slab slab_of(const Slabs& cut, int64_t block, int64_t groups, int64_t spatial) {
@@ -52,8 +52,8 @@ __device__ __forceinline__ Slab slab_of(const Slabs& cut, int64_t block, int64_t
     return s;
 }
 
-// Adds to of_group[g] what the threads hold for each channel: of_lane[thread * V + k] is the sum of lane k of the
-// pack at channel `base` + thread % across * V. The block has written of_lane and waits for the result.
+// Adds the threads' sums of each channel to of_group[g]. of_lane[thread * V + k] is the sum of lane k of the pack at
+// channel `base` + thread % across * V. The block has just written of_lane; the function ends with a barrier.
 template <int V>
 __device__ __forceinline__ void add_to_groups(const Slabs& cut, const Slab& s, int64_t base, const Pair* of_lane,
                                               Pair* of_group) {
@@ -78,7 +78,7 @@ __device__ __forceinline__ void add_to_groups(const Slabs& cut, const Slab& s, i
     __syncthreads();
 }
 
-// Sums of the slab for each group of the tile, into of_group.
+// Computes the sums of the slab for each group of the tile, in of_group.
 template <typename T, int V>
 __device__ __forceinline__ void sum_slab(const Forward& f, const Slabs& cut, const Slab& s, Pair* of_lane,
                                          Pair* of_group) {
@@ -117,7 +117,7 @@ __device__ __forceinline__ void sum_slab(const Forward& f, const Slabs& cut, con
     }
 }
 
-// partials[(sample * slabs + slab) * groups + group].
+// Writes partials[(sample * slabs + slab) * groups + group].
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) slab_moments(const Forward f, const Slabs cut, Pair* partials) {
     await_earlier();
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kSlabThreads) slab_moments(const Forward f, co
     for (int64_t g = threadIdx.x; g < s.groups; g += kSlabThreads) mine[g] = of_group[g];
 }
 
-// Without partials a slab is the whole sample, whose sums the block makes itself.
+// If partials is null, a slab is the whole sample, and the block computes the sums itself.
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) apply_slab(const Forward f, const Slabs cut, const Pair* partials) {
     await_earlier();

@@ -1,6 +1,6 @@
-// Forward of rows of up to a pack for each of kShortThreads threads, of the contiguous layout: one launch, a row in the
-// registers of a block. So little is read that what every thread does once decides: indices of 32 bits, and one round of
-// sums, which the threads of a row wait for.
+// Forward for contiguous rows of at most one pack per thread (kShortThreads threads): one launch, with a row in the
+// registers of a block. So little is read that the fixed work per thread decides: 32-bit indices, and a single round of
+// sums for which the threads of a row wait.
 #pragma once
 
 #include "activation.cuh"
@@ -21,7 +21,7 @@ struct ShortRows {
     Divisor<int> by_spatial, by_groups;
 };
 
-// Elements z of one place: act(z + residual) to y.
+// Stores act(z + residual) to y for the elements of one pack.
 template <typename T, int V>
 __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<float, V> z) {
     if (f.residual != nullptr) {
@@ -29,7 +29,7 @@ __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    if (f.act == kSilu) {  // that of most models, without a call
+    if (f.act == kSilu) {  // inline: the activation of most models
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             z.v[k] = sizeof(T) == 2 ? __fdividef(z.v[k], 1.0f + __expf(-z.v[k])) : activate(kSilu, z.v[k]);
@@ -43,8 +43,8 @@ __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<
     *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(f.y) + at) = y;
 }
 
-// The lanes z of a pack that begins with element `first` of a row, where planes are shorter than packs. A function, which
-// other calls need not read.
+// Returns z of the pack that begins with element `first` of a row, for planes shorter than packs. Not inlined, so that
+// other calls need not fetch its code.
 template <typename T, int V>
 __device__ __noinline__ Pack<float, V> of_short_planes(const void* weight, const void* bias, int64_t param_dtype,
                                                        Divisor<int> by_spatial, Moments m, Raw held, int channel,
@@ -60,7 +60,7 @@ __device__ __noinline__ Pack<float, V> of_short_planes(const void* weight, const
     return z;
 }
 
-// Of blocks of one warp along x, y counts rows.
+// In blocks that are one warp wide along x, y counts rows.
 template <typename T>
 __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, const ShortRows r) {
     await_earlier();
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     constexpr int kWarps = kShortThreads / kWarp;
     __shared__ double of_warp[2][kWarps];
     const int row = blockIdx.x * blockDim.y + threadIdx.y;
-    if (row >= r.rows) return;  // whole warps
+    if (row >= r.rows) return;  // whole warps exit
     const int64_t start = int64_t{row} * r.length;
     const T* x = static_cast<const T*>(f.x) + start;
     const int head = head_of<T, V>(x);
@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     const int first = head + static_cast<int>(threadIdx.x) * V;  // of this thread's pack
     const bool has_pack = static_cast<int>(threadIdx.x) < packs;
     Raw held;
-    StoredAffine here, next;  // floats when they are needed: until then nothing waits for them
-    int left;  // lanes from here on are the next channel's
+    StoredAffine here, next;  // converted only when needed: until then nothing waits for them
+    int left;  // lanes from `left` on belong to the next channel
     if (has_pack) {
         held = *reinterpret_cast<const Raw*>(x + first);
         const int mine = quotient(first, r.by_spatial);
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
         at_end = to_float(x[end]);
     }
 
-    // A thread's values about the first of them, and all in double.
+    // Sums of a thread's values relative to the first of them, combined in double.
     const auto pack = elements_of<T>(held);
     Run run;
     run.start(has_pack ? to_float(pack.v[0]) : at_end);

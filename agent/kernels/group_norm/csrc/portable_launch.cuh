@@ -1,4 +1,4 @@
-// Host side of the portable path: how a tensor is cut into blocks, which workspace that takes, and the launches.
+// Host side of the portable path: partition into blocks, workspace sizes, and launches.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace kernelwright::group_norm {
 
-constexpr int kRowsOfBlock = 4;                   // where a warp holds one
-constexpr int64_t kSliceElements = 32 * 1024;     // of a row or slab that one block takes, at most
-constexpr int64_t kLeastElements = 4 * 1024;      // where rows are so few that blocks take less
+constexpr int kRowsOfBlock = 4;                   // rows of a block if a warp holds one
+constexpr int64_t kSliceElements = 32 * 1024;     // maximum of a row or slab per block
+constexpr int64_t kLeastElements = 4 * 1024;      // minimum per block if rows are few
 constexpr int64_t kManyBlocks = 1024;             // some eight for each SM of a large GPU
 constexpr int64_t kMaxSlices = 1024;
 
-// Packs of a row, its two cut ones included, wherever it begins.
+// Returns the maximum number of packs of a row, its partial ones included, for any alignment.
 inline int64_t packs_of(int64_t length, int v) { return v == 1 ? length : ceil_div(length, v) + 1; }
 
 inline Cut cut_of(int64_t rows, int64_t length, int v) {
@@ -32,7 +32,7 @@ inline Cut cut_of(int64_t rows, int64_t length, int v) {
 
 inline bool resident(int64_t length, int v) { return packs_of(length, v) <= int64_t{kResidentPacks} * kMaxTeam; }
 
-// Slabs of the channels-last layout, and the lanes of a pack there.
+// Partition of the channels-last layout into slabs, and the lanes of a pack there.
 struct SlabPlan {
     Slabs cut;
     int v;
@@ -72,7 +72,7 @@ inline SlabPlan slab_plan(int64_t n, int64_t channels, int64_t spatial, int64_t 
 
 // ---- Forward
 
-// Whether a block holds a row of 16-byte packs, one in each thread.
+// Returns true if a block holds a row in 16-byte packs, one per thread.
 inline bool is_short(const Forward& f) {
     const int64_t elements = f.channels / f.groups * f.spatial;
     const int64_t v = 16 / element_bytes(f.dtype);
@@ -80,7 +80,7 @@ inline bool is_short(const Forward& f) {
            f.channels <= kMaxGrid;
 }
 
-// Lanes of the packs of longer rows: one where planes are shorter than packs.
+// Returns the lanes of the packs of longer rows: 1 if planes are shorter than packs.
 inline int row_lanes(const Forward& f) { return f.spatial * element_bytes(f.dtype) < 16 ? 1 : forward_lanes(f); }
 
 template <typename T>
@@ -217,7 +217,7 @@ cudaError_t backward_slabs(const Backward& b, const SlabPlan& plan) {
                     row_blocks(b) ? plan.blocks : 0, pieces, of_group);
 }
 
-// Whether a block holds a group in all samples.
+// Returns true if a block holds a group of all samples.
 inline bool is_short(const Backward& b) {
     const int64_t planes = b.n * (b.channels / b.groups);
     const int64_t team = power_of_two(ceil_div(b.spatial, kSmallElements), kMaxThreads);
@@ -251,7 +251,7 @@ cudaError_t portable_backward_of(const Backward& b) {
         return plan.v == 1 ? backward_slabs<T, 1>(b, plan) : backward_slabs<T, kLanes>(b, plan);
     }
     if (is_short(b)) return backward_short<T>(b);
-    // Planes and rows are cut apart: short planes may lie in long rows.
+    // Planes and rows are partitioned separately: short planes may be part of long rows.
     const int plane_lanes = backward_lanes(b, b.spatial);
     const Cut cut = cut_of(b.n * b.channels, b.spatial, plane_lanes);
     Sums* sums = static_cast<Sums*>(b.workspace);

@@ -1,4 +1,4 @@
-// What the launchers count with.
+// Constants and helpers of the launchers' size computations.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@
 
 namespace kernelwright::group_norm {
 
-constexpr int64_t kSms = 128;              // that every GPU of sm_90 has, about
-constexpr int64_t kLeastBytes = 8 * 1024;  // that a block of a cluster holds, where its group has as much
+constexpr int64_t kSms = 128;              // SMs of an sm_90 GPU, approximately
+constexpr int64_t kLeastBytes = 8 * 1024;  // minimum per block of a cluster, if the group has as much
 
-constexpr int64_t kHeldBytes = 108 * 1024;  // that a block of a cluster holds: two blocks stand on an SM
+constexpr int64_t kHeldBytes = 108 * 1024;  // maximum per block of a cluster, so that two blocks fit on an SM
 
-// What decides between paths on sm_90, in bytes of x, or of x and dy.
-constexpr int64_t kLeastOfMany = 2 * 1024;         // a group of many that gains by a cluster's path
-constexpr int64_t kAtOnceBytes = 8 * kHeldBytes;   // a group of x whose blocks stand two on an SM, at most
+// Thresholds between the paths on sm_90, in bytes of x (forward) or x and dy (backward).
+constexpr int64_t kLeastOfMany = 2 * 1024;         // minimum group for the cluster path where groups are many
+constexpr int64_t kAtOnceBytes = 8 * kHeldBytes;   // maximum group of x whose blocks fit two on an SM
 constexpr int64_t kHeldAtOnce = 27 * 1024 * 1024;  // all groups that clusters hold at once
-constexpr int64_t kStreamedBytes = 128 * 1024;     // a group of x and dy that is streamed where all are more than that
+constexpr int64_t kStreamedBytes = 128 * 1024;     // minimum group of x and dy for streaming, if all groups exceed kHeldAtOnce
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 inline int64_t aligned(int64_t bytes) { return ceil_div(bytes, 256) * 256; }
 
-// The smallest power of two that is at least `value`, between 1 and `most`.
+// Returns the smallest power of two that is at least `value`, between 1 and `most`.
 inline int power_of_two(int64_t value, int most) {
     int power = 1;
     while (power < value && power < most) power *= 2;
@@ -33,8 +33,8 @@ inline int power_of_two(int64_t value, int most) {
 
 inline int64_t element_bytes(int64_t dtype) { return dtype == kFloat32 ? 4 : 2; }
 
-// Lanes of a pack of the contiguous layout: 16 bytes, or one element where the tensors do not begin at the same place
-// between two packs, or where stretches are so short that most packs would be cut.
+// Returns the lanes of a pack in the contiguous layout: 16 bytes. Returns 1 if the tensors differ in alignment, or if
+// stretches are so short that most packs would be partial.
 inline int lanes(int64_t dtype, int64_t stretch, std::initializer_list<const void*> tensors) {
     const int v = static_cast<int>(16 / element_bytes(dtype));
     if (stretch < 2 * v) return 1;

@@ -1,8 +1,9 @@
-// Groups that the shared memory of a few blocks holds: what both directions share.
+// Groups that fit into the shared memory of a few blocks: code of both directions.
 //
-// The blocks of a cluster share out a group, and copy what they take into shared memory. They add it up as it arrives,
-// hand each other their sums, and make the result of what they hold: one read, one write, and every SM at work where
-// groups are fewer than SMs. Blocks are short, so that what every thread does once counts: the host divides.
+// The blocks of a cluster share a group and copy their parts into shared memory. They sum the packs as they arrive,
+// exchange their sums, and compute the result from what they hold: one read and one write, with every SM at work even
+// if groups are fewer than SMs. Blocks are short-lived, so that fixed work per thread counts: the host prepares the
+// divisions.
 #pragma once
 
 #include "../../csrc/bulk_sm90.cuh"
@@ -17,20 +18,22 @@ namespace kernelwright::group_norm::sm90 {
 using namespace kernelwright::sm90;
 
 constexpr int kMaxClusterThreads = 512;
-constexpr int kMaxBlocks = 8;  // that share out a row
-constexpr int kMaxTiles = 32;  // packs that a thread holds of a tensor
+constexpr int kMaxBlocks = 8;  // that share a row
+constexpr int kMaxTiles = 32;  // packs of a tensor that a thread holds
 
-// The blocks that share out a row: `count` of a cluster, from rank `first` on, this one the `mine`th of them.
+// The blocks that share a row: `count` blocks of a cluster, from rank `first` on. This block is number `mine` among
+// them.
 struct Sharers {
     int first, count, mine;
 };
 
-// Where the warps of the blocks that share out a row leave their sums, in the shared memory of each of these.
+// Sums of all warps of the blocks that share a row. Each of these blocks has a copy in its shared memory.
 struct Mailbox {
     double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
     uint64_t all_came;
 
-    // By the thread that makes the block's barriers. One block that has a row tells nobody, and it may be no cluster's.
+    // Called by the thread that initialises the block's barriers. A block that has a row alone sends nothing and may be
+    // outside any cluster.
     __device__ __forceinline__ void prepare(int blocks) {
         if (blocks == 1) return;
         barrier_init(&all_came);
@@ -38,9 +41,9 @@ struct Mailbox {
     }
 };
 
-// The sum over all threads of the blocks that share a row, in each of them and in one order; the lower half of a warp adds
-// up `a`, the upper `b`. All blocks of the cluster have begun: so late may one write to another. A barrier of the cluster
-// would wait for what was written to global memory as well.
+// Sums over all threads of the blocks that share a row, in a fixed order; each thread gets the result. The lower half
+// of a warp sums `a`, the upper half `b`. All blocks of the cluster must have started, as one may only then write to
+// another. A cluster barrier here would also wait for writes to global memory.
 __device__ __forceinline__ Pair cluster_sum(Pair mine, const Sharers& blocks, Mailbox& box) {
     const int lane = threadIdx.x % kHalf;
     const int half = half_of_lane();
@@ -57,40 +60,40 @@ __device__ __forceinline__ Pair cluster_sum(Pair mine, const Sharers& blocks, Ma
     return sum_of_places(box.of_warp[half], blocks.count * warps);
 }
 
-// What tells the threads of a block what is there: a barrier for each tile, a pack for each thread, and one for the
+// Barriers that signal arrivals to the threads of a block: one for each tile (a pack per thread), and one for the
 // parameters.
 struct Arrivals {
     uint64_t tiles[kMaxTiles];
     uint64_t parameters;
 };
 
-// The whole packs of a row that a block holds: from pack `begin` on, of which the first begins with element `head` of the
-// row. Its ends (elements.cuh) are in no block's shared memory.
+// The whole packs of a row that a block holds, from pack `begin` on. The row's first whole pack begins with its element
+// `head`. The ends of a row (elements.cuh) are not in shared memory.
 struct Holding {
     int begin, count;
     int head;
 
-    // The element that is lane 0 of held pack i.
+    // Returns the row element that is lane 0 of held pack i.
     template <int V>
     __device__ __forceinline__ int element(int i) const {
         return head + (begin + i) * V;
     }
 };
 
-// Whether one of the warp's packs ends in another channel than it begins in: then all are made as such a one, which costs
-// the warp less than two ways.
+// Returns true if a pack of any lane in the warp extends into the next channel. Then all lanes take that branch, which
+// costs less than divergence.
 __device__ __forceinline__ bool some_end_in_next(bool mine) { return __any_sync(__activemask(), mine); }
 
-// The thread that takes an end of the row: of block 0, behind the warp that asks for packs.
+// Returns the row's end that this thread handles. Only block 0 does, starting behind the warp that issues the copies.
 __device__ __forceinline__ int end_taker(int rank) { return rank == 0 ? static_cast<int>(threadIdx.x) - kWarp : -1; }
 
-// A block that holds `count` packs of a row of `blocks` makes its barriers and meets its cluster, before it waits for what
-// was launched earlier. `more` makes what else there is.
+// Initialises the barriers of a block and arrives at the cluster barrier, before waiting for earlier launches. The
+// block holds `count` packs of a row shared by `blocks` blocks. `more` initialises further barriers.
 template <class More>
 __device__ __forceinline__ void prepare(Arrivals& arrivals, Mailbox& box, int count, int blocks, More more) {
     const int threads = blockDim.x;
     if (threadIdx.x == 0) {
-        #pragma unroll 1  // here and below: cold code is what small calls wait for
+        #pragma unroll 1  // here and below: instruction fetches of cold code dominate small calls
         for (int tile = 0; tile * threads < count; ++tile) barrier_init(arrivals.tiles + tile);
         barrier_init(&arrivals.parameters, threads - kWarp);
         box.prepare(blocks);
@@ -101,9 +104,9 @@ __device__ __forceinline__ void prepare(Arrivals& arrivals, Mailbox& box, int co
     cluster_begun();
 }
 
-// Begins to copy what a block holds of each row of `from` to `to`, tile after tile, and weight and bias of `channels`
-// channels to `affine`. The copy engine takes what memory delivers, so that the asking thread is held up: its warp does
-// nothing else, and the others go on.
+// Starts the copies of the block's part of each row of `from` to `to`, tile by tile, and loads weight and bias of
+// `channels` channels to `affine`. The copy engine accepts copies at the rate of memory, so that the issuing thread
+// stalls. Its warp does nothing else, and the others go on.
 template <typename T, int TENSORS, class Call>
 __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw* const (&to)[TENSORS],
                                             const Holding& held, const Call& call, int first_channel, int channels,

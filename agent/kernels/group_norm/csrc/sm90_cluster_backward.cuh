@@ -1,5 +1,5 @@
-// Backward of groups whose x and dy a cluster holds (sm90_cluster.cuh). Where a cluster has room for a group in all samples
-// it makes dweight and dbias, else channel_gradients does of what is left of each plane.
+// Backward of groups whose x and dy a cluster holds (sm90_cluster.cuh). A cluster with room for a group of all samples
+// computes dweight and dbias too. Otherwise channel_gradients does, from the sums that are kept of each plane.
 #pragma once
 
 #include "portable_backward.cuh"
@@ -8,30 +8,30 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-// How a row is shared out among the blocks of a cluster. Its units are pieces of planes, `pieces` of one; a team of threads
-// within a warp adds up one unit after the other.
+// Distribution of a row over the blocks of a cluster. Its units are parts of planes, `pieces` per plane. A team of
+// threads within a warp sums one unit after the other.
 struct BackwardShare {
     int blocks;
     int threads;
     int row_units;
-    int units, more;   // of a block, and how many blocks take one more
+    int units, more;   // units of a block, and the number of blocks with one more
     int pieces;
-    int unit;          // elements of one; the last of a plane has what is left
+    int unit;          // elements of a unit; the last one of a plane has the remainder
     int spatial;
-    int packs;         // that a block holds, at most
+    int packs;         // maximum held by a block
     int team;          // a power of two, at least 2
     int groups, group_channels;
-    int channels;      // whose parameters a block needs, at most
-    int step, rest;    // channels and positions from a thread's pack to its next
-    int samples;       // whose rows of one group a cluster takes, `blocks` each: all of them, or one
-    int adds_up;       // whether it makes dweight and dbias
-    int is_last_read;  // whether x and dy make room in L2 first
+    int channels;      // maximum whose parameters a block needs
+    int step, rest;    // channels and positions from a thread's pack to its next one
+    int samples;       // whose rows of one group a cluster handles, `blocks` each: all, or one
+    int adds_up;       // nonzero if it computes dweight and dbias
+    int is_last_read;  // nonzero if x and dy are read with evict-first
     double inverse;    // 1 / elements of a row
     Divisor<int> by_spatial{1}, by_groups{1}, by_pieces{1}, by_blocks{1};
-    Divisor<int> by_all_blocks{1};  // of a cluster
+    Divisor<int> by_all_blocks{1};  // of all blocks of a cluster
 };
 
-// One unit: its channel and its elements, counted from the row's first.
+// A unit: its channel and its elements, relative to the row's first.
 struct Unit {
     int channel;
     int begin, end;
@@ -44,7 +44,7 @@ __device__ __forceinline__ Unit unit_of(const BackwardShare& share, int number) 
     return {channel, begin + first, begin + min(first + share.unit, share.spatial)};
 }
 
-// The parameters of a pack's lanes: `here` for the first `left`, `next` for the others.
+// Parameters of a pack's lanes: `here` for the first `left` lanes, `next` for the others.
 struct Lanes {
     Affine here, next;
     int left;
@@ -53,13 +53,14 @@ struct Lanes {
     __device__ __forceinline__ float bias(int k) const { return k < left ? here.bias : next.bias; }
 };
 
-// What a row's elements have in common. `start` is the first of them in the tensor.
+// Values common to a row's elements. `start` is the offset of the first one in the tensor.
 struct Row {
     int64_t start;
     float mean, rstd;
 };
 
-// dz of a pack whose lane 0 is element `first` of its row, and x - mean; `act` is kNone where `dy` holds dz already.
+// Returns dz and x - mean of the pack whose lane 0 is element `first` of its row. `act` is kNone if `dy` already holds
+// dz.
 template <typename T, int V>
 __device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, int64_t act, const Row& row,
                                                           const Held<T, V>& x, const Held<T, V>& dy, int first,
@@ -88,7 +89,7 @@ __device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, int
     return dz;
 }
 
-// dx and dresidual of such a pack; of `group`, slope is of x - mean.
+// Stores dx and dresidual of such a pack. The slope in `group` applies to x - mean.
 template <typename T, int V>
 __device__ __forceinline__ void store_gradients(const Backward& b, int64_t act, const Row& row, const Held<T, V>& x,
                                                 const Held<T, V>& dy, int first, const Lanes& lanes,
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     __shared__ Arrivals arrivals;
     __shared__ Mailbox box;
     __shared__ uint64_t units_came;
-    const int sample = quotient(cluster_rank(), share.by_blocks);  // of the cluster's
+    const int sample = quotient(cluster_rank(), share.by_blocks);  // within the cluster
     const int number = sample * share.groups + cluster_number();
     const int rank = cluster_rank() - sample * share.blocks;
     const int first_unit = rank * share.units + min(rank, share.more);
@@ -140,7 +141,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     Raw* xs = reinterpret_cast<Raw*>(shared);
     Raw* dys = xs + share.packs;
     Affine* affine = reinterpret_cast<Affine*>(dys + share.packs);
-    // The last pack may end in one more channel.
+    // The last pack may extend into one more channel.
     const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
     const int group_channel = (number - quotient(number, share.by_groups) * share.groups) * share.group_channels;
     const UnitSums of_units = {reinterpret_cast<Sums*>(affine + share.channels), share.samples * share.blocks,
@@ -162,10 +163,10 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int log_team = __ffs(team) - 1;
     const int lane = threadIdx.x & (team - 1);
     const int teams = threads >> log_team;
-    // dz in the place of dy, where that loses no digits and no pack is two threads'.
+    // Overwrites dy with dz if that is lossless and no pack is shared by two threads.
     const bool keeps = sizeof(T) == sizeof(float) && b.act != kNone && !cut;
     Pair total = {0.0, 0.0};
-    int waited = 0;  // packs whose tiles have been waited for
+    int waited = 0;  // packs whose tiles have arrived
     uint64_t* next = arrivals.tiles;
     #pragma unroll 1
     for (int base = first_unit; base <= last_unit; base += teams) {
@@ -193,7 +194,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
                 }
                 if (keeps) dys[i] = reinterpret_cast<const Raw&>(dz);
             }
-            if (cut) {  // elements at the unit's ends, in packs that it has not alone
+            if (cut) {  // elements at the unit's ends, in packs that it shares
                 const int before = min(head + begin * V, unit.end) - unit.begin;
                 const int after = head + end * V;
                 #pragma unroll 1
@@ -233,7 +234,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         const Affine of_end = affine_of<T>(b.weight, b.bias, b.param_dtype, group_channel + end / share.spatial);
         store_gradients<T, 1>(b, act, row, {x[end]}, {dy[end]}, end, {of_end, of_end, 1}, g);
     }
-    // A pack that two blocks hold is the first one's.
+    // A pack that two blocks hold is handled by the first.
     const int skipped = held.element<V>(0) < first_held.begin ? 1 : 0;
     const int element = held.element<V>(skipped + threadIdx.x);
     int channel = quotient(element, share.by_spatial);

@@ -8,15 +8,15 @@ namespace kernelwright::group_norm::sm90 {
 
 constexpr int kRunPacks = 8;  // of a thread, in one run of its sums
 
-// How a row is shared out among the blocks of a cluster.
+// Distribution of a row over the blocks of a cluster.
 struct ForwardShare {
     int blocks;
     int threads;
-    int packs;                 // of a block; the last has what is left
+    int packs;                 // per block; the last one has the remainder
     int spatial;
     int groups, group_channels;
-    int channels;              // whose parameters a block needs, at most
-    int step, rest;            // channels and positions from a thread's pack to its next
+    int channels;              // maximum whose parameters a block needs
+    int step, rest;            // channels and positions from a thread's pack to its next one
     double inverse;            // 1 / elements of a row
     Divisor<int> by_spatial{1}, by_groups{1};
 };
@@ -41,7 +41,7 @@ __device__ __forceinline__ Pair sum_held(const Raw* held, int count, uint64_t* a
     return total;
 }
 
-// y of one end element of a row; `row` is its first in the tensor.
+// Stores y of one end element of a row; `row` is the offset of the row's first element in the tensor.
 template <typename T>
 __device__ __forceinline__ void store_end(const Forward& f, const Moments& m, int64_t row, int element, int channel) {
     const Line line = line_of(m, affine_here<T>(f, channel));
@@ -99,13 +99,13 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 4)
     };
     const Pack<T, V>* residuals = f.residual == nullptr ? nullptr : pack_at(f.residual);
     Pack<T, V>* ys = const_cast<Pack<T, V>*>(pack_at(f.y));
-    #pragma unroll 1  // a pack has lanes enough, and cold code is what small calls wait for
+    #pragma unroll 1  // a pack has enough independent lanes; cold code dominates small calls
     for (int i = threadIdx.x; i < held.count; i += blockDim.x) {
         Pack<T, V> pack = elements_of<T>(packs[i]);
         Pack<T, V> residual;
         if (residuals != nullptr) residual = residuals[i];
         const Line line = line_of(m, affine[channel]);
-        const int left = share.spatial - position;  // lanes from here on are the next channel's
+        const int left = share.spatial - position;  // lanes from `left` on belong to the next channel
         Pack<float, V> z;
         if (!some_end_in_next(left < V)) {
             #pragma unroll

@@ -1,4 +1,4 @@
-// Host side of the clustered path: which calls it takes, how the blocks of a cluster share out a group, and the launches.
+// Host side of the clustered path: supported calls, distribution of a group over the blocks of a cluster, and launches.
 #pragma once
 
 #include <algorithm>
@@ -10,30 +10,31 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
-constexpr int64_t kLeastGroup = 1024;       // bytes; less does not pay
-constexpr int64_t kSmallBytes = 32 * 1024;  // of blocks that stand anywhere
-constexpr int64_t kLeastPart = 2560;        // bytes of a block that takes part of a row for the sake of one launch
+constexpr int64_t kMostBytes = 208 * 1024;  // maximum held by a block that has an SM alone
+constexpr int64_t kLeastGroup = 1024;       // bytes; clusters do not pay below
+constexpr int64_t kSmallBytes = 32 * 1024;  // maximum held by blocks that may share an SM
+constexpr int64_t kLeastPart = 2560;        // minimum bytes of a block that takes part of a row so that one launch suffices
 constexpr int64_t kMostShared = 224 * 1024;
-constexpr int kLeastTeam = 8;               // of threads; fewer meet in the banks of shared memory
-constexpr int64_t kShortPlane = 16;         // packs; of such planes half as many threads still gain
+constexpr int kLeastTeam = 8;               // threads; smaller teams cause bank conflicts in shared memory
+constexpr int64_t kShortPlane = 16;         // packs; for planes this short, half as many threads still gain
 constexpr double kPieceCost = 2.5;
 constexpr int kMostRounds = 4;
-constexpr int64_t kMostOfCluster = 16;      // blocks: a GPU may refuse more than kMaxCluster
-constexpr int64_t kWideCluster = 12;        // of blocks of which several share an SM
-constexpr int64_t kBlocksOfSm = 3;          // that are so wide
+constexpr int64_t kMostOfCluster = 16;      // blocks; a GPU may refuse more than kMaxCluster
+constexpr int64_t kWideCluster = 12;        // blocks, if several share an SM
+constexpr int64_t kBlocksOfSm = 3;          // blocks of such clusters per SM
 constexpr int64_t kMorePacks = 64;
 
-// How many blocks of how many threads take a row, and whether a cluster takes a group's rows of all samples.
+// Number of blocks per row and of threads per block. takes_samples: a cluster handles a group's rows of all samples.
 struct Cluster {
     int blocks;
     int threads;
     bool takes_samples;
 };
 
-// For so many rows, each of so many bytes to hold: the fewest blocks that hold a row and fill the SMs, of which there are
-// some 128. Two blocks stand on SMs side by side; more of them are spread unevenly, so that it takes twice as many to fill
-// all. None where a cluster cannot hold a row, or where it is short. What that gains: benchmarks/kernels/README.md.
+// Selects the fewest blocks that hold a row and fill the SMs (some 128), given the rows and the bytes to hold of each.
+// Two blocks fit on an SM side by side; larger clusters are distributed unevenly, so that it takes twice as many blocks
+// to fill all SMs. None if a cluster cannot hold a row, or if the row is short. For the gain see
+// benchmarks/kernels/README.md.
 inline Cluster cluster_for(int64_t rows, int64_t bytes) {
     if (bytes < kLeastGroup || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {};
     int64_t blocks = 1;
@@ -43,15 +44,15 @@ inline Cluster cluster_for(int64_t rows, int64_t bytes) {
         const bool fills = rows * blocks >= (blocks <= 2 ? kSms : 2 * kSms);
         if (holds && (fills || bytes < 2 * blocks * kLeastBytes)) break;
     }
-    // Clusters of eight whose blocks stand two on an SM do not all find room at once: the SMs of a part of the GPU are not
-    // a multiple of four.
+    // Clusters of eight with two blocks per SM are not all resident at once: the SMs of a GPC are not a multiple of
+    // four.
     const bool in_pairs = 3 * bytes > 2 * blocks * kHeldBytes && bytes <= blocks * kHeldBytes;
     if (blocks == kMaxBlocks && in_pairs && rows * blocks >= 2 * kSms) blocks = ceil_div(bytes, kHeldBytes);
-    // Few blocks, or large ones, have to be many threads to keep an SM busy.
+    // Few blocks, or large ones, need many threads to keep an SM busy.
     const int64_t held = bytes / blocks;
     const bool many = held > 64 * 1024 || (blocks <= 2 && rows * blocks <= 2 * kSms && held >= 16 * 1024);
     int threads = many ? kMaxClusterThreads : kMaxClusterThreads / 2;
-    // Of many small blocks an SM has more where they are few threads.
+    // Of many small blocks, an SM holds more if they have few threads.
     if (rows > kSms && bytes <= 16 * 1024) threads = 128;
     if (rows > kSms && bytes <= 4 * 1024) threads = 64;
     return {static_cast<int>(blocks), threads, false};
@@ -59,8 +60,8 @@ inline Cluster cluster_for(int64_t rows, int64_t bytes) {
 
 inline Cluster cluster_for(const Forward& f, int64_t bytes) { return cluster_for(f.n * f.groups, bytes); }
 
-// So that one launch makes dweight and dbias too, a cluster takes a group in all samples, where its blocks are small, or so
-// few that each has an SM.
+// A cluster handles a group of all samples, so that the same launch computes dweight and dbias. Only if its blocks are
+// small, or so few that each has an SM.
 inline Cluster cluster_for(const Backward& b, int64_t bytes) {
     const int64_t rows = b.n * b.groups;
     Cluster cluster = cluster_for(rows, 2 * bytes);
@@ -75,7 +76,7 @@ inline Cluster cluster_for(const Backward& b, int64_t bytes) {
         return {static_cast<int>(blocks), threads, true};
     }
     cluster.takes_samples = b.n == 1;
-    // Where a pair would have its SMs alone, five of half as many threads are faster.
+    // Instead of a pair with an SM each, five blocks of half as many threads are faster.
     const bool pairs_alone = cluster.blocks == 2 && rows * 2 <= kSms && 2 * bytes >= 5 * kLeastBytes;
     return pairs_alone ? Cluster{5, kMaxClusterThreads / 2, cluster.takes_samples} : cluster;
 }
@@ -101,19 +102,19 @@ inline ForwardShare share_out(const Forward& f, Cluster cluster) {
     return share;
 }
 
-// How teams of threads add up planes, a piece of one after the other.
+// Teams of threads that sum planes, one piece after the other.
 struct Units {
-    int team;       // threads, within a warp
-    int64_t packs;  // of a piece, at most
+    int team;       // threads of a team, within a warp
+    int64_t packs;  // maximum packs of a piece
 };
 
-// What so many units hold at most: whole planes of `plane`, and pieces of `piece`, of which a plane has `pieces`.
+// Returns the maximum size of `units` units: whole planes of `plane`, and pieces of `piece`, `pieces` per plane.
 inline int64_t held_by(int64_t units, int64_t pieces, int64_t plane, int64_t piece) {
     return units / pieces * plane + units % pieces * piece;
 }
 
-// For so many planes of so many packs: what keeps a block's teams busy for the shortest time, where a piece costs each of
-// its threads kPieceCost packs more, and leaves no block with kMorePacks more than its part.
+// Selects the units that keep a block's teams busy for the shortest time, for `planes` planes of `plane` packs. A piece
+// has a fixed cost of kPieceCost packs per thread. No block may exceed its share by more than kMorePacks.
 inline Units units_for(int64_t planes, int64_t plane, Cluster cluster) {
     Units best = {kWarp, ceil_div(plane, ceil_div(plane, kMorePacks))};
     double least = 0.0;
@@ -140,7 +141,7 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     if (share.blocks == 0) return share;
     const int64_t lanes = 16 / element_bytes(b.dtype);
     const int64_t group_channels = b.channels / b.groups;
-    const int64_t plane = ceil_div(b.spatial, lanes);  // in packs, and so units
+    const int64_t plane = ceil_div(b.spatial, lanes);  // in packs, hence the units as well
     share.threads = cluster.threads;
     const Units units = units_for(group_channels, plane, cluster);
     share.team = units.team;
@@ -151,7 +152,7 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     share.more = share.row_units % share.blocks;
     share.spatial = static_cast<int>(b.spatial);
     const int64_t most = held_by(ceil_div(share.row_units, share.blocks), share.pieces, b.spatial, share.unit);
-    share.packs = static_cast<int>((most + 2 * lanes - 2) / lanes);  // and one more, where packs are cut
+    share.packs = static_cast<int>((most + 2 * lanes - 2) / lanes);  // plus one where packs are partial
     share.groups = static_cast<int>(b.groups);
     share.group_channels = static_cast<int>(group_channels);
     share.channels = static_cast<int>(std::min<int64_t>(group_channels, share.units / share.pieces + 4));
@@ -174,11 +175,11 @@ auto cluster_share(const Call& call) {
     return share_out(call, cluster_for(call, call.channels / call.groups * call.spatial * element_bytes(call.dtype)));
 }
 
-// Of a cluster.
+// Number of blocks in a cluster.
 inline int blocks_of(const ForwardShare& share) { return share.blocks; }
 inline int blocks_of(const BackwardShare& share) { return share.blocks * share.samples; }
 
-// What a block holds: its packs of each tensor, and the parameters of its channels.
+// Returns the shared memory of a block: its packs of each tensor, and the parameters of its channels.
 inline int64_t shared_bytes(const ForwardShare& share) {
     return share.packs * int64_t{sizeof(Raw)} + share.channels * int64_t{sizeof(Affine)};
 }
@@ -189,7 +190,8 @@ inline int64_t shared_bytes(const BackwardShare& share) {
            (share.adds_up ? parts * int64_t{sizeof(Sums)} : 0);
 }
 
-// Whether every block of a cluster has something of the row, and room for it. Of x it has: rows are 512 packs and more.
+// Returns true if every block of a cluster has part of the row and room for it. For x the former holds: rows have at
+// least 512 packs.
 inline bool shares_out(const ForwardShare& share) {
     return share.blocks > 0 && shared_bytes(share) <= kMostShared;
 }

@@ -1,10 +1,11 @@
-// How the blocks of a team add up their sums: through global memory, where a sum is its own flag.
+// Exchange of sums between the blocks of a team through global memory. A sum is its own flag.
 //
-// The cells of every (row, member) are set to a pattern that no sum has by a kernel of its own, before the launch; a member
-// writes its two sums once, and the others read until the pattern is gone. Nothing else is handed over, so nothing needs a
-// fence, and no counter has to be put back between launches. One store and one round trip to L2: 1.5 to 2 us. It ends as long as all blocks of a team run at once: the launch is cooperative.
+// Before the launch a separate kernel sets the cells of every (row, member) to a pattern that no sum has. A member
+// writes its two sums once, and the others poll until the pattern is gone. Nothing else is passed, so that no fence is
+// needed, and no counter must be reset between launches. The cost is one store and one round trip to L2: 1.5 to 2 us.
+// Termination needs all blocks of a team to be resident, hence the cooperative launch.
 //
-// Every member adds in the same order, so all get the same bits, and so does every run.
+// Every member adds in the same order, so that all get the same bits, in every run.
 #pragma once
 
 #include <math_constants.h>
@@ -16,21 +17,22 @@ namespace kernelwright::group_norm::sm90 {
 
 using namespace kernelwright::sm90;
 
-constexpr unsigned kUnwritten = ~0u;  // each word of a cell before the launch: a NaN that no arithmetic gives
-constexpr int kMembersOfLane = 5;     // of 160 SMs
+constexpr unsigned kUnwritten = ~0u;  // each word of a cell before the launch: a NaN that arithmetic never produces
+constexpr int kMembersOfLane = 5;     // for up to 160 SMs
 constexpr int kMaxMembers = kMembersOfLane * kWarp;
 
 __device__ __forceinline__ double writable(double sum) { return isnan(sum) ? CUDART_NAN : sum; }
 
 __device__ __forceinline__ bool written(double cell) { return __double_as_longlong(cell) != -1ll; }
 
-// By one warp: this member's sum, where the others look for it.
+// Publishes this member's sum; called by one warp.
 __device__ __forceinline__ void publish(Pair mine, double* cell) {
     const int lane = threadIdx.x % kWarp;
     if (lane < 2) store_relaxed(cell + lane, writable(lane == 0 ? mine.a : mine.b));
 }
 
-// By one warp: the team's total, in each lane. All cells are asked at once, and again until the last has come.
+// Returns the team's total to each lane of a warp. Loads all cells at once, and repeats until the last has been
+// written.
 __device__ __forceinline__ Pair collect(const double* cells, int members) {
     Pair sums[kMembersOfLane];
     for (bool complete = false; !complete;) {

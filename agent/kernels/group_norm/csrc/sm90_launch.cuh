@@ -1,6 +1,7 @@
-// Host side of the streamed path: which calls it takes, how the blocks form teams, and the launches.
+// Host side of the streamed path: supported calls, formation of teams, and launches.
 //
-// The launches are cooperative, so the blocks that wait for each other run at once. They can be captured in a CUDA graph.
+// The launches are cooperative, so that blocks that wait for each other are resident together. CUDA graphs can capture
+// them.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +12,9 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int64_t kRoomBytes = 64 * 1024 * 1024;  // of x and dy, which leave L2 to others; more are no faster so
-constexpr int64_t kShareBytes = 64 * 1024;  // of a row that one SM takes, about: two more fit into the ring
-constexpr int64_t kLongRow = 1024 * 1024;   // bytes; of such rows half as much, since all wait for the first
+constexpr int64_t kRoomBytes = 64 * 1024 * 1024;  // maximum of x and dy for evict-first; above it there is no gain
+constexpr int64_t kShareBytes = 64 * 1024;  // of a row per SM, approximately: two more fit into the ring
+constexpr int64_t kLongRow = 1024 * 1024;   // bytes; half of kShareBytes for such rows, since all blocks wait for the first
 constexpr int kClearThreads = 256;
 
 inline int attribute(cudaDeviceAttr which, int64_t device) {
@@ -23,8 +24,8 @@ inline int attribute(cudaDeviceAttr which, int64_t device) {
 
 inline bool on_16_bytes(const void* tensor) { return reinterpret_cast<uintptr_t>(tensor) % 16 == 0; }
 
-// Teams for a call, in chunks of `chunk` bytes: as many as are through with their rows first, where each takes as many SMs
-// as it can. None where a row does not fit.
+// Forms teams for a call with chunks of `chunk` bytes: as many teams as finish first, each with as many SMs as it can
+// use. No teams if a row does not fit.
 template <class Call>
 Share share_of(const Call& call, int64_t chunk) {
     const int64_t elements = call.channels / call.groups * call.spatial;
@@ -58,7 +59,7 @@ Share share_of(const Call& call, int64_t chunk) {
 
 inline Share share_of(const Forward& f) { return share_of(f, kSlotBytes); }
 
-// Nobody reads x and dy after the backward.
+// True if x and dy, which are not read again after backward, should make room in L2 first.
 inline bool is_last_read(const Backward& b) {
     return 2 * b.n * b.channels * b.spatial * element_bytes(b.dtype) <= kRoomBytes;
 }
@@ -87,7 +88,7 @@ inline bool takes(const Backward& b) {
            b.spatial * element_bytes(b.dtype) >= kPairBytes && takes_sizes(b);
 }
 
-// The team's cells, at the beginning of the workspace.
+// Returns the size of the cells of all teams, at the beginning of the workspace.
 template <class Call>
 int64_t cells_bytes(const Call& call) {
     return aligned(call.n * call.groups * share_of(call).members * int64_t{sizeof(Pair)});
@@ -99,7 +100,7 @@ inline int64_t workspace(const Backward& b) {
     return cells_bytes(b) + b.n * b.groups * share_of(b).chunks * int64_t{2 * sizeof(Sums)};
 }
 
-// As no sum is. A kernel, which may begin while what was launched before it ends; a fill by the driver waits.
+// Sets the cells to kUnwritten. A kernel, since it can start while the previous one finishes; a memset would wait.
 __global__ void __launch_bounds__(kClearThreads) clear_cells(uint4* cells, int count) {
     await_earlier();
     const int i = blockIdx.x * kClearThreads + threadIdx.x;
@@ -126,7 +127,7 @@ cudaError_t forward_of(const Forward& f) {
     return launch(f, stream_forward<T>, share_of(f));
 }
 
-// dweight and dbias, where they are wanted.
+// Launches the reduction to dweight and dbias, if wanted.
 template <typename T>
 cudaError_t launch_channels(const Backward& b, const Sums* sums, PlaneParts parts) {
     if (b.dweight == nullptr && b.dbias == nullptr) return cudaSuccess;

@@ -1,4 +1,4 @@
-// How long L2 keeps what is read. Not for the emulator's translation of C++.
+// L2 eviction policies. Not for the emulator's translation of C++.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +7,7 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-// What is read for the last time makes room first, so that nothing else has to; the rest stays as ever.
+// Evict-first for data that is read for the last time, the default policy otherwise.
 __device__ __forceinline__ uint64_t policy_of(bool is_last_read) {
     uint64_t first, normal;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));

@@ -1,18 +1,18 @@
-// One read and one write of groups that are too large for a block: what both directions share.
+// One read and one write for groups that exceed a block: code of both directions.
 //
-// All SMs, or a team of them, take the chunks of a group in turn, and go on with the next group while its sums are
-// under way. On each SM every warp has one role, and chunks pass through a ring in shared memory:
+// All SMs, or a team of them, take turns at the chunks of a group. They go on with the next group while its sums are
+// exchanged. The warps of an SM are specialised, and chunks pass through a ring in shared memory:
 //
-//   loader     one lane copies chunk after chunk into the ring as slots fall free, however far ahead that is
-//   summers    add up chunks as they arrive
-//   publisher  hands this SM's sum of a row to the team
-//   collector  reads the sums of the team, and tells the storers what they make of the row
-//   storers    hold a chunk each in registers until that is known, then write it
+//   loader     one lane copies chunks into the ring as slots become free, however far ahead
+//   summers    sum chunks as they arrive
+//   publisher  publishes this SM's sum of a row to the team
+//   collector  reads the sums of the team, and posts the answer that the storers need for the row
+//   storers    hold a chunk each in registers until the answer is known, then write the result
 //
-// Nobody waits for a row to be finished but the storers, and nothing waits for a block to meet. What bounds it is how
-// long a chunk stays: the ring holds 216 KB, and at the copy rate an SM reads 16 KB in a us, so 13 us. A chunk needs
-// 1 to 2 us to come, the rest of its row (8 MiB over all 132 SMs: 4 us), 2 us for the exchange, and up to 4 us until
-// the storers have done what came before it; the storers' registers add 4 us.
+// Only the storers wait for a row to finish, and there is no barrier over a block. The limit is how long a chunk stays
+// in the ring. The ring holds 216 KB, and an SM reads 16 KB per us at the copy rate, so that a chunk can stay 13 us. It
+// needs 1 to 2 us to arrive and 2 us for the exchange. The rest of its row takes 4 us (8 MiB over all 132 SMs), and the
+// storers up to 4 us for earlier chunks. The storers' registers add 4 us to the limit.
 //
 // The sums go through global memory (sm90_exchange.cuh).
 #pragma once
@@ -27,24 +27,24 @@ namespace kernelwright::group_norm::sm90 {
 constexpr int kSlotBytes = 4096;
 constexpr int kSlots = 54;
 constexpr int kWorkers = 20;  // summers and storers
-constexpr int kLoader = 0;  // the warps of a block
+constexpr int kLoader = 0;  // the specialised warps of a block
 constexpr int kPublisher = 1;
 constexpr int kCollector = 2;
 constexpr int kFirstSummer = 3;
 constexpr int kThreads = kWarp * (kFirstSummer + kWorkers);
-constexpr int kRows = 64;  // rows that an SM has begun and not finished, at most
+constexpr int kRows = 64;  // maximum rows that an SM has started and not finished
 constexpr int kSharedBytes = kSlots * (kSlotBytes + 2 * static_cast<int>(sizeof(uint64_t)));
 
-// Every row leaves at least two chunks to each member, so this many rows are never under way at once.
+// Every row has at least two chunks for each member, so that this many rows are never in flight at once.
 static_assert(kRows >= (kSlots + kWorkers) / 2 + 2, "a row's place would be taken while it is needed");
 static_assert(kRows >= kSlots, "slots would be left without barriers");
 
-// How the rows are shared out. Team t takes rows t, t + teams, ...; its members take the chunks of all of them in turn. L2
-// makes room by what is read for the last time.
+// Distribution of the rows. Team t handles rows t, t + teams, ...; its members take turns at the chunks of all of them.
+// is_last_read: reads are evict-first in L2.
 struct Share {
     int teams, members;
     int rows;
-    int chunks;       // of a row; the last may be cut
+    int chunks;       // of a row; the last one may be partial
     int64_t bytes;    // of a row
     double inverse;   // 1 / elements of a row
     bool is_last_read;
@@ -57,9 +57,9 @@ struct Share {
     }
 };
 
-// One chunk of a member's, and the slot that it passes through.
+// A chunk of a member, and the slot that it passes through.
 struct Cursor {
-    int row, turn;    // turn: the how manieth row of its team
+    int row, turn;    // turn: ordinal of the row within its team
     int chunk;
     int slot;
     uint32_t parity;
@@ -77,7 +77,7 @@ __device__ __forceinline__ void advance(Cursor& at, const Share& share, int step
     }
 }
 
-// The chunk that is `skipped` chunks after this block's first.
+// Returns the chunk that is `skipped` chunks after this block's first.
 __device__ __forceinline__ Cursor first_chunk(const Share& share, int skipped) {
     Cursor at = {static_cast<int>(blockIdx.x) / share.members, 0, static_cast<int>(blockIdx.x) % share.members, 0, 0};
     advance(at, share, skipped);
@@ -87,10 +87,10 @@ __device__ __forceinline__ Cursor first_chunk(const Share& share, int skipped) {
 struct Ring {
     unsigned char* slots;
     uint64_t* full;
-    uint64_t* free;  // a summer and a storer have read it
+    uint64_t* free;  // both a summer and a storer have read it
 };
 
-// What the warps of a block tell each other of each row under way.
+// Communication between the warps of a block for each row in flight.
 template <class Answer, int SUMMERS>
 struct Board {
     Pair sums[kRows][SUMMERS];
@@ -105,7 +105,7 @@ __device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer, SUMME
     ring.slots = shared;
     ring.full = reinterpret_cast<uint64_t*>(shared + kSlots * kSlotBytes);
     ring.free = ring.full + kSlots;
-    // One lane of each warp: lanes of a warp make barriers one after the other.
+    // One lane of each warp, since the lanes of a warp would initialise barriers one after the other.
     if (threadIdx.x % kWarp == 0) {
         #pragma unroll 1
         for (int place = threadIdx.x / kWarp; place < kRows; place += kThreads / kWarp) {
@@ -122,13 +122,13 @@ __device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer, SUMME
     return ring;
 }
 
-// Bytes of a chunk of `most`, or what is left of the row.
+// Returns the bytes of a chunk: `most`, or the rest of the row.
 __device__ __forceinline__ int bytes_of(const Share& share, int chunk, int most) {
     const int64_t left = share.bytes - int64_t{chunk} * most;
     return static_cast<int>(left < most ? left : most);
 }
 
-// Of each of STREAMS tensors a slot holds the same chunk, of kSlotBytes / STREAMS.
+// Copies chunks to the ring. A slot holds the same chunk of each of STREAMS tensors, kSlotBytes / STREAMS each.
 template <int STREAMS>
 __device__ __forceinline__ void load_chunks(const Share& share, const Ring& ring, const void* const (&tensors)[STREAMS]) {
     constexpr int kBytes = kSlotBytes / STREAMS;
@@ -161,7 +161,7 @@ __device__ __forceinline__ void publish_sums(const Share& share, Board<Answer, S
     }
 }
 
-// `answer(row, total)` is what the storers need to know.
+// `answer(row, total)` returns the values that the storers need.
 template <class Answer, int SUMMERS, class Make>
 __device__ __forceinline__ void collect_sums(const Share& share, Board<Answer, SUMMERS>& board, const double* partials, Make answer) {
     int turn = 0;
@@ -172,7 +172,7 @@ __device__ __forceinline__ void collect_sums(const Share& share, Board<Answer, S
     }
 }
 
-// `sum(at)` takes the chunk under the cursor and adds it up; over the warp it is added up here.
+// `sum(at)` consumes the chunk under the cursor and returns the lane's sum. The sum over the warp follows here.
 template <class Answer, int SUMMERS, class Sum>
 __device__ __forceinline__ void sum_chunks(const Share& share, Board<Answer, SUMMERS>& board, int summer, Sum sum) {
     const int lane = threadIdx.x % kWarp;
@@ -187,7 +187,7 @@ __device__ __forceinline__ void sum_chunks(const Share& share, Board<Answer, SUM
     }
 }
 
-// This lane's packs of the slot are in its registers.
+// Releases the slot for this lane, once its packs are in registers.
 __device__ __forceinline__ void slot_read(const Ring& ring, const Cursor& at) {
     reads_made();
     barrier_arrive(ring.free + at.slot);

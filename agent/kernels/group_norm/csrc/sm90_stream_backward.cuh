@@ -1,7 +1,8 @@
-// Backward of groups that are too large for one block, with one read of x and dy and one write of dx (sm90_stream.cuh).
+// Backward of groups that exceed a block, with one read of x and dy and one write of dx (sm90_stream.cuh).
 //
-// A slot holds a chunk of x and the same one of dy. Planes are no shorter than a chunk, so that one lies in a channel or in
-// two. Its sums of either are kept for dweight and dbias, which channel_gradients adds up: up to 16 bytes for each 2 KB of x.
+// A slot holds a chunk of x and the same chunk of dy. Planes are at least as long as a chunk, so that a chunk spans at
+// most two channels. Its sums of both are kept for dweight and dbias, which channel_gradients adds: up to 16 bytes for
+// each 2 KB of x.
 #pragma once
 
 #include "portable_backward.cuh"
@@ -10,15 +11,15 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int kBackwardSummers = 8;  // who have as much to compute as the storers
+constexpr int kBackwardSummers = 8;  // they compute as much as the storers
 constexpr int kPairBytes = kSlotBytes / 2;
 constexpr int kBackwardLoads = kPairBytes / 16 / kWarp;
 
-// What the row and the channels of a chunk come with. Asked for before the chunk is there.
+// Values of a chunk's row and channels, loaded before the chunk arrives.
 struct Facts {
     float mean, rstd;
     Affine here, next;
-    int left;   // elements from here on are the next channel's
+    int left;   // elements from `left` on belong to the next channel
     int count;  // elements
 };
 
@@ -38,13 +39,14 @@ __device__ __forceinline__ Facts facts_of(const Backward& b, const Share& share,
     return facts;
 }
 
-// Whether all lanes of a warp have all of their packs, of one channel.
+// Returns true if the chunk is whole and in a single channel.
 template <typename T>
 __device__ __forceinline__ bool is_uncut(const Facts& facts) {
     return facts.left >= static_cast<int>(kPairBytes / sizeof(T)) && facts.count == static_cast<int>(kPairBytes / sizeof(T));
 }
 
-// dz of a pack whose lane 0 is element `first` of a chunk, and x - mean. CUT: the chunk is not whole, or of two channels.
+// Returns dz and x - mean of the pack whose lane 0 is element `first` of a chunk. CUT: the chunk is partial or in two
+// channels.
 template <typename T, int V, bool CUT>
 __device__ __forceinline__ Pack<float, V> gradient_before(int64_t act, const Raw& x, const Raw& dy, const Facts& facts,
                                                           int first, Pack<float, V>& centred) {
@@ -70,13 +72,13 @@ __device__ __forceinline__ Pack<float, V> gradient_before(int64_t act, const Raw
     return dz;
 }
 
-// Of the lane's pack j, its first element's place in the chunk.
+// Returns the place in the chunk of the first element of the lane's pack j.
 template <int V>
 __device__ __forceinline__ int first_of(int j) {
     return (j * kWarp + static_cast<int>(threadIdx.x) % kWarp) * V;
 }
 
-// Of each channel: the lower half of a warp has db, the upper ds.
+// Sums of each channel: db in the lower half of a warp, ds in the upper.
 struct ChunkSums {
     float here, next;
 };
@@ -110,7 +112,7 @@ __device__ __forceinline__ ChunkSums gradient_sums(int64_t act, const Raw (&xs)[
 template <typename T, bool CUT>
 __device__ __forceinline__ void store_gradient(int64_t act, unsigned char* dx, const Raw (&xs)[kBackwardLoads],
                                                const Raw (&dys)[kBackwardLoads], const Facts& facts,
-                                               const GroupTerms& g) {  // its slope is of x - mean
+                                               const GroupTerms& g) {  // its slope applies to x - mean
     constexpr int V = 16 / sizeof(T);
     #pragma unroll
     for (int j = 0; j < kBackwardLoads; ++j) {
@@ -136,7 +138,7 @@ __device__ __forceinline__ void take_pair(const Ring& ring, const Cursor& at, Ra
     slot_read(ring, at);
 }
 
-// sums[(row * chunks + chunk) * 2], and behind it those of the chunk's second channel.
+// Writes sums[(row * chunks + chunk) * 2]; the next entry is for the chunk's second channel.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 1)
     stream_backward(const __grid_constant__ Backward b, const __grid_constant__ Share share, double* partials, Sums* sums) {
@@ -191,21 +193,21 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
 }
 
-// Where the sums of planes lie, row after row. A row's planes, of `plane` each, are cut every `part`, whether or not one
-// ends there; of a part that two planes share, `kept` is 2, and the second's sums are behind the first's.
+// Layout of the sums of planes, row after row. A row is cut every `part` elements, regardless of where its planes
+// (`plane` elements each) end. With `kept` == 2 a part has a second sum, for the second of two planes that share it.
 struct PlaneParts {
     int plane, part;
-    int of_row;   // parts
-    int kept;     // sums of a part: 1 or 2
-    int most;     // parts of a plane
+    int of_row;   // parts of a row
+    int kept;     // sums per part: 1 or 2
+    int most;     // maximum parts of a plane
     int group_channels;
 };
 
-// dweight and dbias, a team of threads per channel.
+// Computes dweight and dbias with a team of threads per channel.
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
     channel_gradients(const Backward b, const Sums* sums, const PlaneParts parts, const int team) {
-    // All that needs no sums, while the launch before this one ends.
+    // Everything that does not need the sums, while the previous launch finishes.
     const int channel = blockIdx.x * (kChannelThreads / team) + threadIdx.x / team;
     const int channels = static_cast<int>(b.channels);
     const int samples = static_cast<int>(b.n);
@@ -213,10 +215,10 @@ __global__ void __launch_bounds__(kChannelThreads)
     const int begin = (channel - group * parts.group_channels) * parts.plane;
     const int first = begin / parts.part;
     const int count = (begin + parts.plane - 1) / parts.part - first + 1;
-    const int second = first * parts.part < begin ? 1 : 0;  // of the first part's sums
+    const int second = first * parts.part < begin ? 1 : 0;  // index into the first part's sums
     const int64_t sample_parts = b.groups * parts.of_row;
     const int64_t before = int64_t{group} * parts.of_row + first;
-    // Lanes go from part to part and from sample to sample.
+    // The lanes stride over parts and samples.
     const int step = team / parts.most, rest = team - step * parts.most;
     int sample = threadIdx.x % team / parts.most;
     int i = threadIdx.x % team - sample * parts.most;

@@ -1,4 +1,4 @@
-// Forward of groups that are too large for one block (sm90_stream.cuh).
+// Forward of groups that exceed a block (sm90_stream.cuh).
 #pragma once
 
 #include "portable_forward.cuh"
@@ -24,11 +24,11 @@ __device__ __forceinline__ Pair moments_sum(const Raw (&packs)[kForwardLoads], i
     return run.total();
 }
 
-// Where a chunk lies, and the parameters of the channel that it begins in. Asked for before the chunk is there.
+// Location of a chunk, and the parameters of the channel in which it begins. Loaded before the chunk arrives.
 struct ChunkPlace {
     int first_channel;  // of the group
     int element;        // of the row
-    bool is_uncut;      // all of it is one channel's
+    bool is_uncut;      // all of it is in one channel
     Affine affine;
 };
 
@@ -42,7 +42,7 @@ __device__ __forceinline__ ChunkPlace place_of(const Forward& f, const Share& sh
             affine_here<T>(f, first_channel + channel)};
 }
 
-// y of this lane's packs of the chunk. CUT: it is of several channels.
+// Stores y of this lane's packs of the chunk. CUT: the chunk spans several channels.
 template <typename T, bool CUT>
 __device__ __forceinline__ void store_chunk(const Forward& f, const Share& share, const Moments& m, const Cursor& at,
                                             const Raw (&packs)[kForwardLoads], const ChunkPlace& place) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ void store_chunk(const Forward& f, const Share& share
     const int64_t begin = at.row * share.bytes + int64_t{at.chunk} * kSlotBytes;
     Line line = line_of(m, place.affine);
     Line next = line;
-    int left = V;  // lanes from here on are the next channel's
+    int left = V;  // lanes from `left` on belong to the next channel
     #pragma unroll
     for (int j = 0; j < kForwardLoads; ++j) {
         const int offset = static_cast<int>(j * kWarp + threadIdx.x % kWarp) * 16;

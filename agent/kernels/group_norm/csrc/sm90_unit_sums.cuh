@@ -1,4 +1,4 @@
-// What the blocks of a cluster that holds a group in all samples add up to dweight and dbias.
+// Reduction to dweight and dbias in a cluster that holds a group of all samples.
 #pragma once
 
 #include "../../csrc/bulk_sm90.cuh"
@@ -10,8 +10,8 @@ namespace kernelwright::group_norm::sm90 {
 
 using namespace kernelwright::sm90;
 
-// The sums of the units of a group in all samples lie in the shared memory of a cluster's blocks: of channel c in block
-// c % blocks, channel after channel, each sample after sample and piece after piece.
+// Sums of the units of a group of all samples, in the shared memory of a cluster's blocks. Channel c is in block c %
+// blocks, ordered by channel, sample and piece.
 struct UnitSums {
     Sums* here;
     int blocks;    // of the cluster
@@ -19,30 +19,30 @@ struct UnitSums {
     Divisor<int> by_all_blocks;
     uint64_t* all_came;
 
-    // By the thread that makes the block's barriers.
+    // Called by the thread that initialises the block's barriers.
     __device__ __forceinline__ void prepare(int group_channels) const {
         if (blocks == 1) return;
         barrier_init(all_came);
         barrier_expect(all_came, channels_here(group_channels) * parts * sizeof(Sums));
     }
-    // That this block adds up.
+    // Returns the number of channels that this block reduces.
     __device__ __forceinline__ int channels_here(int group_channels) const {
         return quotient(group_channels - cluster_rank() + blocks - 1, by_all_blocks);
     }
-    // A half of the sums of one part, to the block that adds them up.
+    // Sends one component (db or ds) of a part's sums to the block that reduces its channel.
     __device__ __forceinline__ void give(int channel, int part, bool is_db, float sum) const {
         const int before = quotient(channel, by_all_blocks);
         Sums& place = here[before * parts + part];
         float* to = is_db ? &place.db : &place.ds;
         if (blocks == 1) {
-            *to = sum;  // before the row's sums, which the block's threads wait for together
+            *to = sum;  // visible after the barrier of the row's sums
         } else {
             send_to_block(to, channel - before * blocks, sum, all_came);
         }
     }
 };
 
-// dweight and dbias of this block's channels of the group: of each channel as many lanes add up either as it has parts.
+// Reduces this block's channels of the group to dweight and dbias. Each sum has as many lanes as the channel has parts.
 template <typename T>
 __device__ __forceinline__ void add_up(const Backward& b, const UnitSums& sums, int group_channel, int group_channels) {
     int log_team = 0;

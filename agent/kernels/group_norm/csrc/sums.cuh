@@ -1,9 +1,9 @@
-// Sums that lose no digits, over threads in an order that never changes.
+// Sums without cancellation, in a fixed order over the threads.
 //
-// A thread adds up a short run of values in float, about one of the values themselves; runs are added in double. The
-// shift K is one of the run's n values, so (K - mean)^2 <= n * variance of the run, and what cancellation costs is
-// bounded by n units in the last place, whatever offset or outlier the data has. Double sums about zero lose
-// (mean / deviation)^2 * 1e-16, which is nothing for data that float can hold.
+// A thread sums a short run of values in float, relative to one of them; runs are summed in double. The shift K is one
+// of the run's n values, so that (K - mean)^2 <= n * variance of the run. Cancellation therefore costs at most n ulp,
+// whatever offset or outlier the data has. Double sums about zero lose (mean / deviation)^2 * 1e-16, which is
+// negligible for data in float.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,7 +23,7 @@ struct Pair {
 
 __device__ __forceinline__ Pair operator+(Pair p, Pair q) { return {p.a + q.a, p.b + q.b}; }
 
-// Up to a few dozen values of one thread.
+// Running sums of up to a few dozen values of one thread.
 struct Run {
     float shift;
     float sum;
@@ -41,7 +41,7 @@ struct Run {
         squares = fmaf(deviation, deviation, squares);
         ++count;
     }
-    // Sum and sum of squares about zero.
+    // Returns the sum and the sum of squares about zero.
     __device__ __forceinline__ Pair total() const {
         if (count == 0) return {0.0, 0.0};
         const double k = shift;
@@ -52,11 +52,11 @@ struct Run {
 
 struct Moments {
     float mean;
-    float rest;  // the mean is mean + rest: at an offset of 1e3 float alone is 3e-5 off
+    float rest;  // the mean is mean + rest: at an offset of 1e3 the float alone has an error of 3e-5
     float rstd;
 };
 
-// `share` is 1 / the number of values. A variance beyond float is infinite, as in torch; NaN stays NaN.
+// `share` is 1 / the number of values. A variance beyond float is infinite, as in torch. NaN propagates.
 __device__ __forceinline__ Moments moments_of(Pair total, double share, double eps) {
     const double mean = total.a * share;
     double variance = total.b * share - mean * mean;
@@ -76,7 +76,8 @@ __device__ __forceinline__ Pair warp_sum(Pair mine, int width) {
     return mine;
 }
 
-// Over `width` lanes, a power of two of at least 2: db in the lower half of them, ds in the upper.
+// Sums over `width` lanes, a power of two of at least 2. The lower half of them gets the sum of db, the upper that of
+// ds.
 __device__ __forceinline__ float halves_sum(float db, float ds, int width) {
     const bool lower = (static_cast<int>(threadIdx.x) & width / 2) == 0;
     float mine = (lower ? db : ds) + __shfl_xor_sync(0xffffffffu, lower ? ds : db, width / 2);
@@ -84,8 +85,8 @@ __device__ __forceinline__ float halves_sum(float db, float ds, int width) {
     return mine;
 }
 
-// The sum over the `team` (a power of two) consecutive threads that this one belongs to, in each of them. Every thread
-// of the block calls it; blocks are whole warps.
+// Sums over the `team` (a power of two) consecutive threads that include this one; each of them gets the result. Every
+// thread of the block must call it, and blocks are whole warps.
 __device__ __forceinline__ Pair team_sum(Pair mine, int team) {
     __shared__ Pair of_warp[kMaxThreads / kWarp];
     mine = warp_sum(mine, team < kWarp ? team : kWarp);
@@ -100,7 +101,7 @@ __device__ __forceinline__ Pair team_sum(Pair mine, int team) {
     return total;
 }
 
-// The halves of a warp add up one of a pair's sums each, which takes half as many shuffles.
+// Each half of a warp sums one component of a pair, which takes half as many shuffles.
 constexpr int kHalf = kWarp / 2;
 
 __device__ __forceinline__ int half_of_lane() { return threadIdx.x % kWarp / kHalf; }
@@ -110,19 +111,19 @@ __device__ __forceinline__ double half_warp_sum(double mine) {
     return mine;
 }
 
-// Over the warp: `a` in the lanes of the lower half, `b` in those of the upper.
+// Sums over the warp: the lanes of the lower half get the sum of `a`, those of the upper half that of `b`.
 __device__ __forceinline__ double sum_by_halves(Pair mine) {
     const bool is_lower = half_of_lane() == 0;
     const double other = __shfl_xor_sync(0xffffffffu, is_lower ? mine.b : mine.a, kHalf);
     return half_warp_sum((is_lower ? mine.a : mine.b) + other);
 }
 
-// What the halves have, in each lane.
+// Returns the values of both halves to each lane.
 __device__ __forceinline__ Pair pair_of_halves(double of_half) {
     return {__shfl_sync(0xffffffffu, of_half, 0), __shfl_sync(0xffffffffu, of_half, kHalf)};
 }
 
-// What the first `count` of each half's places add up to.
+// Sums the first `count` entries of each half; every lane gets both sums.
 __device__ __forceinline__ Pair sum_of_places(const double* of_half, int count) {
     double total = 0.0;
     #pragma unroll 2
@@ -130,7 +131,8 @@ __device__ __forceinline__ Pair sum_of_places(const double* of_half, int count) 
     return pair_of_halves(half_warp_sum(total));
 }
 
-// The sum over the threads of a row, x of the block, in each of them; `of_warp` is for no other sum of the kernel.
+// Sums over the threads of a row (x of the block); each of them gets the result. `of_warp` serves no other sum of the
+// kernel.
 template <int WARPS>
 __device__ __forceinline__ Pair row_sum(Pair mine, double (*of_warp)[WARPS]) {
     const double sum = sum_by_halves(mine);

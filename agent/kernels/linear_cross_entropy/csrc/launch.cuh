@@ -1,8 +1,8 @@
-// Cross entropy of rows of logits, whose gradient takes their place.
+// Cross entropy of rows of logits, whose gradient overwrites them.
 //
 // loss = lse - (1 - smoothing) * x[target] - smoothing * mean(x) + z_loss * lse^2, and 0 for an ignored row. A block
-// has its row in registers as far as they go, reads the rest again, from the cache where that holds it, and then writes
-// the gradient there.
+// holds its row in registers as far as they go and reads the rest again, from L2 where it is still there. It then
+// writes the gradient in place.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -12,14 +12,14 @@
 namespace kernelwright::linear_cross_entropy {
 
 struct Forward {
-    void* logits;           // [rows, length]; then their gradient, where one is wanted
+    void* logits;           // [rows, length]; overwritten by their gradient if it is wanted
     const int64_t* target;  // [rows]
-    const float* share;     // one number: what a row's loss counts in the whole
-    float* loss;            // [rows], not yet times the share
+    const float* share;     // one number: weight of a row's loss in the total
+    float* loss;            // [rows], before the multiplication by share
     int64_t rows, length;
-    int64_t ignored;  // a target that counts for nothing
+    int64_t ignored;  // target whose rows do not count
     double smoothing, z_loss;
-    int64_t gradient;  // whether one is wanted
+    int64_t gradient;  // nonzero if the gradient is wanted
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
@@ -28,8 +28,8 @@ struct Forward {
 template <int V>
 constexpr int kHeld = V == 1 ? kTile : 8;  // packs of a row that a thread has in registers
 
-// A target that is no class makes the row NaN, and reads nothing. The first P packs of each thread stay in registers;
-// what is behind them in a row is read again.
+// An invalid target makes the row NaN, and reads nothing. The first P packs of each thread stay in registers; the rest
+// of the row is read again.
 template <int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args, int64_t packs) {
     await_earlier();

@@ -1,11 +1,11 @@
-// What the host asks of a device, and where products go to the tensor cores.
+// Device attributes, and the condition for the tensor cores.
 #pragma once
 
 #include "sizes.cuh"
 
 namespace kernelwright::linear {
 
-// Shorter sums have too few roundings for three products to be below: an operand keeps 22 bits, and float 24.
+// Smallest K. The split keeps 22 bits of float's 24, and shorter float sums round too seldom for three products to match.
 constexpr int64_t kLeastDepth = 256;
 
 inline int attribute(cudaDeviceAttr which, int64_t device) {

@@ -1,6 +1,6 @@
-// The launchers: which path a call takes, and where in the workspace split operands lie.
+// The launchers: choice of the path, and workspace of the split operands.
 //
-// KW_PORTABLE_ONLY leaves out all that is only for sm_90a, for compilers that cannot read it.
+// KW_PORTABLE_ONLY leaves out everything for sm_90a, for compilers that do not support it.
 #pragma once
 
 #include "product_portable.cuh"
@@ -33,7 +33,7 @@ inline cudaError_t forward(const Forward& args) {
                              args.stream);
 }
 
-// Bytes that a split weight takes; 0 where nothing splits it.
+// Bytes of a split weight; 0 if no path splits it.
 inline int64_t packed_bytes(const Split& args) {
 #ifndef KW_PORTABLE_ONLY
     if (tensor_cores_take(args.k, args.device)) return packed_bytes(args.rows, stages_of(args.k, kPromote));

@@ -1,5 +1,5 @@
-// Host side of the product on the tensor cores: both operands split, the weight unless the caller did, then multiplied, and what
-// lost too much computed anew.
+// Host side of the product on the tensor cores: splits both operands (the weight unless the caller has), multiplies them, and
+// recomputes the tiles that lost too much accuracy.
 #pragma once
 
 #include "anew_sm90.cuh"
@@ -8,13 +8,13 @@
 
 namespace kernelwright::linear {
 
-// Stages of 64 of K between two additions that round. 2 is a tenth faster, with an error above that of a float sum where K
-// is below 1024.
+// Stages of 64 of K between two additions that round. With 2 it is 10 % faster, but the error exceeds that of a float sum for K
+// below 1024.
 constexpr int kPromote = 1;
 
 constexpr int64_t kSuspectBytes = 256;
 
-// For the check behind the product.
+// Bytes of what the product notes for the check after it.
 inline int64_t noted_bytes(const Forward& args) {
     return kSuspectBytes + on_256_bytes(ceil_div(args.n, kTile) * padded_rows(args.m) * int64_t{sizeof(float)});
 }
@@ -24,7 +24,7 @@ inline int64_t operands_bytes(const Forward& args) {
     return noted_bytes(args) + packed_bytes(args.m, stages) + (args.packed == nullptr ? packed_bytes(args.n, stages) : 0);
 }
 
-// x * weight^T + bias of `args`, each tile of it given to `finish`.
+// Computes x * weight^T + bias of `args` and passes each tile to `finish`.
 template <class Finish>
 cudaError_t with_operands(const Forward& args, const Finish& finish) {
     const int64_t stages = stages_of(args.k, kPromote);

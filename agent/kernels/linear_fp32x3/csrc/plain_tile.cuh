@@ -1,4 +1,4 @@
-// Float arithmetic on a tile of 128 x 128 by 256 threads, from slices of 8 of K that lie transposed in shared memory.
+// Float arithmetic on a tile of 128 x 128 by 256 threads, from slices of 8 of K stored transposed in shared memory.
 #pragma once
 
 #include "sizes.cuh"
@@ -8,7 +8,7 @@ namespace kernelwright::linear {
 constexpr int kSide = 128;
 constexpr int kSlice = 8;
 constexpr int kPlainThreads = 256;
-constexpr int kPitch = kSide + 4;  // so that the two threads of a row store to different banks
+constexpr int kPitch = kSide + 4;  // the two threads of a row store to different banks
 
 struct Slice {
     float v[kSlice][kPitch];
@@ -21,7 +21,7 @@ __device__ __forceinline__ void put(Slice& slice, int row, int depth, const floa
     slice.v[depth + 3][row] = four.w;
 }
 
-// The eight values of a thread: four from `at`, four from half a tile further.
+// Loads the eight values of a thread: four from `at`, four from half a tile further.
 __device__ __forceinline__ void eight_of(float (&eight)[8], const float* row, int at) {
     const float4 low = *reinterpret_cast<const float4*>(row + at);
     const float4 high = *reinterpret_cast<const float4*>(row + kSide / 2 + at);

@@ -1,7 +1,7 @@
-// y = x * weight^T + bias in float arithmetic, each element's sum in the order of K: every GPU's path.
+// The portable path: y = x * weight^T + bias in float arithmetic, each element summed in the order of K.
 //
-// A block of 256 threads makes a tile of 128 x 128, 8 x 8 of each thread, from slices of 8 of K that lie transposed in
-// shared memory; while one is multiplied the next is on its way through registers. Any sizes.
+// A block of 256 threads computes a tile of 128 x 128, 8 x 8 per thread, from slices of 8 of K stored transposed in shared
+// memory. The next slice is loaded into registers while the present one is multiplied. Any sizes.
 #pragma once
 
 #include "plain_tile.cuh"
@@ -14,11 +14,11 @@ struct Plain {
     const float* bias;
     float* y;
     int64_t m, n, k;
-    bool by_fours;  // four neighbours of x and weight can be loaded at once
+    bool by_fours;  // x and weight allow loads of float4
     bool stores_by_fours;
 };
 
-// Four neighbours of a row of y, with the bias.
+// Stores four adjacent values of a row of y, plus the bias.
 __device__ __forceinline__ void store_four(const Plain& p, int64_t row, int64_t column, const float* sum) {
     float* to = p.y + row * p.n + column;
     float v[4];
@@ -34,7 +34,7 @@ __device__ __forceinline__ void store_four(const Plain& p, int64_t row, int64_t 
     }
 }
 
-// Block (i, j) of the tiles, i fastest.
+// Block (i, j) computes tile (i, j); i varies fastest.
 __global__ void __launch_bounds__(kPlainThreads, 2) linear_ieee(const Plain p) {
     __shared__ __align__(16) Slice of_x[2];
     __shared__ __align__(16) Slice of_weight[2];

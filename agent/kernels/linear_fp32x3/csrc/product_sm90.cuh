@@ -1,16 +1,16 @@
-// y = x * weight^T + bias in float's accuracy from three fp16 products, on sm_90a.
+// y = x * weight^T + bias with float accuracy from three fp16 products, on sm_90a.
 //
-// With both operands split (split_sm90.cuh), hi * hi + hi * lo + lo * hi leaves out lo * lo, 2^-24 of the product, and all
-// three go to one accumulator. (Ootomo and Yokota, 2022, scale the residual by 2^11 instead and need a second one.)
+// With both operands split (split_sm90.cuh), hi * hi + hi * lo + lo * hi omits lo * lo, 2^-24 of the product. All three go to
+// one accumulator. (Ootomo and Yokota, 2022, scale the residual by 2^11 instead and need a second accumulator.)
 //
-// The tensor cores cut off what they add to their accumulator, which costs 8e-5 over K = 8192. So every
-// PROMOTE * 64 of K the partial sums are added to others in ordinary float arithmetic, which rounds; and of a stage's
-// products the small ones come first, while there is nothing large to cut them off against. What is cut off of a stage's sum
-// makes it smaller, by 0.75 (values of both signs) to 1.5 times 2^-23 of it (of one sign), as measured: it is added again.
+// The tensor cores truncate when they add to the accumulator, which costs 8e-5 over K = 8192. So every PROMOTE * 64 of K the
+// partial sums are added to a float accumulator, which rounds. Within a stage the small products come first, while there is
+// nothing large to truncate them against. Truncation makes a stage's sum smaller, by a measured 0.75 (mixed signs) to 1.5
+// (one sign) times 2^-23 of it; the factor kCutOff compensates.
 //
-// A block on each SM takes tiles of 128 x 128 in turn: one thread of the last warpgroup keeps a ring of stages filled by
-// bulk copies, the others multiply, 64 rows each. [1024, 8192] * [8192, 8192]: 412 GFLOP of fp16, 0.42 ms at
-// 989 TFLOP/s; of L2 512 tiles * 8.4 MB = 4.3 GB, 0.8 ms at 5.5 TB/s.
+// Blocks are persistent, one per SM, and take tiles of 128 x 128. One thread of the last warpgroup is the producer, which
+// fills a ring of stages by bulk copies; the other warpgroups multiply 64 rows each. For [1024, 8192] * [8192, 8192]: 412
+// GFLOP of fp16, 0.42 ms at 989 TFLOP/s; L2 traffic 512 tiles * 8.4 MB = 4.3 GB, 0.8 ms at 5.5 TB/s.
 #pragma once
 
 #include <algorithm>
@@ -23,20 +23,20 @@ namespace kernelwright::linear {
 
 constexpr int kStageBytes = 2 * kOperandBytes;
 constexpr int kStages = 3;
-constexpr int kConsumers = 2;  // warpgroups of 64 rows; another one loads
+constexpr int kConsumers = 2;  // warpgroups of 64 rows, besides the producer
 constexpr int kThreads = 128 * (kConsumers + 1);
-constexpr int kBand = 8;       // tiles of rows that the blocks go through together
-constexpr int kSlots = kStages + 1;  // of exponents: as many tiles as can be under way
-constexpr int kExponentBytes = kTile * static_cast<int>(sizeof(int));  // of one operand
+constexpr int kBand = 8;       // rows of tiles per band
+constexpr int kSlots = kStages + 1;  // slots for exponents: as many as tiles in flight
+constexpr int kExponentBytes = kTile * static_cast<int>(sizeof(int));  // per operand
 constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 8 + kSlots * 2 * kExponentBytes;
 
 struct Product {
     Packed x, weight;
     const float* bias;  // [n], or null
-    int m, n, k;        // of y, of the depth
-    int stages;         // of K; a multiple of PROMOTE
-    // For the check behind the product (anew_sm90.cuh): whether it has anything to judge, 0 before; of each row of a tile the largest
-    // value's size, [n_tiles, m_tiles * 128]; and what a row has to be if all its products lose something.
+    int m, n, k;
+    int stages;         // along K, a multiple of PROMOTE
+    // For the check after the product (anew_sm90.cuh): flag that something is suspect, 0 before; largest magnitude in each row of a
+    // tile, [n_tiles, m_tiles * 128]; and the least magnitude of a row if all its products lose something.
     int* suspect;
     float* sizes;
     float needed;
@@ -46,7 +46,7 @@ struct Product {
     __host__ __device__ int tiles() const { return m_tiles() * n_tiles(); }
 };
 
-// What a stage's sum is multiplied by.
+// Factor of a stage's sum that compensates truncation.
 constexpr float kCutOff = 1.0f + 1.0f / (1 << 23);
 
 struct Tile {
@@ -54,7 +54,7 @@ struct Tile {
     int of_weight;
 };
 
-// In bands of kBand tiles of x, down a band first: what blocks multiply at one time is as square as it can be, so that they
+// Tiles are ordered in bands of kBand rows of tiles, down a band first. Concurrent blocks then cover a nearly square area and
 // share the most in L2.
 __device__ __forceinline__ Tile tile_at(const Product& p, int number) {
     const int band = number / (kBand * p.n_tiles());
@@ -63,9 +63,9 @@ __device__ __forceinline__ Tile tile_at(const Product& p, int number) {
     return {band * kBand + within % rows, within / rows};
 }
 
-// A tile's exponents come with its first stage: loaded when the sums are done, they would be waited for.
+// A tile's exponents are loaded with its first stage; after the sums the consumers would have to wait for them.
 struct Ring {
-    unsigned char* stages;  // a multiple of 1024 bytes
+    unsigned char* stages;  // 1024-aligned
     uint64_t* full;
     uint64_t* free;
     int* exponents;         // [kSlots][x's 128, weight's 128]
@@ -83,7 +83,7 @@ __device__ __forceinline__ Ring ring_in(unsigned char* shared) {
     return ring;
 }
 
-// The exponents of 128 rows of x and of the weight, before their first stage.
+// Loads the exponents of 128 rows of x and of the weight, before the tile's first stage.
 __device__ __forceinline__ void load_exponents(const Ring& ring, int tile, const int* of_x, const int* of_weight,
                                                uint64_t* full) {
     int* to = ring.exponents_of(tile);
@@ -91,12 +91,12 @@ __device__ __forceinline__ void load_exponents(const Ring& ring, int tile, const
     bulk_load(to + kTile, of_weight, kExponentBytes, full);
 }
 
-// One thread keeps the ring filled.
+// The producer thread: keeps the ring filled.
 __device__ __forceinline__ void load_tiles(const Product& p, const Ring& ring) {
     const int64_t tile_bytes = static_cast<int64_t>(p.stages) * kOperandBytes;
     const uint64_t policy = evict_last();
     int stage = 0, taken = 0;
-    uint32_t parity = 1;  // the first round finds every stage free
+    uint32_t parity = 1;  // in the first round every stage is free
     for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x, ++taken) {
         const Tile tile = tile_at(p, number);
         const unsigned char* x = p.x.tiles + tile.of_x * tile_bytes;
@@ -120,7 +120,7 @@ __device__ __forceinline__ void load_tiles(const Product& p, const Ring& ring) {
     }
 }
 
-// The three products of a stage for 64 rows of x, issued.
+// Issues the three products of a stage for 64 rows of x.
 __device__ __forceinline__ void multiply_stage(float (&partial)[64], const unsigned char* stage, int group, bool fresh) {
     const unsigned char* x = stage + group * 64 * kRowBytes;
     const unsigned char* weight = stage + kOperandBytes;
@@ -137,13 +137,13 @@ __device__ __forceinline__ void multiply_stage(float (&partial)[64], const unsig
     }
 }
 
-// Where in y a thread's sums belong: sum[4 * j + 2 * half + i] to row `row` + 8 * half, column `column` + 8 * j + i.
+// Position of a thread's sums in y: sum[4 * j + 2 * half + i] belongs to row `row` + 8 * half, column `column` + 8 * j + i.
 struct Place {
     int row;
     int column;
 };
 
-// Of this thread's rows and columns in a tile, which begin at its `place` there.
+// Exponents of this thread's rows and columns in a tile.
 struct Exponents {
     const int* rows;
     const int* columns;
@@ -153,7 +153,7 @@ __device__ __forceinline__ Exponents exponents_at(const int* of_tile, const Plac
     return {of_tile + place.row, of_tile + kTile + place.column};
 }
 
-// sum * 2^-exponent, rounded once. 2^-exponent may be no float: two factors, and what would need a smaller one is 0.
+// sum * 2^-exponent, rounded once. 2^-exponent may underflow, hence two factors; a result below their range is 0.
 __device__ __forceinline__ float unscaled(float sum, int exponent) {
     const int both = max(254 - exponent, 2);
     const int first = both >> 1;
@@ -165,7 +165,7 @@ __device__ __forceinline__ Place place_of(int first_row, int first_column) {
     return {first_row + thread / 32 * 16 + thread % 32 / 4, first_column + thread % 4 * 2};
 }
 
-// Makes of a tile's sums what they stand for.
+// Undoes the scaling of a tile's sums.
 __device__ __forceinline__ void unscale(float (&sum)[64], const Exponents& exponents) {
     const int of_rows[2] = {exponents.rows[0], exponents.rows[8]};
     #pragma unroll
@@ -176,23 +176,23 @@ __device__ __forceinline__ void unscale(float (&sum)[64], const Exponents& expon
     }
 }
 
-// Over the four lanes that share a row.
+// Maximum over the four lanes that share a row.
 __device__ __forceinline__ float row_largest(float mine) {
     mine = fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, 1));
     return fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, 2));
 }
 
-// What the largest of a row of a tile says of all.
+// Lower bound of a row's rms as a share of its largest value; see matmul::share_of.
 __device__ __forceinline__ float share_in(const Product& p, int of_weight) {
     return matmul::share_of(static_cast<float>(min(kTile, p.n - of_weight * kTile)));
 }
 
-// Leaves what the check behind the product looks at. Without a branch: where lanes part, the compiler takes the descriptors of the
-// whole loop out of uniform registers, which costs a sixth.
+// Notes what the check after the product needs. Free of branches: with divergent lanes the compiler would move the descriptors of
+// the whole loop out of uniform registers, which makes the kernel a sixth slower.
 __device__ __forceinline__ void note_sizes(const Product& p, const float (&values)[64], const Exponents& exponents, const Place& at,
                                            int of_weight) {
     float sizes[2] = {0.0f, 0.0f};
-    int least = kNothing;  // exponent, of the columns' largest
+    int least = kNothing;  // smallest exponent, that of the column with the largest values
     #pragma unroll
     for (int j = 0; j < 16; ++j) {
         const int2 two = *reinterpret_cast<const int2*>(exponents.columns + 8 * j);
@@ -212,13 +212,13 @@ __device__ __forceinline__ void note_sizes(const Product& p, const float (&value
     }
 }
 
-// Whether an SGEMM would share the depth out, as tiles are few.
+// True if an SGEMM would use split-K, because tiles are few.
 __device__ __forceinline__ bool is_shared_out(const Product& p) { return p.tiles() <= 2 * static_cast<int>(gridDim.x); }
 
-// Whether a tile's sums have so few products in the mean that the check behind the product has to follow some of them, beside what
-// short_below and matmul::kSparse mean of values of either sign; asked by all lanes of a warp.
+// True if a tile's sums have so few nonzero products on average that the check after the product has to follow some of them. See
+// short_below and matmul::kSparse. All lanes of a warp call it.
 __device__ __forceinline__ bool may_have_few(const Product& p, const Tile& tile) {
-    constexpr float kMany = 24.0f, kManyShared = 80.0f, kDense = 1.0f / 48;  // products that are not 0, and of all
+    constexpr float kMany = 24.0f, kManyShared = 80.0f, kDense = 1.0f / 48;  // nonzero products, and their share of all
     int of_x = 0, of_weight = 0;
     for (int i = threadIdx.x % 32; i < kTile; i += 32) {
         of_x += __ldcg(p.x.values + tile.of_x * kTile + i), of_weight += __ldcg(p.weight.values + tile.of_weight * kTile + i);
@@ -232,7 +232,7 @@ __device__ __forceinline__ bool may_have_few(const Product& p, const Tile& tile)
     return static_cast<float>(of_x) * static_cast<float>(of_weight) < many * sums * depth;
 }
 
-// By a warp that has nothing else to do.
+// Flags such tiles as suspect. An otherwise idle warp calls it.
 __device__ __forceinline__ void note_few(const Product& p) {
     for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x) {
         if (may_have_few(p, tile_at(p, number))) *p.suspect = 1;
@@ -252,7 +252,7 @@ __device__ __forceinline__ void add_bias(const Product& p, float (&values)[64], 
     }
 }
 
-// What becomes of the sums of a tile that is computed anew, [8][8] of each thread (matmul::Corner), where y is stored.
+// Stores a recomputed tile of y from each thread's sums [8][8] (matmul::Corner).
 struct StoreAnew {
     float* y;
 
@@ -263,11 +263,11 @@ struct StoreAnew {
         matmul::store_tile(out, sums, p.m, p.n, matmul::kWhole, 0, first_row, first_column, p.m);
     }
 
-    // Of the tile's values as the tensor cores leave them, this thread's part.
+    // True if this thread's share of the values stored by the tensor cores is finite.
     __device__ __forceinline__ bool is_finite(const Product& p, const Tile& tile) const {
         const int column = tile.of_weight * kTile + static_cast<int>(threadIdx.x) % kTile;
         const int past = column < p.n ? min(p.m, tile.of_x * kTile + kTile) : 0;
-        float all = 0.0f;  // NaN where one is not
+        float all = 0.0f;  // NaN if any value is not finite
         #pragma unroll 16
         for (int row = tile.of_x * kTile + static_cast<int>(threadIdx.x) / kTile; row < past; row += matmul::kAnewThreads / kTile) {
             all = fmaf(__ldcg(y + static_cast<int64_t>(row) * p.n + column), 0.0f, all);
@@ -276,7 +276,7 @@ struct StoreAnew {
     }
 };
 
-// What becomes of the values of a finished tile: y is stored.
+// Stores a finished tile of y.
 struct StoreTile {
     float* y;  // [m, n]
 
@@ -339,11 +339,11 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
     }
 }
 
-// One block on an SM, which takes tiles in turn.
+// Persistent blocks, one per SM.
 template <int PROMOTE, class Finish>
 __global__ void __launch_bounds__(kThreads, 1)
     linear_fp32x3(const __grid_constant__ Product p, const __grid_constant__ Finish finish) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared);
     if (threadIdx.x == 0) {
@@ -355,7 +355,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     __syncthreads();
     await_earlier();
-    let_next_begin();  // it waits for this one's end
+    let_next_begin();  // the next kernel waits for this one's end
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
         if (threadIdx.x % 128 == 0) load_tiles(p, ring);

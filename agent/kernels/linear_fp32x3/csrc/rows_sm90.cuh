@@ -1,4 +1,4 @@
-// The kernel that splits the rows of both operands (split_sm90.cuh): a block for each of the padded rows.
+// The kernel that splits the rows of both operands (split_sm90.cuh), one block per padded row.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -9,7 +9,7 @@ namespace kernelwright::linear {
 constexpr int kSplitThreads = 256;
 constexpr int kSplitWarps = kSplitThreads / 32;
 
-// values [rows, k], which may be none, and where they go.
+// A matrix of values [rows, k], possibly empty, and its packed destination.
 struct Rows {
     const float* values;
     int64_t rows;
@@ -32,7 +32,7 @@ __device__ __forceinline__ float block_largest(float mine) {
     return mine;
 }
 
-// In thread 0.
+// The total is valid in thread 0.
 __device__ __forceinline__ Counts block_total(Counts mine) {
     __shared__ Counts of_warp[kSplitWarps];
     for (int offset = 16; offset > 0; offset /= 2) {
@@ -45,7 +45,7 @@ __device__ __forceinline__ Counts block_total(Counts mine) {
     return mine;
 }
 
-// `IS_WEIGHT`: of the operand whose values all go up or down as drawn.
+// With IS_WEIGHT all values are rounded stochastically.
 template <bool IS_WEIGHT>
 __device__ __forceinline__ void split_row(const Rows& of, int64_t row, int64_t k, int stages) {
     float largest = 0.0f;
@@ -80,7 +80,7 @@ __device__ __forceinline__ void split_row(const Rows& of, int64_t row, int64_t k
     of.packed.values[row] = counts.values;
 }
 
-// x's rows, then the weight's; `zeroed`, if there is one, is 0 for the product.
+// Splits x's rows, then the weight's. Clears `zeroed` for the product unless it is null.
 __global__ void __launch_bounds__(kSplitThreads) linear_split(const Rows x, const Rows weight, int64_t k, int stages, int* zeroed) {
     await_earlier();
     if (zeroed != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *zeroed = 0;

@@ -1,4 +1,4 @@
-// What both paths count with, and what the packaging hands over. Every field takes 8 bytes: Python packs a call in one go.
+// Arguments and sizes shared by both paths. Every field takes 8 bytes, since Python packs the struct in one call.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,12 +9,12 @@ namespace kernelwright::linear {
 
 enum Precision : int64_t { kFp32x3 = 0, kIeee = 1 };
 
-// y = x * weight^T + bias, all float32 and contiguous, at any alignment of an element; no size is 0.
+// y = x * weight^T + bias, all float32 and contiguous, aligned to an element. No size is 0.
 struct Forward {
     const float* x;       // [m, k]
     const float* weight;  // [n, k]
     const float* bias;    // [n], or null
-    const void* packed;   // the weight as `split` left it, or null: then this call splits it
+    const void* packed;   // the weight split by `split`, or null to split it in this call
     float* y;             // [m, n]
     void* workspace;      // forward_workspace(args) bytes, 256-aligned
     int64_t m, n, k;
@@ -42,7 +42,7 @@ inline bool by_fours(const float* values, int64_t length) {
     return length % 4 == 0 && reinterpret_cast<uintptr_t>(values) % 16 == 0;
 }
 
-// Four neighbours in K of one row of values [rows, k]; 0 past the end.
+// Four adjacent values along K of one row of values [rows, k]; 0 past the end.
 __device__ __forceinline__ float4 four_of(const float* values, int64_t rows, int64_t k, int64_t row, int64_t column,
                                           bool by_fours) {
     float4 four = {0.0f, 0.0f, 0.0f, 0.0f};

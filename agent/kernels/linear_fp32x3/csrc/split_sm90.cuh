@@ -1,20 +1,20 @@
-// A matrix of float as two of fp16, for the tensor cores: how it is packed, and how a row is split.
+// A float matrix as two fp16 matrices for the tensor cores: the split of a row, and the packed layout.
 //
-// A row is scaled by a power of two so that its largest finite value lies in [2^13, 2^14), and split: hi = fp16(v),
-// lo = fp16(v - hi). What is small beside its row's largest value loses digits only where fp16 has no more (2^-24
-// absolute, 2^-38 of the largest), so nothing has to be scaled again.
+// A row is scaled by a power of two so that its largest finite value lies in [2^13, 2^14), then split: hi = fp16(v),
+// lo = fp16(v - hi). Small values of a row lose digits only below fp16's smallest step (2^-24 absolute, 2^-38 of the
+// largest), so the residual needs no scale of its own.
 //
-// hi and lo hold 22 bits, a float 24, and three products leave lo * lo out. What is missing is small, but where it has one
-// sign it adds up over the depth. So it is given either: what lies halfway goes the way that a number drawn for its place
-// says, and of the weight all values go up or down, as likely as they are near. The numbers are the same in every call.
+// hi and lo hold 22 bits of float's 24, and three products omit lo * lo. Both errors are small but add up over K if they all
+// have one sign. Therefore ties are rounded at random, and all values of the weight are rounded stochastically. The random
+// numbers depend on the position alone, so every call gives the same result.
 //
-// An infinity or NaN goes into lo, beside a hi of 1 with its sign. The products of hi and lo then give what float's would:
-// lo meets the other operand's hi alone, which is 0 where that operand is 0 (or below 2^-39 of its row's largest value)
-// and has its sign elsewhere.
+// An infinity or NaN goes into lo, next to a hi of 1 with its sign. The products of hi and lo then match float's, since this
+// lo meets only the other operand's hi. That hi is 0 where the operand is 0 (or below 2^-39 of its row's largest value) and
+// has its sign elsewhere.
 //
-// Packed is as the products want it: [tile of 128 rows][64 of K][hi, lo] of 16 KB each, swizzled, 0 past the rows and
-// past K. One bulk copy of 32 KB then brings a tile, and no tensor map is needed. Behind the tiles stand each row's
-// exponent (packed values are 2^exponent times the row's), how many of its values keep fewer than 22 bits, and how many are not 0.
+// The packed layout is that of the products: [tile of 128 rows][64 of K][hi, lo] of 16 KB each, swizzled, 0 past the rows
+// and past K. One bulk copy of 32 KB loads a tile without a tensor map. After the tiles come three numbers per row: its
+// exponent (packed values are 2^exponent times the row's), how many values keep fewer than 22 bits, and how many are not 0.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -26,12 +26,12 @@ namespace kernelwright::linear {
 
 using namespace kernelwright::matrix;
 
-constexpr int kTile = 128;                     // rows of an operand that a block multiplies
-constexpr int kDepth = 64;                     // of K in one stage
+constexpr int kTile = 128;                     // rows of each operand per tile
+constexpr int kDepth = 64;                     // K of one stage
 constexpr int kHalfBytes = kTile * kRowBytes;  // hi or lo of one operand
 constexpr int kOperandBytes = 2 * kHalfBytes;
-constexpr int kSplitValues = 8;                // of a thread at a time: 16 bytes of hi, 16 of lo
-constexpr int kNothing = 400;                  // exponent of a row of zeros, above all others: there its sums need nothing
+constexpr int kSplitValues = 8;                // values per thread and step: 16 bytes of hi, 16 of lo
+constexpr int kNothing = 400;                  // exponent of a row of zeros, above all others, so that its sums pass every check
 
 struct Packed {
     unsigned char* tiles;
@@ -42,7 +42,7 @@ struct Packed {
 
 inline int64_t padded_rows(int64_t rows) { return ceil_div(rows, kTile) * kTile; }
 
-// `promote`: a multiple of so many stages of K.
+// Number of stages for K, rounded up to a multiple of `promote`.
 inline int64_t stages_of(int64_t k, int promote) { return ceil_div(k, kDepth * promote) * promote; }
 
 inline int64_t tiles_bytes(int64_t rows, int64_t stages) { return padded_rows(rows) * stages * kDepth * 4; }
@@ -63,7 +63,7 @@ struct alignas(16) Halves {
     __half v[kSplitValues];
 };
 
-// 2^exponent is no float for the rows of the smallest values: two factors whose product it is.
+// 2^exponent as two factors, since it overflows float for rows of the smallest values.
 struct Scale {
     float first;
     float second;
@@ -72,16 +72,16 @@ struct Scale {
 __device__ __forceinline__ float scaled_by(float v, float scale) { return v * scale; }
 __device__ __forceinline__ float scaled_by(float v, const Scale& scale) { return v * scale.first * scale.second; }
 
-// 32 bits for a place.
+// 32 random bits for a position, the same in every call.
 __device__ __forceinline__ uint32_t drawn_for(uint32_t row, uint32_t depth) {
     uint32_t bits = row * 0x85ebca77u + depth * 0x9e3779b1u;
     bits ^= bits >> 15;
     return bits * 0x2c1b3c6du;
 }
 
-constexpr uint32_t kDropped = 0x1fff;  // bits of a float that fp16 has no room for
+constexpr uint32_t kDropped = 0x1fff;  // mantissa bits of a float that fp16 cannot hold
 
-// The float of 11 bits above or below v.
+// Rounds v stochastically to 11 bits, up or down.
 __device__ __forceinline__ float either_way(float v, uint32_t drawn) {
     return __uint_as_float((__float_as_uint(v) + drawn) & ~kDropped);
 }
@@ -90,8 +90,8 @@ __device__ __forceinline__ float2 either_way(float2 v, uint32_t drawn) {
     return {either_way(v.x, drawn & kDropped), either_way(v.y, drawn >> 19)};
 }
 
-// Whether all of eight values are: an infinity less itself is no number, so that what was left of them tells, unless it was
-// drawn.
+// True if all of eight values are finite. inf - inf is NaN, so the sum of the residuals tells, unless they were rounded
+// stochastically.
 __device__ __forceinline__ bool is_finite(__half2 left, const float* v, bool drawn) {
     if (!drawn) {
         const float2 sums = __half22float2(left);
@@ -103,21 +103,21 @@ __device__ __forceinline__ bool is_finite(__half2 left, const float* v, bool dra
     return nothing == 0.0f;
 }
 
-// An infinity or NaN as hi and lo, of its bits.
+// Writes an infinity or NaN as hi and lo.
 __device__ __forceinline__ void put_infinite(float v, __half& hi, __half& lo) {
     const uint32_t bits = __float_as_uint(v), sign = bits >> 16 & 0x8000;
     hi = __ushort_as_half(static_cast<unsigned short>(sign | 0x3c00));
     lo = __ushort_as_half(static_cast<unsigned short>((bits & 0x7fffff) == 0 ? sign | 0x7c00 : 0x7fff));
 }
 
-// Eight neighbours in depth, of which the first is `depth`; all at once where every one is finite.
+// Splits eight adjacent values from `depth` on. Values that are not finite are fixed up afterwards.
 template <bool DRAWN, class Scaling>
 __device__ __forceinline__ void split_eight(const float* v, const Scaling& scale, uint32_t row, uint32_t depth, Halves& hi,
                                             Halves& lo) {
     __half2 seen = __float2half2_rn(0.0f);
     uint32_t drawn = drawn_for(row, depth);
-    // By which a difference is multiplied so that what lies halfway between two fp16, and nothing else, goes another way; in
-    // turns of which every two have both.
+    // Factor of the residual that changes the rounding of ties alone, up or down in a pattern in which every pair has one of
+    // each.
     constexpr float kNudge = 1.0f / 16384;
     constexpr unsigned kTurns = 0x96;
     const float nudge = drawn >> 31 ? kNudge : -kNudge;
@@ -150,8 +150,8 @@ __device__ __forceinline__ void split_eight(const float* v, const Scaling& scale
     }
 }
 
-// Of values, how many keep fewer than 22 bits: they stand below 2^-2 where they are split, `least` before, and are not 0; and how
-// many are not 0.
+// Numbers of values that keep fewer than 22 bits, and of values that are not 0. The former are nonzero and below 2^-2 after
+// scaling, which is `least` before.
 struct Counts {
     int small, values;
 

@@ -1,4 +1,4 @@
-// from [rows, columns] to [columns, rows], in tiles of 32 x 32 through shared memory.
+// Transposes [rows, columns] to [columns, rows], in tiles of 32 x 32 through shared memory.
 #pragma once
 
 #include "sizes.cuh"
@@ -6,7 +6,7 @@
 namespace kernelwright::linear {
 
 constexpr int kPiece = 32;
-constexpr int kPieceRows = 8;  // of threads
+constexpr int kPieceRows = 8;  // rows of threads
 
 __global__ void transpose_tiles(const float* from, float* to, int64_t rows, int64_t columns) {
     __shared__ float piece[kPiece][kPiece + 1];

@@ -1,5 +1,5 @@
-// The launchers: the norm and the minimum in the product's epilogue where a group fits a tile of it, else in a pass of their
-// own over the activation, which then lies in the workspace.
+// The launchers. Norm and minimum run in the product's epilogue if a group fits a tile. Otherwise the activation is stored in
+// the workspace and a second kernel reads it.
 #pragma once
 
 #include "least.cuh"
@@ -10,8 +10,8 @@
 
 namespace kernelwright::linear_group_norm_min_bias {
 
-// out[0, j, i, 0] = min over c of GroupNorm(x * weight^T + linear_bias)[i, c] + bias[j]; all float32 and contiguous, no
-// size is 0. Every field takes 8 bytes.
+// out[0, j, i, 0] = min over c of GroupNorm(x * weight^T + linear_bias)[i, c] + bias[j]. All float32 and contiguous, no size is
+// 0. Every field takes 8 bytes.
 struct Forward {
     const float* x;            // [m, k]
     const float* weight;       // [n, k]
@@ -19,8 +19,8 @@ struct Forward {
     const float* gamma;        // [n], or null
     const float* beta;         // [n], or null
     const float* bias;         // [count]
-    const void* packed;        // the weight as linear_fp32x3's `split` left it, or null
-    const float* activation;   // [m, n], x * weight^T + linear_bias where that is known, or null
+    const void* packed;        // the weight split by linear_fp32x3's `split`, or null
+    const float* activation;   // [m, n], x * weight^T + linear_bias if already computed, or null
     float* out;                // [count, m]
     void* workspace;           // forward_workspace(args) bytes, 256-aligned
     int64_t m, n, k;
@@ -45,14 +45,14 @@ inline bool in_epilogue(const Forward& args) {
 #endif
 }
 
-// Rows of `smallest`, which stands first in the workspace: one for each tile of columns, or for all.
+// Rows of `smallest`, the first part of the workspace: one per tile of columns, or a single one.
 inline int64_t tiles_of(const Forward& args) { return in_epilogue(args) ? linear::ceil_div(args.n, 128) : 1; }
 
 inline int64_t smallest_bytes(const Forward& args) {
     return linear::on_256_bytes(tiles_of(args) * args.m * int64_t{sizeof(float)});
 }
 
-// Behind it the activation where it is stored here, behind that the product's own.
+// Then the activation if it is stored here, then the product's own workspace.
 inline int64_t activation_bytes(const Forward& args) {
     return in_epilogue(args) || args.activation != nullptr ? 0 : linear::on_256_bytes(args.m * args.n * int64_t{sizeof(float)});
 }

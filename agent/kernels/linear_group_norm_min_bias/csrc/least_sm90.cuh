@@ -1,7 +1,7 @@
-// GroupNorm and the smallest value of a row in the epilogue of linear_fp32x3's product: the activation is never stored.
+// GroupNorm and the minimum of a row in the epilogue of linear_fp32x3's product; the activation is never stored.
 //
-// A tile of 128 columns holds whole groups of WIDTH columns (WIDTH divides 128), so that a row's groups are normalised in
-// the registers of the four lanes that share it, and of 128 values one is left.
+// A tile of 128 columns holds whole groups of WIDTH columns (WIDTH divides 128). The four lanes that share a row normalise its
+// groups in registers and reduce the 128 values to one.
 #pragma once
 
 #include "../../linear_fp32x3/csrc/anew_sm90.cuh"
@@ -9,13 +9,13 @@
 
 namespace kernelwright::linear_group_norm_min_bias {
 
-// Over the four lanes that share a row.
+// Sum over the four lanes that share a row.
 __device__ __forceinline__ float row_sum(float mine) {
     mine += __shfl_xor_sync(0xffffffffu, mine, 1);
     return mine + __shfl_xor_sync(0xffffffffu, mine, 2);
 }
 
-// The same of a tile that was computed anew, in two halves of its rows.
+// Epilogue of a tile that was recomputed in float, for one half of its rows at a time.
 struct LeastAnew {
     Norm norm;
     float* smallest;  // [tiles of 128 columns, m]
@@ -25,7 +25,7 @@ struct LeastAnew {
         float values[linear::kTile / 2][linear::kTile + 4];
     };
 
-    // Of a thread's row, whose smallest value is NaN where one of its values is not finite.
+    // Tests the thread's row through its minimum, which is NaN if any of its values is not finite.
     __device__ __forceinline__ bool is_finite(const linear::Product& p, const linear::Tile& tile) const {
         const int row = tile.of_x * linear::kTile + static_cast<int>(threadIdx.x) % linear::kTile;
         return row >= p.m || isfinite(__ldcg(smallest + static_cast<int64_t>(tile.of_weight) * p.m + row));
@@ -80,7 +80,7 @@ struct LeastOfGroups {
         }
     }
 
-    // The smallest of this lane's values of a group, whose pairs lie 4 apart in `values` and 8 apart in columns.
+    // Minimum of this lane's values of a group. Its pairs lie 4 apart in `values` and 8 apart in columns.
     __device__ __forceinline__ float of_group(const linear::Product& p, float* values, int column) const {
         constexpr int kPairs = WIDTH / 8;
         float total = 0.0f;
@@ -111,7 +111,7 @@ struct LeastOfGroups {
 
 inline bool fits_a_tile(int64_t width) { return width >= 8 && linear::kTile % width == 0; }
 
-// The product of `args` with the epilogue for groups of `width`; smallest is [tiles of 128 columns, m].
+// Runs the product of `args` with the epilogue for groups of `width`; smallest is [tiles of 128 columns, m].
 inline cudaError_t least_of_groups(const linear::Forward& args, const Norm& norm, int64_t width, float* smallest) {
     switch (width) {
         case 8: return linear::with_operands(args, LeastOfGroups<8>{norm, smallest});

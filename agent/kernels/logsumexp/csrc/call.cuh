@@ -1,4 +1,4 @@
-// What the calls of logsumexp are, forward and backward: log(sum(exp(x))) of [outer, length, inner] over length.
+// Arguments of logsumexp, forward and backward: log(sum(exp(x))) of [outer, length, inner] over length.
 #pragma once
 
 #include "../../csrc/partition.cuh"
@@ -8,14 +8,14 @@ namespace kernelwright::logsumexp {
 struct Forward {
     const void* x;
     void* y;      // [outer, inner]
-    float* exact;  // [outer, inner]: y before it is rounded to dtype; null where it is not wanted
+    float* exact;  // [outer, inner]: y before it is rounded to dtype; null if not wanted
     int64_t outer, length, inner;
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
 };
 
-// Whether x makes room in L2 first. The gradient reads it again, from the last row on.
+// Returns true if x is read with evict-first. Not if a gradient follows, which reads x again, from the last row on.
 template <typename T>
 bool streams(const Forward& args) {
     return args.exact == nullptr && is_streamed(args.outer * args.length * args.inner * int64_t{sizeof(T)}, args.device);
@@ -33,7 +33,7 @@ struct Backward {
     int64_t device;
 };
 
-// Like torch, an infinite maximum is the result: the difference to it would be NaN.
+// An infinite maximum is the result, as in torch: the difference to it would be NaN.
 __device__ __forceinline__ float result_of(Partition all) {
     return isinf(all.max) && !isnan(all.sum) ? all.max : all.max + logf(all.sum);
 }

@@ -7,19 +7,19 @@
 
 namespace kernelwright::logsumexp {
 
-constexpr int kThreads = 256;  // of a block that takes a row by itself, at most
+constexpr int kThreads = 256;  // maximum for a block that handles a row alone
 
-// Elements that a thread has under way.
+// Elements that a thread has in flight.
 template <int V>
 constexpr int kUnderWay = V == 1 ? kTile : 2 * kTile;
 
-// Packs of 16-bit elements that a lane takes of a row where a warp takes the row: of rows that short a block for each
-// would take longer to launch than to read.
+// Packs of 16-bit elements per lane, for rows that a warp handles. For such short rows, a block each would take longer
+// to launch than to read.
 constexpr int kLanePacks = 8;
 
 constexpr int kShortHeld = 32;      // elements of a short row in a lane's registers
-constexpr int kBackwardShort = 16;  // the same backward
-constexpr int kBackwardPacks = 4;   // that a thread takes
+constexpr int kBackwardShort = 16;  // the same in backward
+constexpr int kBackwardPacks = 4;   // per thread
 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_rows(
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     int64_t count, int64_t length) {
     const int64_t index = Block::row_from_last();
     if (index >= count) return;
-    // Where blocks share a row each would ask for the same: slower (docs/log.md).
+    // If blocks share a row, each would prefetch the same address, which is slower (docs/log.md).
     if (threadIdx.x == 0 && gridDim.y == 1 && is_at_once()) bring_near(dy + index);
     await_earlier();
     const int thread = int(blockIdx.y * blockDim.x + threadIdx.x), threads = int(gridDim.y * blockDim.x);

@@ -1,9 +1,10 @@
-// Softmax over the last dimension of scores that are scaled and masked, forward and backward.
+// Softmax over the last dimension of scaled and masked scores, forward and backward.
 //
 // Scores are rows of `length` keys; each row is one of `queries` queries of one of `heads` heads.
-// y = softmax(scale * x + mask) over the keys that take part: those that a boolean mask names, and with `causal` those
-// up to the query's own place, `start` + query. Keys that take no part, and all of a row in which none does, are 0.
-// What lies behind the last key of a causal row is written and never read.
+// y = softmax(scale * x + mask) over the unmasked keys: those where a boolean mask is true, and with `causal` those up
+// to the query's own position, `start` + query. Masked keys get 0, and so does every key of a row in which all are
+// masked.
+// Elements of a causal row behind its last visible key are written, but never read.
 #pragma once
 
 #include "../../csrc/divisor.cuh"
@@ -16,10 +17,10 @@ enum Mask : int64_t { kNone = 0, kNamed = 1, kAdded = 2 };
 
 struct Forward {
     const void* x;
-    const void* mask;  // bytes that are 0 or 1, or values of x's type; null for none
+    const void* mask;  // bytes that are 0 or 1, or values of the dtype of x; null if there is none
     void* y;
     int64_t rows, length, queries, heads;
-    // Elements of the mask from one batch, head and query to the next: 0 where they share it.
+    // Strides of the mask by batch, head and query, in elements; 0 where they share it.
     int64_t batch_stride, head_stride, query_stride;
     int64_t kind;  // a Mask
     double scale;
@@ -34,7 +35,7 @@ struct Backward {
     const void* dy;
     const void* y;
     void* dx;
-    void* dmask;  // the sum of `parts` equal parts of dx, over scale; with 0 parts there is none
+    void* dmask;  // sum of `parts` equal parts of dx, divided by scale; unused if `parts` is 0
     int64_t rows, length, queries;
     int64_t parts;
     double scale;
@@ -45,12 +46,12 @@ struct Backward {
 };
 
 constexpr int64_t kMaxLength = 1 << 30;
-constexpr int kThreads = 512;      // of a block at most: more would leave a thread too few registers
-constexpr int kShortPacks = 4;     // of a short row of scores that a lane has in registers
-constexpr int kBackwardHeld = 16;  // elements of each of two rows that a thread has in registers
-constexpr int kHeld = 32;          // the same of a row of scores
+constexpr int kThreads = 512;      // maximum block size; more would leave a thread too few registers
+constexpr int kShortPacks = 4;     // packs of a short row of scores in a lane's registers
+constexpr int kBackwardHeld = 16;  // elements of each of two rows in a thread's registers
+constexpr int kHeld = 32;          // the same for a row of scores
 
-// What a kernel is given: the host's numbers, and how to divide by them.
+// Kernel arguments: those of the host, with precomputed divisors.
 template <typename Arguments>
 struct Given : Arguments {
     Divisor<unsigned> by_queries, by_heads;
@@ -63,7 +64,7 @@ using GivenBackward = Given<Backward>;
 inline GivenForward given(const Forward& args) { return {args, args.heads}; }
 inline GivenBackward given(const Backward& args) { return {args, 1}; }
 
-// How many keys of a row may take part, from the first on.
+// Returns the number of keys of a row, from the first on, that are not masked by `causal`.
 template <typename Arguments>
 __device__ __forceinline__ int visible_keys(const Given<Arguments>& args, int64_t row) {
     if (!args.causal) return int(args.length);
@@ -71,15 +72,15 @@ __device__ __forceinline__ int visible_keys(const Given<Arguments>& args, int64_
     return int(max(int64_t{0}, min(args.length, args.start + query + 1)));
 }
 
-// One row of the scores.
+// Location of a row of the scores.
 struct Scores {
     Row row;
-    int64_t start;   // its first element of x
-    int64_t masked;  // and of the mask
-    int keys;        // that may take part
+    int64_t start;   // offset of its first element in x
+    int64_t masked;  // and in the mask
+    int keys;        // visible keys
 };
 
-// The first element of a row's mask.
+// Returns the offset of a row's first element in the mask.
 __device__ __forceinline__ int64_t masked_at(const GivenForward& args, int64_t row) {
     const unsigned above = args.by_queries.of(unsigned(row)), query = unsigned(row) - above * unsigned(args.queries);
     const unsigned batch = args.by_heads.of(above), head = above - batch * unsigned(args.heads);
@@ -91,7 +92,7 @@ __device__ __forceinline__ Scores scores_at(const GivenForward& args, int64_t ro
     return {row_at<kWhole, V>(row, args.length), row * args.length, masked_at(args, row), visible_keys(args, row)};
 }
 
-// The score of element `end` of x, -inf where that takes no part.
+// Returns the score of element `end` of x, or -inf if it is masked.
 template <typename T>
 __device__ __forceinline__ float score_at(const GivenForward& args, const Scores& scores, int64_t end) {
     const int64_t key = end - scores.start;
@@ -104,10 +105,10 @@ __device__ __forceinline__ float score_at(const GivenForward& args, const Scores
     return score;
 }
 
-constexpr int kMaskTile = 8;  // elements of a mask that a thread has under way
+constexpr int kMaskTile = 8;  // elements of a mask that a thread has in flight
 
-// apply(score, element of the mask) for each score of a tile whose packs lie at `at(u)` of the mask's row. Where rows
-// are not whole packs, those of the mask begin elsewhere and are read by elements.
+// Replaces each score of a tile by apply(score, mask element); the tile's packs are at(u) in the mask's row. Unless
+// rows are whole packs, those of the mask have another alignment and are read by elements.
 template <bool kWhole, int V, typename Element, int N, typename At, typename Apply>
 __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N], At at, Apply apply) {
     constexpr int kPacks = N / V, kGroup = kMaskTile / V;
@@ -130,12 +131,12 @@ __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N],
     }
 }
 
-// The scores of N / V whole packs from `first` on, a block's width from each other; -inf for what takes no part. The
-// last pack stands in for those outside the row until then.
+// Loads the scores of N / V whole packs, from `first` on at a distance of a block's width. Masked elements and those
+// outside the row get -inf; loads outside the row read its last pack.
 template <bool kWhole, typename T, int V, int N>
 __device__ __forceinline__ void load_scores(const GivenForward& args, const Scores& scores, int first, float (&tile)[N]) {
     constexpr int kPacks = N / V;
-    const int keys = scores.keys - scores.row.before;  // from the first whole pack on
+    const int keys = scores.keys - scores.row.before;  // counted from the first whole pack
     const int step = int(blockDim.x), packs = min((keys + V - 1) / V, int(scores.row.packs));
     if (packs <= 0) {
         #pragma unroll
@@ -164,13 +165,14 @@ __device__ __forceinline__ void load_scores(const GivenForward& args, const Scor
     for (int i = 0; i < N; ++i) tile[i] = (first + i / V * step) * V + i % V < inside ? tile[i] : -INFINITY;
 }
 
-// What makes probabilities of exp(x - level): 0 where nothing takes part, NaN where a score is inf, as in torch.
+// Returns the factor from exp(x - level) to probabilities: 0 if all keys are masked, NaN if a score is inf, as in
+// torch.
 __device__ __forceinline__ float inverse(Partition all) {
     if (all.sum == 0.0f) return 0.0f;
     return isinf(all.max) ? NAN : inverse_of_sum(all.sum);
 }
 
-// The tile times `factor`, as whole packs of the row from `first` on.
+// Stores the tile times `factor` to whole packs of the row, from `first` on.
 template <typename T, int V, int N>
 __device__ __forceinline__ void store_probabilities(
     const GivenForward& args, const Scores& scores, int first, float factor, const float (&tile)[N]) {
@@ -185,7 +187,8 @@ __device__ __forceinline__ void store_probabilities(
     }
 }
 
-// The scores of a share of a short row, apply(score, element of the mask) of each; the row's mask begins at `mask`.
+// Loads the scores of a share of a short row and applies apply(score, mask element) to each. `mask` points to the row's
+// mask.
 template <typename T, bool kWhole, int L, int P, int V, typename Element, int N, typename Apply>
 __device__ __forceinline__ void load_masked(
     const GivenForward& args, const ShortShare<kWhole, L, P, V>& share, const Element* mask, float (&tile)[N],
@@ -232,7 +235,7 @@ __global__ void __launch_bounds__(kLanesThreads, P * V <= 8 ? 8 : P * V <= 16 ? 
         #pragma unroll
         for (int i = 0; i < N; ++i) tile[i] *= scale;
     }
-    // Of most rows every lane has all of its packs.
+    // In most rows every lane has all of its packs.
     if (!kWhole || seen.left <= (P - 1) * L || seen.at + ((P - 1) * L + 1) * V > keys) {
         #pragma unroll
         for (int i = 0; i < N; ++i) {
@@ -243,7 +246,7 @@ __global__ void __launch_bounds__(kLanesThreads, P * V <= 8 ? 8 : P * V <= 16 ? 
     share.store(static_cast<T*>(args.y), [&](int i) { return tile[i] * factor; });
 }
 
-// Blocks of whole rows of float that have to stand on an SM at once: without a number the compiler would spill, to let more.
+// Minimum blocks per SM for float32. Without a number the compiler would spill registers to fit more blocks.
 template <bool kWhole, typename T>
 constexpr int kResidentBlocks = sizeof(T) < sizeof(float) ? 0 : kWhole ? 1 : 2;
 
@@ -316,7 +319,7 @@ __global__ void __launch_bounds__(kLanesThreads, kWhole && P * V == kBackwardHel
     share.store(static_cast<T*>(args.dx), [&](int i) { return scale * (of_dy[i] - sum) * of_y[i]; });
 }
 
-// The first packs of a row stay in registers; of a longer one the rest is read again.
+// The first packs of a row stay in registers; the rest of a longer row is read again.
 template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(GivenBackward args) {
     await_earlier();
@@ -415,7 +418,7 @@ cudaError_t launch_rows(const Backward& args) {
         });
 }
 
-// Packs of x, and where they are `whole` those of the mask, begin where vectors may be loaded.
+// `packs`: the tensors are aligned to packs. `whole`: the packs of the mask are, too.
 template <typename Arguments>
 cudaError_t launch(const Arguments& args, bool packs, bool whole) {
     if (args.rows > kMaxGrid || args.length > kMaxLength) return cudaErrorInvalidValue;
@@ -427,7 +430,7 @@ cudaError_t launch(const Arguments& args, bool packs, bool whole) {
     });
 }
 
-// Vectors of the mask begin where vectors of x do.
+// Returns true if vectors of the mask are aligned where vectors of x are.
 inline bool mask_fits_vectors(const Forward& args) {
     if (args.mask == nullptr) return true;
     const int64_t vector = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;

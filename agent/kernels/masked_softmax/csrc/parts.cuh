@@ -1,4 +1,4 @@
-// The sum of a tensor's equal parts, which follow each other: the gradient of a mask that all of them share.
+// Sum of a tensor's equal contiguous parts: the gradient of a mask that all of them share.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -6,11 +6,11 @@
 
 namespace kernelwright::masked_softmax {
 
-constexpr int kPartPacks = 8;    // of each part that a block sums: 128 bytes
-constexpr int kPartLines = 32;   // parts that it reads side by side
-constexpr int kPartsAtOnce = 8;  // that a thread has under way
+constexpr int kPartPacks = 8;    // of each part, summed by a block: 128 bytes
+constexpr int kPartLines = 32;   // parts that a block reads side by side
+constexpr int kPartsAtOnce = 8;  // parts that a thread has in flight
 
-// Of `packs` packs in each part, times `factor`.
+// Sums parts of `packs` packs each, times `factor`.
 template <typename T, int V>
 __global__ void __launch_bounds__(kPartPacks* kPartLines) sum_parts(
     const T* x, T* __restrict__ sums, int64_t parts, int64_t packs, float factor) {

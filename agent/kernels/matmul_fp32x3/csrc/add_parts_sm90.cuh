@@ -1,4 +1,4 @@
-// The parts' sums of products whose operands are read once (read_once_sm90.cuh), added up and finished by a kernel of its own.
+// The kernel that adds up the split-K parts of read_once_sm90.cuh and applies the epilogue.
 #pragma once
 
 #include "read_once_sm90.cuh"
@@ -6,13 +6,13 @@
 namespace kernelwright::matmul {
 
 constexpr int kAddThreads = 256;
-constexpr int kManyParts = 16;  // more than that are shared out
+constexpr int kManyParts = 16;  // beyond this several warps share the parts
 constexpr int kAddShares = 8;
 
-// Elements that a block adds up.
+// Elements per block.
 inline int added_by_block(int64_t parts) { return kAddThreads / (parts > kManyParts ? kAddShares : 1); }
 
-// Adds the parts up, in an order that is the same in every run: where they are many, in shares, one of a warp.
+// Adds up the parts in a fixed order. Many parts are added in kAddShares shares, whose sums are then added.
 __global__ void __launch_bounds__(kAddThreads) matmul_add_parts(const __grid_constant__ ReadOnce p) {
     __shared__ float of_shares[kAddThreads];
     await_earlier();

@@ -1,21 +1,22 @@
-// What two fp16 for a float lose, and a tile that is computed anew in float arithmetic where it shows: of small values beside
-// large ones, and where float sums would round next to nothing.
+// Bounds of the accuracy that two fp16 per float lose. A tile is recomputed in float arithmetic where the loss could matter: with small
+// values next to large ones, and where a float sum would hardly round.
 //
 // Small values.
 //
-// Values that share a scale are split on a grid of 2^-24, where the largest of them is 2^13 to 2^14: one below 2^-2, 2^-16 of the
-// largest, keeps fewer than 22 bits. Beside what the larger ones give that is nothing, unless they meet zeros, or values that are
-// small, of the other operand. It is 2^-25 at most, times the other's value, 2^14 at most: of n such products 2^-11 * sqrt(n) in
-// the root mean square, as far as what is lost has either sign.
+// Values that share a scale are split on a grid of 2^-24, with the largest of them in [2^13, 2^14). A value below 2^-2, 2^-16 of the
+// largest, keeps fewer than 22 bits. That is negligible next to the larger values, unless those meet zeros or small values of the other
+// operand. The loss is at most 2^-25 times the other value, which is at most 2^14. For n such products of random sign that is
+// 2^-11 * sqrt(n) rms.
 //
-// Where a row's sums, in the root of their squares' mean, are not 2^26.5 times what all their products may have lost, the tile is
-// computed anew. Elsewhere that is at most 2^-26.5 of the row in this tile, below half of the 2^-25.3 that rounding the results to
-// floats costs.
+// If the rms of a row's sums is not 2^26.5 times what all their products may have lost, the tile is recomputed. Elsewhere the loss is
+// at most 2^-26.5 of the row in this tile, less than half of the 2^-25.3 that rounding the results to float costs.
 //
-// Short sums. Of every product two fp16 and the tensor cores lose some 2^-23, a float sum 2^-25.3 of what it has come to when the
-// product is added. So its error is below half of this one where it has hardly come to more than single products: because there
-// are few, or because they cancel as they are added, one after the other. A sample of a tile's sums is followed in that order to
-// tell. It shows nowhere else, and of sums that are large beside the largest products nothing has to be followed.
+// Short sums.
+//
+// Two fp16 and the tensor cores lose some 2^-23 of each product. A float sum loses 2^-25.3 of its running value at each addition. So a
+// float sum is more than twice as accurate if its running value hardly exceeds single products: because there are few products, or
+// because they cancel one after the other. A sample of a tile's sums is followed in that order to find out. Sums that are large
+// compared to the largest products need no such test.
 #pragma once
 
 #include "plain_tile.cuh"
@@ -23,26 +24,26 @@
 namespace kernelwright::matmul {
 
 constexpr int kAnewThreads = linear::kPlainThreads;
-constexpr int kAnewDepth = 128;  // that is added up by itself
+constexpr int kAnewDepth = 128;  // depth that is summed separately before it is added
 
-// What a row's sums have to be where so many of their products may have lost something, of operands whose largest values are 2^13
-// to 2^14: 2^(26.5 - 11) times the root.
+// Rms that a row's sums need if `products` of their products may have lost something, for operands whose largest values lie in
+// [2^13, 2^14): 2^(26.5 - 11) * sqrt(products).
 __host__ __device__ __forceinline__ float needed_for(float products) { return 46341.0f * sqrtf(products); }
 
-// What the largest of so many sums says of the root of their squares' mean: 1 / sqrt(columns) of it, not above.
+// Lower bound of the rms of `columns` sums as a share of the largest: 1 / sqrt(columns), with some margin.
 __device__ __forceinline__ float share_of(float columns) { return 0.97f * rsqrtf(columns); }
 
-constexpr int kFollowers = 16;    // rows of a tile, and columns, whose sums are followed
-constexpr int kFollowedStep = 64;  // of the depth
-constexpr int kFollowed = 256;    // products of a sum in the mean, at the most, without those of 0
+constexpr int kFollowers = 16;    // rows and columns of a tile whose sums are followed
+constexpr int kFollowedStep = 64;  // depths per step
+constexpr int kFollowed = 256;    // maximum nonzero products per followed sum, on average
 static_assert(kFollowers * kFollowers == kAnewThreads);
 
-// What partial sums are in the mean, of single products: below, a float sum's error is less than half of this one. `all`: with
-// lo * lo; `shared_out`: where an SGEMM shares the depth out, so that its sums are shorter.
+// Threshold of the mean running sum over the mean product. Below it a float sum's error is less than half of ours. `all` is set if
+// lo * lo is included, `shared_out` if an SGEMM would use split-K, whose sums are shorter.
 __device__ __forceinline__ float short_below(bool all, bool shared_out) { return all ? 1.75f : shared_out ? 4.5f : 3.0f; }
 
-// Of so few of all products that are not 0 the tensor cores' sums are taken out one by one, as those of floats, which such an SGEMM adds
-// up in parts.
+// Share of nonzero products below which sums count as short against a split-K SGEMM. With so few, the tensor cores' partial sums are
+// single products, added one by one like floats, while such an SGEMM adds them in parts.
 constexpr float kSparse = 1.0f / 64;
 
 __device__ __forceinline__ float warp_sum(float mine) {
@@ -51,23 +52,23 @@ __device__ __forceinline__ float warp_sum(float mine) {
 }
 
 struct Followed {
-    float sums, products;  // their sizes
-    float values;          // products that are not 0
+    float sums, products;  // total magnitudes of running sums and of products
+    float values;          // number of nonzero products
 
     __device__ __forceinline__ void add(const Followed& other) {
         sums += other.sums, products += other.products, values += other.values;
     }
 };
 
-// Which of a tile's `rows` is follower i's, in no even steps.
+// Row of follower i among a tile's `rows`, unevenly spaced.
 __device__ __forceinline__ int followed_row(int i, int rows) { return (i * rows + i % 8 * (rows / 8)) / kFollowers; }
 
-// What the followers' rows and columns have at a step.
+// Values of the followers' rows and columns for one step.
 struct Sample {
     float of_a[kFollowers][kFollowedStep + 1], of_b[kFollowers][kFollowedStep + 1];
 };
 
-// A thread's share of one operand's: neighbours in rows, or in depth.
+// A thread's share of one operand's sample, contiguous along rows or along the depth.
 struct SampleShare {
     static constexpr int kCount = kFollowers * kFollowedStep / kAnewThreads;
     bool by_rows;
@@ -92,13 +93,13 @@ struct SampleShare {
     }
 };
 
-// Whether a tile's sums over depths [begin, end) are short of what `below` says; by kAnewThreads that meet by `meet`, each of which follows
-// one until all together are not. `of_a(follower, depth)` and `of_b` are the values.
+// True if a tile's sums over depths [begin, end) are shorter than `below`. All kAnewThreads call it, with `meet` as their barrier. Each
+// follows one sum until the sample as a whole is decided. `of_a(follower, depth)` and `of_b` return the values.
 template <class OfA, class OfB, class Meet>
 __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], int64_t begin, int64_t end, float below,
                                           bool shared_out, SampleShare a, const OfA& of_a, SampleShare b, const OfB& of_b,
                                           const Meet& meet) {
-    constexpr float kMargin = 1.25f;  // for what is chance
+    constexpr float kMargin = 1.25f;  // against sampling noise
     constexpr int kMany = kFollowedStep / 2;
     const int thread = threadIdx.x, lane = thread % 32;
     const float *const own_a = sample.of_a[thread / kFollowers], *const own_b = sample.of_b[thread % kFollowers];
@@ -110,7 +111,7 @@ __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[k
         sum = fmaf(own_a[i], own_b[i], sum);
         mine.add({product != 0.0f ? fabsf(sum) : 0.0f, fabsf(product), product != 0.0f ? 1.0f : 0.0f});  // without a branch
     };
-    const auto follow = [&](SampleShare& a, SampleShare& b) {  // until all is known
+    const auto follow = [&](SampleShare& a, SampleShare& b) {  // returns true once decided
         if (begin >= end) return true;
         a.put(sample.of_a), b.put(sample.of_b);
         meet();
@@ -139,7 +140,7 @@ __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[k
         for (const Followed& of : of_warps) all.add(of);
         return all.sums > kMargin * below * all.products || all.values > kFollowed * kAnewThreads;
     };
-    SampleShare next_a = a, next_b = b;  // two steps are under way
+    SampleShare next_a = a, next_b = b;  // two steps are in flight
     a.load(of_a, begin, end), b.load(of_b, begin, end);
     next_a.load(of_a, begin + kFollowedStep, end), next_b.load(of_b, begin + kFollowedStep, end);
     while (!follow(a, b) && !follow(next_a, next_b)) {
@@ -152,7 +153,7 @@ __device__ __forceinline__ float value_at(const Plain& of, int64_t row, int64_t 
     return is_there(of.part, row, depth) ? __ldg(of.values + row * of.row_step + depth * of.depth_step) : 0.0f;
 }
 
-// The same of a tile of two operands.
+// The same for a tile of two operands.
 template <class Meet>
 __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], const Plain& a, const Plain& b,
                                           int64_t first_row, int64_t first_column, float below, bool shared_out, const Meet& meet) {

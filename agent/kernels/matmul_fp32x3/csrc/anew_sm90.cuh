@@ -1,9 +1,9 @@
-// matmul_fp32x3's check behind the product: tiles that two fp16 lost too much of are computed anew (anew.cuh).
+// The check after matmul_fp32x3's product: tiles for which two fp16 lost too much accuracy are recomputed (anew.cuh).
 //
-// Where both operands are dense (split_sm90.cuh, which says of how much that has to hold) small values cannot lose too much: a
-// quarter of the products of each sum are 2^15 and more, and what rounding a float sum at each of them costs, 2^-25.3 of it, is more
-// than what is lost. Their sums can be short where they cancel: that is asked of a few tiles of each block, and of all of its tiles
-// where one of these is small. Elsewhere all tiles are looked at.
+// If both operands are dense (see split_sm90.cuh), small values cannot lose too much. A quarter of the products of each sum are 2^15
+// or more, and rounding a float sum at each of them costs 2^-25.3 of it, more than the loss. But sums of dense operands can be short
+// if they cancel. So each block tests samples from a few of its tiles, and checks all its tiles if a sample is small. If the operands
+// are not dense, all tiles are checked.
 #pragma once
 
 #include "anew_tile.cuh"
@@ -14,7 +14,7 @@ namespace kernelwright::matmul {
 constexpr int kAnewWarps = kAnewThreads / 32;
 static_assert(kTile == linear::kSide);
 
-// Rows [first_row, first_row + rows) of a tile of y.
+// A band: rows [first_row, first_row + rows) of a tile of y.
 struct Band {
     int batch, rows;
     linear::Tile tile;
@@ -29,15 +29,15 @@ __device__ __forceinline__ Band band_of(const Product& p, int batch, const linea
 
 struct AnewShared {
     Sample sample;
-    float factors[2][kTile];  // the largest of a's rows, of either half of all stages
+    float factors[2][kTile];  // largest factor of each row of a, for either half of its stages
     float scales[kAnewWarps];
-    float sizes[kAnewWarps], largest[kAnewWarps];  // of those sums that are looked at, and of products
+    float sizes[kAnewWarps], largest[kAnewWarps];  // magnitudes of the tested sums, and of the largest products
     Followed followed[kAnewWarps];
     int lost, not_finite;
 };
 
-// What the largest products are of factors times scales, at least; and how large sums are that may be short. Those of dense operands
-// are larger as soon as 32 products do not cancel.
+// Least value of the largest products relative to factors times scales, and thresholds below which sums may be short. Sums of dense
+// operands exceed theirs as soon as 32 products do not cancel.
 constexpr float kProduct = static_cast<float>(int64_t{1} << 2 * kMargin);
 constexpr float kSmall = 3.0f * kProduct, kSmallOfDense = 0.5f * kProduct;
 
@@ -45,7 +45,7 @@ __device__ __forceinline__ float scale_at(const Product& p, int batch, int64_t c
     return scale_of(-__ldcg(p.exponents + batch * p.b_rows + column));
 }
 
-// Of the rows of a band their factors' largest, in shared memory.
+// Stores the largest factor of each row of a band in shared memory.
 __device__ __forceinline__ void find_factors(const Product& p, const Band& band, AnewShared& shared) {
     const int thread = threadIdx.x, row = thread % kTile, half = thread / kTile;
     const int first = static_cast<int>(band.first_row % kTile);
@@ -61,7 +61,7 @@ __device__ __forceinline__ void find_factors(const Product& p, const Band& band,
     shared.factors[half][row] = factor;
 }
 
-// Of its columns their scales'.
+// Stores the largest scale of the band's columns, per warp.
 __device__ __forceinline__ void find_scales(const Product& p, const Band& band, AnewShared& shared) {
     const int thread = threadIdx.x;
     float scale = scale_at(p, band.batch, band.first_column + thread % kTile);
@@ -70,7 +70,7 @@ __device__ __forceinline__ void find_scales(const Product& p, const Band& band, 
     if (thread == 0) shared.lost = shared.not_finite = 0;
 }
 
-// The sizes of a row's sums, by a warp: the largest, and all of them. COLUMNS are looked at.
+// Magnitudes of a row's sums over COLUMNS columns, per lane of a warp: largest (x) and total (y).
 template <int COLUMNS>
 __device__ __forceinline__ float2 sizes_of(const Product& p, const Band& band, int i) {
     const float* y = p.out.y + (static_cast<int64_t>(band.batch) * p.tiles.m + band.first_row + i) * p.tiles.n;
@@ -84,24 +84,24 @@ __device__ __forceinline__ float2 sizes_of(const Product& p, const Band& band, i
     return sizes;
 }
 
-// What is known of a band once its sums have been looked at.
+// Result of testing a band's sums.
 struct Seen {
     bool is_lost;   // a row may have lost too much of its small values
     bool is_small;  // its sums may be short
 };
 
-// `is_first`: of the bands of these rows.
+// Tests a band's sums. `is_first` is set for the first band of these rows.
 template <class Meet>
 __device__ __forceinline__ Seen look_at(const Product& p, const Band& band, bool is_first, float small, AnewShared& shared,
                                         const Meet& meet) {
-    constexpr int kRows = kTile / kAnewWarps;  // of a warp
+    constexpr int kRows = kTile / kAnewWarps;  // per warp
     if (is_first) find_factors(p, band, shared);
     find_scales(p, band, shared);
     meet();
     float scale = 0.0f;
     for (int i = 0; i < kAnewWarps; ++i) scale = fmaxf(scale, shared.scales[i]);
     const float none = factor_of(kNoValue);
-    const float products = needed_for(2.0f * static_cast<float>(p.plain.a.depth)) * (1 << kMargin) * fabsf(p.out.alpha) * scale;  // of a factor of 1
+    const float products = needed_for(2.0f * static_cast<float>(p.plain.a.depth)) * (1 << kMargin) * fabsf(p.out.alpha) * scale;  // for a factor of 1
     const int warp = threadIdx.x / 32, first = warp * kRows, of_tile = static_cast<int>(band.first_row % kTile);
     const auto factor_at = [&](int i) {
         const float factor = i < band.rows ? fmaxf(shared.factors[0][of_tile + i], shared.factors[1][of_tile + i]) : 0.0f;
@@ -150,10 +150,10 @@ __device__ __forceinline__ Seen look_at(const Product& p, const Band& band, bool
     return {shared.lost != 0, size < small * fabsf(p.out.alpha) * factors};
 }
 
-// Whether a band's sums, as the tensor cores leave them, are all finite: no infinity or NaN has met a zero either.
+// True if all sums of a band from the tensor cores are finite. Then no infinity or NaN has met a zero either.
 template <class Meet>
 __device__ __forceinline__ bool are_finite(const Product& p, const Band& band, AnewShared& shared, const Meet& meet) {
-    float all = 0.0f;  // NaN where one is not
+    float all = 0.0f;  // NaN if any sum is not finite
     #pragma unroll 4
     for (int i = threadIdx.x / 32; i < band.rows; i += kAnewWarps) {
         const float* y = p.out.y + (static_cast<int64_t>(band.batch) * p.tiles.m + band.first_row + i) * p.tiles.n;
@@ -167,14 +167,14 @@ __device__ __forceinline__ bool are_finite(const Product& p, const Band& band, A
     return shared.not_finite == 0;
 }
 
-// Computes a band of up to 16 * ROWS rows anew where it may have lost too much; by 256 threads that meet by `meet`. `sparse`: not both
-// operands are dense. Bands of the same rows share `spans`.
+// Checks a band of up to 16 * ROWS rows and recomputes it if it may have lost too much. All 256 threads call it, with `meet` as their
+// barrier. `sparse` is set unless both operands are dense. Bands of the same rows share `spans`.
 template <int ROWS = 8, class Meet>
 __device__ __forceinline__ void hold(const Product& p, const Band& band, bool is_first, bool sparse, AnewShared& shared, Spans& spans,
                                      const Meet& meet) {
     if (is_first && threadIdx.x == 0) spans.known = kNotKnown;
     const Seen seen = look_at(p, band, is_first, sparse ? kSmall : kSmallOfDense, shared, meet);
-    meet();  // all know: the memory is free
+    meet();  // all have read the result, so shared memory is free
     bool lost = sparse && seen.is_lost;
     if (!lost && !seen.is_small) return;
     const Operand &of_a = p.plain.a, &of_b = p.plain.b;
@@ -191,7 +191,7 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, bool is
     store_tile(p.out, all, p.tiles.m, p.tiles.n, p.y_part, band.batch, band.first_row, band.first_column, past);
 }
 
-// Tiles of a block that follow each other in a row of them: what is found of a is that row's.
+// Consecutive tiles of a block, row by row, so that what is known of a serves a whole row of tiles.
 struct Tiles {
     int first, past;
 
@@ -201,20 +201,20 @@ struct Tiles {
         past = min(share, p.cut.tiles - first) + first;
     }
     __device__ __forceinline__ static Band band_at(const Product& p, int i) {
-        const int row = i / p.tiles.n_tiles();  // of all matrices
+        const int row = i / p.tiles.n_tiles();  // over all matrices
         const linear::Tile tile = {row % p.tiles.m_tiles(), i % p.tiles.n_tiles()};
         return band_of(p, row / p.tiles.m_tiles(), tile, 0, kTile);
     }
 };
 
-// Four rows of 32 columns of one of a block's tiles, by a warp: whether their sums are small of dense operands. What they are compared
-// with is known before the product ends: a scale of each row, of any half of its stages.
+// A warp's sample of one of the block's tiles, four rows by 32 columns: tests whether the sums of dense operands are small. The threshold
+// is computed before the product ends, from one scale per row, that of any half stage.
 struct Glance {
     static constexpr int kRows = 4;
     const float* at;
     int64_t row_step;
     bool has_column;
-    float needed;  // of all sums; 0 where there is nothing to see
+    float needed;  // threshold of the total magnitude; 0 if there is nothing to test
 
     __device__ __forceinline__ Glance(const Product& p, const Tiles& tiles) : at(p.out.y), row_step(0), has_column(false), needed(0.0f) {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -249,11 +249,11 @@ struct Glance {
     }
 };
 
-// Whether sums of dense operands are small, as the tensor cores leave them, of the first 32 columns of a tile; by a warp. `factors`: of
-// a thread's two rows, of any half of a stage.
+// True if a warp's sums of dense operands are small in the first 32 columns of a tile, before their columns are scaled back. `factors` are
+// those of a thread's two rows for any half stage.
 __device__ __forceinline__ bool are_small(const float (&sum)[64], const float (&factors)[2]) {
     constexpr int kOfRow = 8;
-    constexpr float kNeeded = kSmallOfDense / (1 << kMargin) * kOfRow;  // of a factor of 1: columns are not scaled back yet
+    constexpr float kNeeded = kSmallOfDense / (1 << kMargin) * kOfRow;  // for a factor of 1; columns are not scaled back yet
     const float none = factor_of(kNoValue);
     float size = 0.0f;
     #pragma unroll
@@ -261,8 +261,8 @@ __device__ __forceinline__ bool are_small(const float (&sum)[64], const float (&
     return warp_sum(size) < kNeeded * warp_sum((factors[0] > none ? factors[0] : 0.0f) + (factors[1] > none ? factors[1] : 0.0f));
 }
 
-// Behind the product. Ends at once where both operands are dense but for a few halves of stages, which is known before the product
-// ends, and their sums are not small.
+// Runs after the product. Returns at once if both operands are dense, which is known before the product ends, and the sampled sums are not
+// small.
 __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_constant__ Product p) {
     const bool sparse = are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse));
     const Tiles tiles(p);

@@ -1,8 +1,8 @@
-// The sums of a tile that is computed anew, in float arithmetic.
+// The sums of a recomputed tile, in float arithmetic.
 //
-// Both operands come in spans of 32 depths, as they lie. Where a has many values everything is multiplied. Where it has few, a comes some
-// spans ahead, so that it is known where its rows have values before b is asked for, of which only that is read; the values are multiplied
-// one by one, and which groups of eight depths have any is remembered for the next tile of the same rows.
+// Both operands are copied in spans of 32 depths, in their memory order. If a has many nonzero values, everything is multiplied. If it has
+// few, a is copied some spans ahead, so that b is read only where rows of a are nonzero. The values are then multiplied one by one. The
+// groups of eight depths with any nonzero value are remembered for the next tile of the same rows.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -11,8 +11,8 @@
 
 namespace kernelwright::matmul {
 
-constexpr int kSamples = 8;  // of a, of each thread
-constexpr int kFewOf = 20, kFewOfDeep = 50;  // a has few values where it is not one in so many; where b's rows are not neighbours
+constexpr int kSamples = 8;  // sampled values of a per thread
+constexpr int kFewOf = 20, kFewOfDeep = 50;  // a has few values if fewer than one in 20, or in 50 if b is not contiguous along rows
 static_assert(kAnewDepth % kSpan == 0 && sizeof(Slices) <= sizeof(Spans::a));
 
 template <int ROWS, bool A_BY_ROWS, bool B_BY_ROWS>
@@ -42,7 +42,7 @@ __device__ __forceinline__ void add_up(float (&all)[8][8], float (&sum)[8][8]) {
     for (int i = 0; i < ROWS * 8; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8], sum[i / 8][i % 8] = 0.0f;
 }
 
-// All products, of operands that lie by fours. Not inlined: what is added up lies in local memory, so that registers are left for what is multiplied.
+// All products, for operands that allow copies of float4. Not inlined: the totals then stay in local memory and leave registers free.
 template <int ROWS, bool A_BY_ROWS, bool B_BY_ROWS, class Meet>
 __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const Reader& a_read, const Reader& b_read, int begin, int end,
                                      const Meet& meet) {
@@ -64,7 +64,7 @@ __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const 
     #pragma unroll 1
     for (int i = 0; i < count; ++i) {
         __pipeline_wait_prior(kStages - 2);
-        meet();  // nobody reads the span before any more
+        meet();  // all are done with the previous span
         ask(i + kStages - 1);
         multiply_span<ROWS, A_BY_ROWS, B_BY_ROWS>(sum, spans.a[i % kStages], spans.b[i % kStages], at);
         if ((i + 1) % (kAnewDepth / kSpan) == 0 || i + 1 == count) add_up<ROWS>(result, sum);
@@ -72,7 +72,7 @@ __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const 
     meet();
 }
 
-// The same of any operands, by slices of 8 depths.
+// The same for any operands, by slices of 8 depths.
 template <class Meet>
 __device__ __noinline__ void sum_slices(float (&result)[8][8], Slices& slices, const Plain& a, const Plain& b, int64_t first_row,
                                         int64_t first_column, int begin, int end, const Meet& meet) {
@@ -83,21 +83,21 @@ __device__ __noinline__ void sum_slices(float (&result)[8][8], Slices& slices, c
     }
 }
 
-// Of a thread's columns, at one depth.
+// Loads the values of a thread's eight columns at one depth.
 __device__ __forceinline__ void eight_of(float (&eight)[8], const Span& of_b, bool by_rows, int column, int depth) {
     if (by_rows) return linear::eight_of(eight, of_b.v + Span::place(true, 0, depth), column);
     #pragma unroll
     for (int j = 0; j < 8; ++j) eight[j] = of_b.at(false, column + Corner::step(j), depth);
 }
 
-// Row by row the values that there are, whose bits are set; half a warp has the same rows.
+// Multiplies the nonzero values, given by bits, row by row. Half a warp shares the same rows.
 __device__ __forceinline__ void multiply_values(float (&sum)[8][8], const Span& of_a, const Span& of_b, bool a_by_rows, bool b_by_rows,
                                                 const unsigned* values, const Corner& at) {
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const int row = at.row + Corner::step(i);
         unsigned left = values[row];
-        while (left != 0) {  // two at a time, so that one is not waited for alone
+        while (left != 0) {  // two at a time, to overlap their latency
             const int first = __ffs(static_cast<int>(left)) - 1;
             left &= left - 1;
             const bool has_two = left != 0;
@@ -113,7 +113,7 @@ __device__ __forceinline__ void multiply_values(float (&sum)[8][8], const Span& 
     }
 }
 
-// The products of values of a that are not 0.
+// Sums the products of a's nonzero values.
 template <class Meet>
 __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, const Reader& a_read, const Reader& b_read, int begin, int end,
                                         bool may_list, const Meet& meet) {
@@ -129,12 +129,12 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
         if (i < count) copy_span<kSide>(spans.a[i], of_a, groups, i, ~0u);
         __pipeline_commit();
     }
-    int now_a = kSpansOfA - kLooksAhead, now_b = 0, listed = 0;  // where the i-th span lies
+    int now_a = kSpansOfA - kLooksAhead, now_b = 0, listed = 0;  // slots of the i-th span
     bool has_sums = false;
     #pragma unroll 1
     for (int i = -kLooksAhead; i < count; ++i) {
         __pipeline_wait_prior(1);
-        meet();  // nobody reads the span before any more
+        meet();  // all are done with the previous span
         const int last_of_a = i + kSpansOfA - 1, last_of_b = i + kSpansOfB - 1;
         if (last_of_a < count) copy_span<kSide>(spans.a[(now_a + kSpansOfA - 1) % kSpansOfA], of_a, groups, last_of_a, ~0u);
         if (last_of_b >= 0 && last_of_b < count) {
@@ -162,7 +162,7 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
     meet();
 }
 
-// Whether a has few values in a tile's rows, by a sample; by all threads.
+// True if a has few nonzero values in a tile's rows, estimated from a sample. All threads call it.
 template <class Meet>
 __device__ __forceinline__ bool has_few(Spans& spans, const Reader& of_a, int few_of, int begin, int end, const Meet& meet) {
     const int thread = threadIdx.x, row = thread % kSide;
@@ -180,19 +180,19 @@ __device__ __forceinline__ bool has_few(Spans& spans, const Reader& of_a, int fe
     unsigned all = 0;
     #pragma unroll
     for (int i = 0; i < kPlainThreads / 32; ++i) all += spans.of_warps[0][i];
-    meet();  // all have added up
+    meet();  // all have read of_warps
     return static_cast<int>(all) * few_of < kSamples * kPlainThreads;
 }
 
-// The sums of the first 16 * ROWS rows of a tile, by kAnewThreads that meet by `meet`, before and after. `zeros_count`: what meets them may
-// not be finite. `spans.known` is of a's rows; all have met since it was set.
+// Computes the sums of the first 16 * ROWS rows of a tile. All kAnewThreads call it between barriers, with `meet` as the barrier.
+// `zeros_count` is set if zeros may meet values that are not finite. `spans.known` belongs to these rows of a.
 template <int ROWS, bool BY_DEPTH = false, class Meet>
 __device__ __forceinline__ void sum_anew(float (&all)[8][8], Spans& spans, const Plain& a, const Plain& b, int64_t first_row,
                                          int64_t first_column, bool zeros_count, const Meet& meet) {
     const int begin = static_cast<int>(max(a.begin_in(first_row), b.begin_in(first_column)));
     const int end = static_cast<int>(min(a.end_in(first_row), b.end_in(first_column)));
     const Reader of_a(a, first_row, end), of_b(b, first_column, end);
-    if constexpr (ROWS == 8) {  // half a tile is computed anew as fast by all products
+    if constexpr (ROWS == 8) {  // for half a tile, multiplying everything is as fast
         if (!zeros_count && spans.known != kMany) {
             const bool may_list = a.part == kWhole && b.part == kWhole && end <= kMostGroups * kGroup;
             if (spans.known != kNotKnown || has_few(spans, of_a, of_b.by_rows ? kFewOf : kFewOfDeep, begin, end, meet)) {
@@ -214,7 +214,7 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Spans& spans, const
     sum_all<ROWS, false, false>(all, spans, of_a, of_b, begin, end, meet);
 }
 
-// For a kernel of kAnewThreads that has Spans in its dynamic shared memory.
+// Launches a kernel of kAnewThreads with Spans in dynamic shared memory.
 template <typename... Parameters, typename... Given>
 cudaError_t launched_anew(void (*kernel)(Parameters...), unsigned blocks, cudaStream_t stream, Given... given) {
     const auto bytes = static_cast<int>(sizeof(Spans));

@@ -1,9 +1,9 @@
-// Products of at most one tile for two SMs on sm_90a, behind a split by one launch (split_once_sm90.cuh): a cluster of two blocks
-// multiplies a tile of 128 x 128, 64 rows each, loading half of b for both.
+// Products of at most one tile per two SMs on sm_90a, after a split in one launch (split_once_sm90.cuh). A cluster of two blocks
+// multiplies a tile of 128 x 128, 64 rows per block. Each block loads half of b and multicasts it to both.
 //
-// Two warpgroups of a block take stages in turn, so that the sums are all there when both are done, with nothing to wait for from
-// other blocks. What the split noted of small values is added up while the first stages are loaded, and a block that has to be
-// looked at for them does that itself: a launch behind takes longer than that.
+// The two warpgroups of a block take stages in turn, so a block has all its sums without waiting for other blocks. The split's counts of
+// small values are added up while the first stages load. A block checks its own sums if needed, since another launch would take
+// longer.
 #pragma once
 
 #include "anew_sm90.cuh"
@@ -11,16 +11,16 @@
 
 namespace kernelwright::matmul {
 
-constexpr int kTogether = 2;    // blocks of a cluster
+constexpr int kTogether = 2;    // blocks per cluster
 constexpr int kBlockRows = kTile / kTogether;
 constexpr int kFewStages = 4;
 constexpr int kBlockOfA = kOperandBytes / kTogether;    // hi and lo of a block's rows
-constexpr int kFewFactors = kBlockOfA + kOperandBytes;  // where a's factors stand in a stage
+constexpr int kFewFactors = kBlockOfA + kOperandBytes;  // offset of a's factors in a stage
 constexpr int kFewStageBytes = kFewFactors + matrix::kAtomBytes;
 static_assert(sizeof(Spans) <= kFewStages * kFewStageBytes, "what is computed anew takes the stages' place");
 constexpr int kFewSharedBytes = kFewStages * kFewStageBytes + matrix::kAtomBytes + (2 * kFewStages + 2) * 8;
 
-// Where in its tile a block is, and what its cluster does.
+// The unit of a cluster, and which half of the tile a block has.
 struct Share {
     Unit unit;
     linear::Tile tile;
@@ -35,16 +35,16 @@ struct Share {
     }
 };
 
-// One thread keeps the ring filled. Where it begins is known before the split ends.
+// The producer thread: keeps the ring filled. Addresses are computed before the split ends.
 __device__ __forceinline__ void load_few(const Product& p, const Ring& ring) {
     constexpr int kPiece = kOperandBytes / kTogether, kFactors = kBlockRows * static_cast<int>(sizeof(float));
     const Share share(p);
     const int64_t stages = p.tiles.stages;
     const unsigned char* a = p.a + share.batch * p.a_bytes + (share.tile.of_x * stages + share.begin) * kPackedBytes;
     const unsigned char* b = p.b + share.batch * p.b_bytes + (share.tile.of_weight * stages + share.begin) * kOperandBytes;
-    asm volatile("" : "+l"(a), "+l"(b));  // not to be left for later
+    asm volatile("" : "+l"(a), "+l"(b));  // keep the compiler from computing them later
     await_earlier();
-    Turn turn = {0, 1};  // the first round finds every stage free
+    Turn turn = {0, 1};  // in the first round every stage is free
     for (int i = share.begin; i < share.end; ++i, turn.next(kFewStages), a += kPackedBytes, b += kOperandBytes) {
         unsigned char* to = ring.stages + turn.stage * kFewStageBytes;
         uint64_t* full = ring.full + turn.stage;
@@ -52,7 +52,7 @@ __device__ __forceinline__ void load_few(const Product& p, const Ring& ring) {
         matrix::barrier_expect(full, kFewFactors + 2 * kFactors);
         sm90::bulk_load_for_cluster(to + kBlockOfA + share.half * kPiece, b + share.half * kPiece, kPiece, full, (1 << kTogether) - 1);
         #pragma unroll
-        for (int part = 0; part < 2; ++part) {  // hi and lo, the factors of either half
+        for (int part = 0; part < 2; ++part) {  // hi and lo, and the factors of either half stage
             matrix::bulk_load(to + part * kBlockOfA / 2, a + part * kHalfBytes + share.half * (kBlockOfA / 2), kBlockOfA / 2, full);
             matrix::bulk_load(to + kFewFactors + part * kFactors, a + kOperandBytes + (part * 2 + share.half) * kFactors, kFactors,
                               full);
@@ -60,8 +60,7 @@ __device__ __forceinline__ void load_few(const Product& p, const Ring& ring) {
     }
 }
 
-// The sums of every other stage, beginning with the one of this warpgroup's number: while one warpgroup adds up what is left,
-// the other one has the tensor cores.
+// Sums every other stage, starting with stage `group`. While one warpgroup adds, the other uses the tensor cores.
 template <bool ALL>
 __device__ __forceinline__ void multiply_few(const Ring& ring, const Share& share, int group, float (&sum)[64]) {
     float first[64], second[64];
@@ -93,17 +92,17 @@ __device__ __forceinline__ void multiply_few(const Ring& ring, const Share& shar
 
 __device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
 
-// A block's rows of its tile.
+// Checks a block's rows of its tile.
 __device__ __noinline__ void hold_few(const Product& p, bool sparse, unsigned char* memory) {
     __shared__ AnewShared shared;
-    consumers_meet();  // they have been stored
+    consumers_meet();  // the rows have been stored
     const Share share(p);
     const Band band = band_of(p, share.batch, share.tile, share.half * kBlockRows, kBlockRows);
     auto& spans = *reinterpret_cast<Spans*>(memory);
     if (band.rows > 0) hold<kBlockRows / 16>(p, band, true, sparse, shared, spans, [] { consumers_meet(); });
 }
 
-// Behind the ring: what the split found, told by a warp that has nothing else to do, and whether a warp's sums are small.
+// Flags after the ring: whether the operands are sparse, set by an otherwise idle warp, and whether any warp's sums are small.
 struct Told {
     uint64_t* known;
     int* sparse;
@@ -124,7 +123,7 @@ __device__ __forceinline__ void tell_sparse(const Product& p, const Told& told) 
     matrix::barrier_arrive(told.known);
 }
 
-// Whether the sums of a warp are small.
+// Sets the flag if a warp's sums are small.
 __device__ __forceinline__ void note_small(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     if (share.begin + group >= share.end || p.tiles.n - share.tile.of_weight * kTile < 32) return;
     const auto* factors = reinterpret_cast<const float*>(ring.stages + group * kFewStageBytes + kFewFactors);
@@ -132,10 +131,10 @@ __device__ __forceinline__ void note_small(const Product& p, const Ring& ring, c
     if (are_small(sum, {factors[row], factors[row + 8]})) *Told(ring).small = 1;
 }
 
-// Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
+// Each warpgroup receives the other's sums for half of the columns, and so has the complete sums of that half.
 __device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
     auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
-    consumers_meet();  // nobody reads the stages any more
+    consumers_meet();  // all are done with the stages
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         float four[4];
@@ -155,12 +154,12 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
     }
 }
 
-// Each warpgroup's half of the columns, four lanes 32 bytes of a row at once.
+// Each warpgroup stores its half of the columns; four lanes store 32 bytes of a row at a time.
 template <bool ALL>
 __device__ __forceinline__ void store_halves(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
-    int2 exponents[8];  // on their way until sums have been exchanged
+    int2 exponents[8];  // loads overlap with the exchange
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
         exponents[j] = __ldcg(reinterpret_cast<const int2*>(p.exponents + share.batch * p.b_rows + at.column + 8 * j));
@@ -177,11 +176,11 @@ __device__ __forceinline__ void store_halves(const Product& p, const Ring& ring,
     store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
 }
 
-constexpr int kPitch = kTile + 8;  // floats from a row of sums to the next: eight rows meet different banks
+constexpr int kPitch = kTile + 8;  // floats per row of sums; eight rows hit different banks
 
-// A row by each warp in turn, whose lanes are neighbours in it: where there are edges, or 32 bytes would be parts of two sectors.
+// Each warp stores whole rows with adjacent lanes. Used at edges, and where 32 bytes would straddle two sectors.
 __device__ __forceinline__ void store_rows(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
-    constexpr int kCount = kTile / 32;  // columns of a lane
+    constexpr int kCount = kTile / 32;  // columns per lane
     const linear::Place place = linear::place_of(group * kBlockRows, 0);
     float* sums = reinterpret_cast<float*>(ring.stages);  // [2][kBlockRows][kPitch]
     float* to = sums + place.row * kPitch + place.column;
@@ -191,7 +190,7 @@ __device__ __forceinline__ void store_rows(const Product& p, const Ring& ring, c
     #pragma unroll
     for (int j = 0; j < kCount; ++j) exponents[j] = __ldcg(p.exponents + share.batch * p.b_rows + first_column + 32 * j) - kMargin;
     note_small(p, ring, share, sum, group);
-    consumers_meet();  // nobody reads the stages any more
+    consumers_meet();  // all are done with the stages
     #pragma unroll
     for (int i = 0; i < 32; ++i) *reinterpret_cast<float2*>(to + i % 2 * 8 * kPitch + i / 2 * 8) = {sum[2 * i], sum[2 * i + 1]};
     consumers_meet();
@@ -236,7 +235,7 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
 
 template <bool ALL, bool BY_ROWS>
 __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant__ Product p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared, kFewStages, kFewStageBytes);
     const Told told(ring);
@@ -249,7 +248,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant_
         *told.small = 0;
         matrix::barriers_made();
     }
-    sm90::cluster_meet();  // all barriers are there
+    sm90::cluster_meet();  // all barriers are initialised
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32;
     if (group == kConsumers) {
         sm90::give_registers<kLoaderRegisters>();
@@ -266,12 +265,12 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant_
         sm90::take_registers<kConsumerRegisters>();
         multiply_and_store<ALL, BY_ROWS>(p, ring, group);
     }
-    sm90::cluster_wait();  // the other block's copies and arrivals come here until then
+    sm90::cluster_wait();  // until then the other block's copies and arrivals still target this one
 #endif
 }
 
-// Whether all SMs have room for what there is and that is faster than `cost` of the product as it would be cut (Cut), behind two
-// launches that split and before one that looks. A stage of half a tile takes half of a tile's.
+// True if all clusters fit the GPU at once and this is faster than the general path. That path has cost `cost` (Cut) plus more
+// launches for the split and the check. A stage of half a tile takes half as long as that of a tile.
 inline bool is_few(const Operands& both, int64_t tiles, int64_t sms, double cost) {
     constexpr double kStage = 0.5, kLaunches = 5.0;
     return kTogether * tiles <= sms / kTogether * kTogether && splits_once(both.b) &&
@@ -287,7 +286,7 @@ cudaError_t launch_few(const Product& p, cudaStream_t stream) {
     return launched_as(kernel, kTogether, static_cast<unsigned>(kTogether * p.cut.tiles), kThreads, kFewSharedBytes, stream, p);
 }
 
-// Whether results are stored row by row. With ALL, where sums are few and each may have to be computed anew, that is slower.
+// True if results are stored row by row. With ALL that is slower, as sums are few and any may have to be recomputed.
 inline bool by_rows(const Product& p) { return !p.all && p.tiles.n % kTile != 0; }
 
 inline cudaError_t few_tiles(const Product& p, cudaStream_t stream) {

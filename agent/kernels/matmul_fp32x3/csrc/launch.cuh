@@ -1,6 +1,6 @@
-// The launchers: which path a call takes.
+// The launchers: choice of the path.
 //
-// KW_PORTABLE_ONLY leaves out all that is only for sm_90a, for compilers that cannot read it.
+// KW_PORTABLE_ONLY leaves out everything for sm_90a, for compilers that do not support it.
 #pragma once
 
 #include "sizes.cuh"
@@ -12,7 +12,7 @@
 
 namespace kernelwright::matmul {
 
-// Of K: shorter sums have too few roundings for three products to stay near a float sum.
+// Smallest K. Shorter float sums round too seldom for three products to stay close.
 constexpr int64_t kLeastDepth = 32;
 
 inline bool takes_tensor_cores(const Forward& args) {

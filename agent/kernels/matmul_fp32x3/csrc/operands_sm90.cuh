@@ -1,5 +1,4 @@
-// Host side of the products on the tensor cores: into how many parts the depth is cut, where things lie in the workspace,
-// and the launches.
+// Host side of the products on the tensor cores: schedule, workspace layout, and the launches.
 #pragma once
 
 #include "../../linear_fp32x3/csrc/device_sm90.cuh"
@@ -9,7 +8,7 @@
 
 namespace kernelwright::matmul {
 
-// Up to this depth a float sum has so few roundings that lo * lo counts beside it, whichever way its parts go.
+// Up to this K a float sum rounds so seldom that omitting lo * lo would show, even with random signs.
 constexpr int64_t kAllDepth = 512;
 
 constexpr int64_t kKeptInL2 = 40 << 20;
@@ -19,8 +18,8 @@ struct Plan {
     bool all;  // with lo * lo
     int64_t sms, tiles;
     Cut cut;
-    bool few;  // a tile by two blocks, behind a split by one launch
-    int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
+    bool few;  // two blocks per tile, after a split in one launch (few_tiles_sm90.cuh)
+    int64_t b_at, ended_at, partial_at, bytes;  // offsets in the workspace
 };
 
 inline Plan plan_of(const Forward& args, int64_t sms) {
@@ -29,7 +28,7 @@ inline Plan plan_of(const Forward& args, int64_t sms) {
     plan.both.a = operand_at(args.a, args.batch, args.m, args.k, args.a_batch, args.a_row, args.a_depth);
     plan.both.b = b_of(operand_at(args.b, args.batch, args.n, args.k, args.b_batch, args.b_column, args.b_depth), !plan.all);
     plan.both.a.part = args.a_part;
-    plan.both.b.part = turned(args.b_part);  // its rows are columns
+    plan.both.b.part = turned(args.b_part);  // b's columns are the operand's rows
     plan.sms = sms;
     plan.tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles();
     const int64_t elements = args.batch * args.m * args.n;
@@ -67,7 +66,7 @@ inline cudaError_t join(const Product& p, cudaStream_t stream) {
     return launched(matmul_join, static_cast<unsigned>(blocks), kJoinThreads, stream, p);
 }
 
-// What the kernels are told; gives the plan's operands their places.
+// Arguments of the kernels. Also sets the workspace pointers of the plan's operands.
 inline Product product_of(const Forward& args, Plan& plan) {
     Operand &a = plan.both.a, &b = plan.both.b;
     auto* workspace = static_cast<unsigned char*>(args.workspace);

@@ -1,5 +1,5 @@
-// Float arithmetic on a tile of 128 x 128 by 256 threads, of operands of any layout: the portable path's, and for convolutions
-// that of tiles which are computed anew.
+// Float arithmetic on a tile of 128 x 128 by 256 threads, for operands of any layout. The portable path uses it, and the recomputed
+// tiles of convolutions.
 #pragma once
 
 #include "../../linear_fp32x3/csrc/plain_tile.cuh"
@@ -12,22 +12,22 @@ using linear::kSide;
 using linear::kSlice;
 using linear::Slice;
 
-// One operand of one matrix, by its rows (m of a, n of b) and its depth.
+// One operand of one product, by its rows (m of a, n of b) and its depth K.
 struct Plain {
     const float* values;
     int64_t rows, depth;
     int64_t row_step, depth_step;
-    int64_t part;  // Part, of rows and depths
+    int64_t part;  // Part, with depths as columns
 
-    // The depths that a tile has, [begin_in, end_in), beginning with a slice.
+    // The tile from `first_row` on exists for depths [begin_in, end_in).
     __device__ __forceinline__ int64_t begin_in(int64_t first_row) const { return begin_of(*this, first_row); }
     __device__ __forceinline__ int64_t end_in(int64_t first_row) const { return end_of(*this, first_row + kSide - 1); }
 };
 
-// Where a thread's four values of a slice are: neighbours in rows where those are neighbours in memory, else in depth.
+// Position of a thread's four values of a slice: along rows if those are contiguous in memory, else along the depth.
 struct Quarter {
     int row, depth;
-    int of_row, of_depth;  // steps to the next
+    int of_row, of_depth;  // increments to the next value
 };
 
 __device__ __forceinline__ Quarter quarter_of(const Plain& of) {
@@ -67,7 +67,7 @@ struct Slices {
     __align__(16) Slice of_b[2];
 };
 
-// Where a thread's sums belong in a tile: 8 x 8, four neighbours and four half a tile further.
+// Position of a thread's 8 x 8 sums in a tile: four adjacent rows and columns, and four half a tile further.
 struct Corner {
     int row, column;
 
@@ -75,7 +75,7 @@ struct Corner {
     __device__ __forceinline__ static int step(int i) { return i % 4 + i / 4 * (kSide / 2); }
 };
 
-// Adds a tile's products of depths [begin, end), whole slices or to the operands' end, by 256 threads that meet by `meet`.
+// Adds a tile's products of depths [begin, end): whole slices, or up to the operands' end. `meet` is the barrier of the 256 threads.
 template <class Meet>
 __device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slices, const Plain& a, const Plain& b, int64_t first_row,
                                                int64_t first_column, int64_t begin, int64_t end, const Meet& meet) {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void multiply_range(float (&sum)[8][8], Slices& slice
     }
 }
 
-// Rows below `rows` of a tile of y, [batch, m, n].
+// Stores the rows below `rows` of a tile of y [batch, m, n].
 __device__ __forceinline__ void store_tile(const Outcome& out, const float (&sum)[8][8], int64_t m, int64_t n, int64_t part, int64_t batch,
                                            int64_t first_row, int64_t first_column, int64_t rows) {
     const Corner at;

@@ -1,17 +1,17 @@
-// y = alpha * a * b + beta * c in float arithmetic, each element's sum in the order of K: every GPU's path, for any layout.
+// The portable path: y = alpha * a * b + beta * c in float arithmetic, each element summed in the order of K, for any layout.
 //
-// As linear_fp32x3/csrc/product_portable.cuh: a block of 256 threads makes a tile of 128 x 128 from slices of 8 of K.
+// See linear_fp32x3/csrc/product_portable.cuh. A block of 256 threads computes a tile of 128 x 128 from slices of 8 of K.
 #pragma once
 
 #include "plain_tile.cuh"
 
 namespace kernelwright::matmul {
 
-// Block (i, j, matrix) of the tiles, i fastest.
+// Block (i, j, matrix) computes tile (i, j) of a matrix; i varies fastest.
 __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_constant__ Forward args) {
     __shared__ Slices slices;
     const bool sparse = args.precision == kSparseA;
-    if (sparse && isfinite(__ldg(args.c))) return;  // has been computed
+    if (sparse && isfinite(__ldg(args.c))) return;  // the sparse kernel has computed y
     const int64_t m_tiles = ceil_div(args.m, kSide), tiles = m_tiles * ceil_div(args.n, kSide);
     const int64_t batch = blockIdx.x / tiles;
     const int64_t first_row = blockIdx.x % tiles % m_tiles * kSide;

@@ -1,10 +1,11 @@
-// y = alpha * a * b + beta * c over split operands (split_sm90.cuh), on sm_90a. A block on each SM: one thread of the last
-// warpgroup keeps a ring of stages filled by bulk copies, the others multiply, 64 rows of a tile of 128 x 128 each.
+// y = alpha * a * b + beta * c over split operands (split_sm90.cuh), on sm_90a. Blocks are persistent, one per SM. One thread of
+// the last warpgroup is the producer, which fills a ring of stages by bulk copies. The others multiply 64 rows of a tile of
+// 128 x 128 each.
 //
-// The sums of each 32 of depth are taken out of the tensor cores, scaled back and added up in float arithmetic, which rounds
-// where the tensor cores cut off. Two sets of sums take turns, so that the tensor cores multiply into one while the other is
-// added, and so do the warpgroups (turns_sm90.cuh). With ALL, lo * lo is not left out; an infinity, which is in lo, then meets lo's of either sign, and what is not
-// finite is computed anew in float arithmetic.
+// After every 32 of K the sums leave the tensor cores, are scaled back and added in float arithmetic, which rounds where the
+// tensor cores truncate. Two accumulators alternate: the tensor cores write one while the other is added. The warpgroups
+// ping-pong as well (turns_sm90.cuh). With ALL, lo * lo is included. An infinity, which lies in lo, then meets lo of either sign,
+// so results that are not finite are recomputed in float arithmetic.
 #pragma once
 
 #include "../../csrc/warpgroups_sm90.cuh"
@@ -25,22 +26,22 @@ constexpr int kStageBytes = kPackedBytes + kOperandBytes;  // a's packed tile an
 constexpr int kSharedBytes = kStages * kStageBytes + matrix::kAtomBytes + 2 * kStages * 8;
 
 struct Product {
-    linear::Product tiles;     // of one matrix: their sizes alone
+    linear::Product tiles;     // sizes of one matrix; no other field is used
     const unsigned char* a;    // packed
     const unsigned char* b;
-    int64_t a_bytes, b_bytes;  // from one matrix to the next; 0 where all share one
+    int64_t a_bytes, b_bytes;  // batch strides; 0 if all share one matrix
     const int* exponents;      // of b's columns
-    int64_t b_rows;            // from one matrix to the next
+    int64_t b_rows;            // batch stride of `exponents`
     int batch;
     Schedule cut;
     Outcome out;
-    float* partial;            // [parts, batch, m, n], or what parts of streamed tiles have
+    float* partial;            // [parts, batch, m, n], or sums of streamed tiles' parts
     int* ended;
-    Operands plain;            // what was split
+    Operands plain;            // the operands before the split
     bool all;                  // with lo * lo
     int64_t y_part;            // Part
 
-    // The stages of a unit that both operands have, [first_of, past_of); none where nothing of y is wanted.
+    // Stages of a unit that exist in both operands, [first_of, past_of); none if no part of the tile of y is wanted.
     __device__ __forceinline__ int first_of(const Unit& unit, const linear::Tile& tile) const {
         return max(unit.begin, max(plain.a.first_stage(tile.of_x), plain.b.first_stage(tile.of_weight)));
     }
@@ -52,7 +53,7 @@ struct Product {
     __device__ __forceinline__ linear::Tile place_of(int tile) const { return linear::tile_at(tiles, tile % tiles.tiles()); }
 };
 
-// A place in the ring, and which time it is passed.
+// A slot of the ring and the parity of its barrier.
 struct Turn {
     int stage;
     uint32_t parity;
@@ -66,7 +67,7 @@ struct Turn {
 };
 
 struct Ring {
-    unsigned char* stages;  // a multiple of 1024 bytes; a's packed tile and b's in each
+    unsigned char* stages;  // 1024-aligned; a's packed tile and b's in each
     uint64_t* full;
     uint64_t* free;
 };
@@ -80,11 +81,11 @@ __device__ __forceinline__ Ring ring_in(unsigned char* shared, int stages, int s
     return ring;
 }
 
-// One thread keeps the ring filled.
+// The producer thread: keeps the ring filled.
 __device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
     const int64_t stages = p.tiles.stages;
     const uint64_t policy = matrix::evict_last();
-    Turn turn = {0, 1};  // the first round finds every stage free
+    Turn turn = {0, 1};  // in the first round every stage is free
     Units units(p.cut);
     for (Unit unit; units.next(p.cut, unit);) {
         const int batch = p.batch_of(unit.tile);
@@ -114,7 +115,7 @@ __device__ __noinline__ float in_float(const Product& p, int64_t batch, int64_t 
     return sum;
 }
 
-// Back to where the values are: by b's exponents and the margin. All are loaded before anything is stored.
+// Undoes the scaling by b's exponents and the margin. All exponents are loaded before anything is stored.
 template <int N>
 __device__ __forceinline__ void unscale(const Product& p, float (&sum)[N], int batch, int column) {
     const int* of_b = p.exponents + batch * p.b_rows + column;
@@ -126,10 +127,10 @@ __device__ __forceinline__ void unscale(const Product& p, float (&sum)[N], int b
     }
 }
 
-// Makes of the sums what is stored, in place.
+// Turns the sums into results in place.
 template <bool ALL, int N>
 __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[N], int batch, const linear::Place& at) {
-    float infinite = 0.0f;  // or NaN, where a sum is not finite
+    float infinite = 0.0f;  // NaN if any sum is not finite
     #pragma unroll
     for (int i = 0; ALL && i < N; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
     const bool anew = ALL && infinite != 0.0f;
@@ -147,7 +148,7 @@ __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[N], i
     }
 }
 
-// To y, one of the matrices [m, n] there; `whole`: no column is past the end.
+// Stores to matrix `matrix` of y [.., m, n]. `whole` is set if no column is past the end.
 template <int N>
 __device__ __forceinline__ void store_sums(const Product& p, const float (&sum)[N], int64_t matrix, const linear::Place& at,
                                            bool whole, float* y) {
@@ -192,8 +193,8 @@ __device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], c
     store_sums(p, sum, matrix, at, (tile.of_weight + 1) * kTile <= p.tiles.n, is_part ? p.partial : p.out.y);
 }
 
-// The products of half a stage for 64 rows of a, issued as one group: the small ones first, while there is nothing large to
-// cut them off against. a's lo lies LO_A bytes behind its hi.
+// Issues the products of half a stage for 64 rows of a as one group. The small ones come first, while there is nothing large to
+// truncate them against. a's lo lies LO_A bytes after its hi.
 template <bool ALL, int LO_A>
 __device__ __forceinline__ void multiply_half(float (&partial)[64], const unsigned char* a, const unsigned char* b) {
     #pragma unroll
@@ -212,7 +213,7 @@ __device__ __forceinline__ void multiply_half(float (&partial)[64], const unsign
     sm90::products_issued();
 }
 
-// The sums of a half, by the factors of this thread's two rows.
+// Adds the sums of a half stage, times the factors of this thread's two rows.
 template <int N>
 __device__ __forceinline__ void add(float (&sum)[N], const float (&partial)[N], const float (&rows)[2]) {
     #pragma unroll
@@ -244,19 +245,19 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
             sm90::products_done<1>(first);
             add(sum, first, rows[0]);
             sm90::products_done<0>(second);
-            __syncwarp();  // all have read their factors
+            __syncwarp();  // all lanes have read their factors
             matrix::barrier_arrive(ring.free + turn.stage);
             add(sum, second, rows[1]);
         }
         store_unit<ALL>(p, sum, unit, group);
     }
-    if (group == 0) await_turn(group);  // the last one that is given
+    if (group == 0) await_turn(group);  // matches the last turn given
 }
 
-// One block on an SM, which takes units in turn.
+// Persistent blocks, one per SM.
 template <bool ALL>
 __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_constant__ Product p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared, kStages, kStageBytes);
     if (threadIdx.x == 0) {
@@ -268,7 +269,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
     }
     __syncthreads();
     await_earlier();
-    let_next_begin();  // it waits for this one's end, and finds no room until then
+    let_next_begin();  // the next kernel waits for this one's end, and has no room before
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
         sm90::give_registers<kLoaderRegisters>();
@@ -281,9 +282,9 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
 }
 
 constexpr int kJoinThreads = 256;
-constexpr int kJoined = 4;  // elements of a thread
+constexpr int kJoined = 4;  // elements per thread
 
-// Adds the parts up, in their order.
+// Adds up the split-K parts in order.
 __global__ void __launch_bounds__(kJoinThreads) matmul_join(const __grid_constant__ Product p) {
     await_earlier();
     const int64_t m = p.tiles.m, n = p.tiles.n, count = p.batch * m * n;

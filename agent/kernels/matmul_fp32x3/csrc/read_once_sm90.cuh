@@ -1,15 +1,15 @@
-// Products of few tiles and a large depth, on sm_90a: both operands are read once, as they lie, and split within the SM, so that no
-// kernel splits them before and nothing of them is stored.
+// Products of few tiles and a large depth, on sm_90a. Both operands are read once in their memory order and split within the SM, without
+// a kernel that splits them beforehand and without storing the split.
 //
-// A block has a tile of 128 rows and N columns, and a part of the depth, which it goes through 32 at a time. Each warp of two
-// warpgroups copies 16 rows into its own ring, splits them in its registers, where the products take them from, and adds the sums of
-// each 32 of depth to its own in float arithmetic; meanwhile the other warpgroup has the tensor cores. Two more warpgroups copy the
-// columns, split them and store them as the products read them.
+// A block has a tile of 128 rows by N columns and a part of the depth, which it walks through in chunks of 32. Each warp of two
+// warpgroups copies 16 rows into its own ring and splits them in registers, which are the left operand of wgmma. It adds the sums of
+// each chunk to its own in float arithmetic, while the other warpgroup uses the tensor cores. Two more warpgroups copy the columns,
+// split them and store them in the layout of the products.
 //
-// Values are two fp16 each (strip_halves_sm90.cuh), and where that may show in the sums of a block, or where it is told so, three bf16
-// (strip_thirds_sm90.cuh): half as many products again, which hold all that floats do.
+// Values are split into two fp16 (strip_halves_sm90.cuh), or into three bf16 (strip_thirds_sm90.cuh) if the loss may matter in a block's
+// sums or the caller asks for it. Three bf16 hold all bits of a float, at the cost of 1.5 times as many products.
 //
-// The left operand's rows are y's columns (`turned`), or its rows where it has few columns.
+// The left operand's rows are y's columns (`turned`), or y's rows if y has few columns.
 #pragma once
 
 #include <algorithm>
@@ -23,33 +23,33 @@ namespace kernelwright::matmul {
 struct ReadOnce {
     Strip left, right;
     int depth, chunks;
-    int parts;  // of the depth
+    int parts;  // split-K parts
     int left_tiles, right_tiles;
-    int m, n;      // of y
+    int m, n;      // sizes of y
     bool turned;   // left rows are y's columns
-    float* to;     // the parts' sums, [parts, m, n], or y
-    float factor;  // of what is stored there
-    Outcome out;   // of the parts
+    float* to;     // sums of the parts [parts, m, n], or y
+    float factor;  // applied to what is stored there
+    Outcome out;   // epilogue once the parts are added
 
     __device__ __forceinline__ int begin_of(int part) const { return static_cast<int>(int64_t{chunks} * part / parts); }
 };
 
-// Registers of the threads that multiply and of those that split columns. Those of a block come in eights for each thread; one that asks
-// for more than it began with waits for ever.
+// Registers per thread that multiplies, and per thread that splits columns. They come in multiples of eight. Asking for more than the
+// block started with would wait forever.
 template <bool HALVES>
 constexpr int kLeftRegisters = HALVES ? 200 : 208;
 template <bool HALVES>
 constexpr int kRightRegisters = kReadThreads / kLeftThreads * (65536 / kReadThreads / 8 * 8) - kLeftRegisters<HALVES>;
 static_assert(kLeftThreads == kSplitters * kRightThreads);
 
-// As matrix::pieces_descriptor, of columns that begin `bytes` behind `first`, a descriptor's lower half.
+// Like matrix::pieces_descriptor, for columns `bytes` after `first`, the lower half of a descriptor.
 __device__ __forceinline__ uint64_t columns_descriptor(uint32_t first, int bytes) {
     uint64_t made;
     asm("mov.b64 %0, {%1, %2};" : "=l"(made) : "r"(first + bytes / 16), "r"(8));
     return made;
 }
 
-// The products of a chunk, issued as one group.
+// Issues the products of a chunk as one group.
 template <int N, class Left>
 __device__ __forceinline__ void multiply_chunk(float (&partial)[N / 2], const Left& left, uint32_t right) {
     matrix::matrix_begin();
@@ -72,12 +72,12 @@ struct ReadTile {
     }
 };
 
-// `again`: of the second pass, whose barriers begin anew.
+// `again` selects the second pass, which has barriers of its own.
 template <int N, class Split>
 struct ReadRing {
     using Shape = ReadShape<N, Split::kParts>;
     unsigned char *left, *right, *split;
-    float* factors;  // of each slot's groups of columns
+    float* factors;  // per slot and group of columns
     uint64_t *full, *free;
 
     __device__ __forceinline__ explicit ReadRing(unsigned char* shared, bool again = false) {
@@ -102,7 +102,7 @@ __device__ __forceinline__ void splitters_meet(int splitter) {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + splitter), "n"(kRightThreads) : "memory");
 }
 
-// By each of two warpgroups: the columns of every other chunk of the tile, split. Whether that leaves a doubt.
+// Each of two warpgroups splits the columns of every other chunk of the tile. Returns true if their accuracy is in doubt.
 template <int N, class Split>
 __device__ __forceinline__ bool split_columns(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring) {
     using Shape = ReadShape<N, Split::kParts>;
@@ -116,7 +116,7 @@ __device__ __forceinline__ bool split_columns(const ReadOnce& p, const ReadTile&
         if (begin + i * kSplitters < tile.end) columns.copy(begin + i * kSplitters, i);
         copies_begun();
     }
-    Turn raw = {0, 0}, to = {splitter, 1};  // the first round finds every place free
+    Turn raw = {0, 0}, to = {splitter, 1};  // in the first round every slot is free
     for (int chunk = begin; chunk < tile.end; chunk += kSplitters) {
         copies_made<kRaw - 1>();
         splitters_meet(splitter);
@@ -125,7 +125,7 @@ __device__ __forceinline__ bool split_columns(const ReadOnce& p, const ReadTile&
                     own + raw.stage * kColumnBytes<N>, chunk);
         sm90::stores_made();
         matrix::barrier_arrive(ring.full + to.stage);
-        splitters_meet(splitter);  // all have read theirs
+        splitters_meet(splitter);  // all have read their values
         if (chunk + kRaw * kSplitters < tile.end) columns.copy(chunk + kRaw * kSplitters, raw.stage);
         copies_begun();
         raw.next(kRaw);
@@ -135,7 +135,7 @@ __device__ __forceinline__ bool split_columns(const ReadOnce& p, const ReadTile&
     return split.in_doubt;
 }
 
-// A warp's next chunk, from its ring, which it keeps filled.
+// Splits a warp's next chunk from its ring, and refills the ring.
 template <int RAW, class Left>
 __device__ __forceinline__ void next_rows(Left& next, LeftRows& rows, Turn& raw, int chunk, int end) {
     float2 v[2][4];
@@ -160,7 +160,7 @@ __device__ __forceinline__ void add_chunk(float (&sum)[N / 2], float (&partial)[
     for (int i = 0; i < N / 2; ++i) sum[i] = factors.template added<N>(sum[i], partial[i], i);
 }
 
-// While the products of a chunk run, the next one is split.
+// Multiplies the tile's rows. While the products of a chunk run, the next chunk is split.
 template <int N, class Split>
 __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring, Split& split,
                                               float (&sum)[N / 2]) {
@@ -177,7 +177,7 @@ __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile&
     for (int i = 0; i < N / 2; ++i) sum[i] = partial[i] = 0.0f;
     Turn raw = {0, 0}, from = {0, 0};
     const auto columns = static_cast<uint32_t>(matrix::pieces_descriptor(ring.split, N, 8));
-    const uint32_t first_columns = __shfl_sync(0xffffffffu, columns, 0);  // the same in all lanes: a uniform register
+    const uint32_t first_columns = __shfl_sync(0xffffffffu, columns, 0);  // equal in all lanes, for a uniform register
     typename Split::Left one, other;
     const auto multiply = [&](const typename Split::Left& left) {
         multiply_chunk<N>(partial, left, first_columns + from.stage * (Shape::kSplitBytes / 16));
@@ -191,7 +191,7 @@ __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile&
     next_rows<Shape::kRaw>(one, rows, raw, tile.begin, tile.end);
     other = one;
     matrix::barrier_wait(ring.full, 0);
-    // The compiler does not know that the ends are the same, and so does not move what is split behind the products.
+    // Hiding from the compiler that both ends are equal keeps it from moving the split behind the products.
     int chunk = tile.begin, same_end = tile.end;
     keep(same_end);
     for (; chunk + 2 <= tile.end; chunk += 2) {
@@ -209,7 +209,7 @@ __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile&
     copies_made<0>();
 }
 
-// In few instructions, which a short product waits for: nothing is added here.
+// Stores the sums with few instructions, since a short product waits for them. Nothing is added here.
 template <int N>
 __device__ __forceinline__ void store_part(const ReadOnce& p, const ReadTile& tile, const float (&sum)[N / 2]) {
     const int row = tile.first_left + static_cast<int>(threadIdx.x) / 32 * kWarpRows + static_cast<int>(threadIdx.x) % 32 / 4;
@@ -226,16 +226,16 @@ __device__ __forceinline__ void store_part(const ReadOnce& p, const ReadTile& ti
     }
 }
 
-// By all threads: whether any has lost something, or half of the rows are short, each of which is four threads'.
+// True if any row has lost too much, or half of the rows (four threads each) are short. All threads call it.
 __device__ __forceinline__ bool all_doubt(const Halves::Doubt& mine) {
     const bool lost = __syncthreads_or(mine.lost);
     return __syncthreads_count(mine.is_short) >= kLeftThreads / 2 || lost;
 }
 
-// HALVES: two fp16 of each value, and three bf16 where that is not enough.
+// With HALVES two fp16 per value are tried first, and three bf16 used if those are not enough.
 template <int N, bool HALVES>
 __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid_constant__ ReadOnce p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
     extern __shared__ unsigned char shared[];
     const ReadRing<N, Halves> ring(shared);
     const ReadRing<N, Thirds> ring_again(shared, true);
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid
     }
     __syncthreads();
     await_earlier();
-    let_next_begin();  // it waits for this one's end, and finds no room until then
+    let_next_begin();  // the next kernel waits for this one's end, and has no room before
     const ReadTile tile = ReadTile::of<N>(p);
     if (threadIdx.x >= kLeftThreads) {
         sm90::give_registers<kRightRegisters<HALVES>>();

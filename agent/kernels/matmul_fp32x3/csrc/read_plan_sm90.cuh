@@ -1,4 +1,4 @@
-// Host side of the products that read their operands once: which calls they take, into how many parts the depth is cut, and the launches.
+// Host side of the products that read their operands once: eligible calls, number of split-K parts, and the launches.
 #pragma once
 
 #include <algorithm>
@@ -9,27 +9,27 @@
 namespace kernelwright::matmul {
 
 struct ReadPlan {
-    bool fits;      // operands lie as they can be copied
+    bool fits;      // the operands' layout is supported
     bool turned;    // the left operand is b
-    bool halves;    // two fp16 of each value, where that is enough
-    bool adds;      // parts, or c, by a kernel of its own
+    bool halves;    // try two fp16 per value first
+    bool adds;      // a second kernel adds up the parts, or c
     int64_t columns, tiles, parts;
-    double us;      // that it takes, as far as that is known
-    int64_t bytes;  // of the workspace
+    double us;      // modelled time
+    int64_t bytes;  // workspace
 };
 
-// Sixteen bytes of a row, or of neighbouring rows, at a time.
+// True if 16 bytes can be copied at a time, along the depth or along rows.
 inline bool is_strip(const float* values, int64_t row_step, int64_t depth_step) {
     const int64_t step = depth_step == 1 ? row_step : depth_step;
     return (depth_step == 1 || row_step == 1) && step % 4 == 0 && reinterpret_cast<uintptr_t>(values) % 16 == 0;
 }
 
 constexpr int64_t kMostReadParts = 256;
-// Two fp16 are taken from this depth, for what they leave out of single products shows in shorter sums; and for tiles of 128 columns,
-// for others wait for memory.
+// Smallest depth for two fp16 per value, since their error shows in shorter sums. They are used for tiles of 128 columns alone, because
+// narrower tiles are memory-bound.
 constexpr int64_t kLeastOfHalves = 1024;
 
-// On an H100 a chunk of a tile takes `kChunkUs` of an SM, a block some 6 us to begin and to end, and adding parts up a launch.
+// Model of an H100: `kChunkUs` per chunk of a tile, about 6 us of fixed time per block, and a launch to add up parts.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
     constexpr double kChunkUs[3] = {1.0, 1.07, 1.1}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
     const bool is_wide = plan.columns == 128;
@@ -48,9 +48,9 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     plan.fits = args.batch == 1 && args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole &&
                 std::max({args.m, args.n, args.k}) <= kMostBlocks - kLeftRows && is_strip(args.a, args.a_row, args.a_depth) &&
                 is_strip(args.b, args.b_column, args.b_depth);
-    // b's columns are neighbours in y, and rows of the left operand are what neighbouring lanes store: 4 us less. But where depths are
-    // neighbours, a chunk's left rows are read in 0.12 us less.
-    constexpr int64_t kDeep = 40;  // chunks of a block
+    // b on the left saves 4 us: adjacent lanes store rows of the left operand, and b's columns are contiguous in y. But a left operand
+    // that is contiguous along the depth saves 0.12 us per chunk.
+    constexpr int64_t kDeep = 40;  // chunks per block
     const int64_t chunks = ceil_div(args.k, kChunk);
     const bool is_deep = chunks * ceil_div(args.m, kLeftRows) * ceil_div(args.n, kLeftRows) >= kDeep * sms;
     const bool a_is_faster = std::min(args.m, args.n) > 64 && is_deep && args.a_depth == 1 && args.b_depth != 1;
@@ -66,7 +66,7 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     return plan;
 }
 
-// Whether that is faster than splitting the operands first.
+// True if this is faster than splitting the operands first.
 inline bool is_worth(const Forward& args, const ReadPlan&) {
     return args.precision == linear::kFp32x3 && args.m * args.n < 350 * (args.m + args.n);
 }
@@ -76,7 +76,7 @@ inline Strip strip_of(const float* values, int64_t rows, int64_t row_step, int64
     return {values, across ? depth_step : row_step, static_cast<int>(rows), across};
 }
 
-// What the kernel is told.
+// Arguments of the kernel.
 inline ReadOnce read_once_of(const Forward& args, const ReadPlan& plan) {
     const Strip a = strip_of(args.a, args.m, args.a_row, args.a_depth), b = strip_of(args.b, args.n, args.b_column, args.b_depth);
     ReadOnce p = {};

@@ -1,4 +1,4 @@
-// Products of a warpgroup whose left operand lies in registers (wgmma), of bf16 and fp16, sm_90a only. Not for the emulator without PTX.
+// wgmma in bf16 and fp16 with the left operand in registers, sm_90a only. Not for the emulator without PTX.
 #pragma once
 
 #include "../../csrc/warpgroups_sm90.cuh"
@@ -24,8 +24,8 @@ namespace kernelwright::matmul {
     "}\n"
 #define KW_OF_REGISTERS : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add)
 
-// d[64 x N] (+)= a[64 x 16] * b[N x 16]^T; asynchronous. Of a each warp has 16 rows, register i those of lane / 4 + 8 * (i % 2) at depths
-// lane % 4 * 2 + 8 * (i / 2) and the next one. d as for matrix_multiply.
+// d[64 x N] (+)= a[64 x 16] * b[N x 16]^T, asynchronous. Each warp holds 16 rows of a. Register i holds row lane / 4 + 8 * (i % 2) at
+// depths lane % 4 * 2 + 8 * (i / 2) and the next one. Layout of d as in matrix_multiply.
 #define KW_MULTIPLY(NAME, TYPE) \
     __device__ __forceinline__ void NAME(float (&d)[16], const uint32_t (&a)[4], uint64_t b, int add) { \
         asm volatile(KW_PRODUCT(TYPE, "32", KW_FIRST_16, "16", "17", "18", "19", "20", "21") : KW_SUMS_8(0), KW_SUMS_8(8) KW_OF_REGISTERS); \

@@ -1,10 +1,9 @@
-// Which stages of which tiles a block of a persistent grid takes, and how the sums of a tile that several blocks make come
-// together.
+// Schedule of a persistent grid: which stages of which tiles a block takes, and how blocks that share a tile join their sums.
 //
-// Whole tiles would leave SMs idle in the last round. So the stages of the first tiles, up to two rounds of them, are shared
-// out evenly (Osama et al., "Stream-K", 2023): a tile is then made by up to a few blocks that follow each other, and whoever
-// is the last to end adds their sums up. Where tiles are very few and deep, each is cut into equal parts instead, which a
-// kernel of its own adds up. Both add in the order of the depth: a sum is the same in every run.
+// Whole tiles would leave SMs idle in the last wave. So the stages of the first tiles, up to two waves of them, are distributed
+// evenly (Osama et al., "Stream-K", 2023). A few consecutive blocks then share such a streamed tile, and the last one to finish
+// adds up their sums. Very few and deep tiles use split-K instead, with equal parts that a second kernel adds up. Both add in the
+// order of the depth, so results are deterministic.
 #pragma once
 
 #include <algorithm>
@@ -17,20 +16,20 @@ using linear::ceil_div;
 using linear::kMostBlocks;
 
 constexpr int64_t kMostParts = 64;
-constexpr int kWarps = 4 * linear::kConsumers;  // that hold a tile's sums
-constexpr int kWarpSums = 64 * 32;              // at most
+constexpr int kWarps = 4 * linear::kConsumers;  // warps that hold a tile's sums
+constexpr int kWarpSums = 64 * 32;              // maximum sums per warp
 
 struct Schedule {
     int tiles, stages;
-    int parts;     // that every tile is cut into
-    int streamed;  // tiles whose stages are shared out, the first ones; 0 where there are parts
+    int parts;     // split-K parts of every tile
+    int streamed;  // number of streamed tiles, the first ones; 0 if parts > 1
 
     __host__ __device__ int units() const { return tiles * parts; }
-    // Stages [begin_of(part), begin_of(part + 1)) belong to a part.
+    // A part has stages [begin_of(part), begin_of(part + 1)).
     __device__ __forceinline__ int begin_of(int part) const {
         return static_cast<int>(static_cast<int64_t>(stages) * part / parts);
     }
-    // Of all stages that are streamed, a block's are [share_of(block), share_of(block + 1)).
+    // A block has the streamed stages [share_of(block), share_of(block + 1)).
     __device__ __forceinline__ int64_t all_streamed() const { return static_cast<int64_t>(streamed) * stages; }
     __device__ __forceinline__ int share_of(int block) const {
         return static_cast<int>(all_streamed() * block / gridDim.x);
@@ -40,16 +39,15 @@ struct Schedule {
     }
 };
 
-// What a block does in one go: stages [begin, end) of a tile. Of tiles that are not streamed, `part` is of those that every
-// tile is cut into.
+// A work unit: stages [begin, end) of a tile. `part` is the split-K part of a tile that is not streamed.
 struct Unit {
     int tile, part, begin, end;
 };
 
 // The units of this block, in turn.
 struct Units {
-    int at, end;  // of the stages that are streamed
-    int number;
+    int at, end;  // range of streamed stages
+    int number;   // next unit that is not streamed
 
     __device__ __forceinline__ explicit Units(const Schedule& s)
         : at(s.streamed > 0 ? s.share_of(blockIdx.x) : 0), end(s.streamed > 0 ? s.share_of(blockIdx.x + 1) : 0),
@@ -82,15 +80,15 @@ __device__ __forceinline__ void add_fours(float (&sum)[N], const float4* from) {
     }
 }
 
-// Whether a warp's sums are those of all stages of the tile. Of a streamed one that others share, they are once this warp is
-// the last to end; until then they are left in `partial`, [blocks, 2, warps, kWarpSums]. `ended`, [streamed, warps], counts.
+// Returns true if the warp's sums cover all stages of the tile. For a streamed tile that is shared, sums are left in `partial`
+// [blocks, 2, warps, kWarpSums], and the last warp to finish adds them up. `ended` [streamed, warps] counts the finished warps.
 template <int N>
 __device__ __forceinline__ bool joined(const Schedule& s, float (&sum)[N], const Unit& unit, float* partial, int* ended) {
     if (unit.tile >= s.streamed || unit.end - unit.begin == s.stages) return true;
     const int64_t first_stage = static_cast<int64_t>(unit.tile) * s.stages;
     const int first = s.block_of(first_stage), last = s.block_of(first_stage + s.stages - 1);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, own = blockIdx.x;
-    // A block has at most two tiles that others share: one that it does not begin, and one that it begins.
+    // A block has at most two shared tiles: one begun by an earlier block and one that it begins.
     const auto sums_of = [&](int block) {
         const int64_t place = int64_t{block} * 2 + (block == first ? 1 : 0);
         return reinterpret_cast<float4*>(partial + (place * kWarps + warp) * kWarpSums) + lane;
@@ -106,7 +104,7 @@ __device__ __forceinline__ bool joined(const Schedule& s, float (&sum)[N], const
     before = __shfl_sync(0xffffffffu, before, 0);
     if (before < last - first) return false;
     __threadfence();
-    if (last == first + 1) {  // of two the order is the same
+    if (last == first + 1) {  // addition of two is commutative
         add_fours(sum, sums_of(own == first ? last : first));
         return true;
     }
@@ -116,12 +114,12 @@ __device__ __forceinline__ bool joined(const Schedule& s, float (&sum)[N], const
     return true;
 }
 
-constexpr double kStart = 3.0;  // of a tile, beside its stages
+constexpr double kStart = 3.0;  // fixed cost of a tile, in stages
 
-// How tiles are cut, and how long that takes, in stages of a tile (1 us on an H200).
+// Distribution of tiles, and its modelled time in stages of a tile (1 us on an H200).
 struct Cut {
     int64_t parts, streamed;
-    int64_t blocks;  // that share the streamed stages
+    int64_t blocks;  // number of blocks that share the streamed stages
     double cost;
 
     int64_t counters() const { return streamed * kWarps; }
@@ -134,8 +132,8 @@ struct Cut {
     }
 };
 
-// Without `parts` where nothing joins equal parts. Blocks with an even share are at different depths at a time: they share
-// what they load where all of it stays in L2, `fits`.
+// Chooses the fastest schedule by the model. `has_parts` permits split-K. Blocks with even shares are at different depths at any
+// time, so they reuse each other's loads only if the operands stay in L2 (`fits`).
 inline Cut cut_of(int64_t tiles, int64_t stages, int64_t elements, int64_t sms, bool has_parts, bool fits) {
     constexpr double kLaunch = 4.0, kBytesOfStage = 3.3e6, kStore = 1.5;
     const auto whole = [&](int64_t count) { return static_cast<double>(ceil_div(count, sms)); };
@@ -143,11 +141,11 @@ inline Cut cut_of(int64_t tiles, int64_t stages, int64_t elements, int64_t sms, 
     Cut best = {1, 0, 0, whole(tiles) * (depth + kStart)};
     const auto take = [&best](const Cut& other) { best = other.cost < best.cost ? other : best; };
     const auto join = [](int64_t parts) { return kStore * static_cast<double>(parts); };
-    // Each tile by as many blocks of its own: few, since one of them adds all up.
+    // Several blocks per tile, but few, since one of them adds up all sums.
     for (int64_t of_tile = 2; of_tile <= std::min({sms / tiles, stages, int64_t{8}}); ++of_tile) {
         take({1, tiles, tiles * of_tile, static_cast<double>(ceil_div(stages, of_tile)) + kStart + join(of_tile)});
     }
-    // All SMs, each with an even share, which begins and ends within a tile.
+    // An even share per SM, which may begin and end within a tile.
     const int64_t streamed = tiles < sms ? tiles : tiles % sms + sms;
     if (fits && tiles % sms > 0 && streamed * stages >= sms && streamed * stages < kMostBlocks) {
         const double share = static_cast<double>(streamed) * depth / static_cast<double>(sms);

@@ -1,5 +1,5 @@
-// Two operands of a tile in shared memory, 32 depths of each at a time: how they lie there, what copies them by asynchronous copies, and
-// what is known of a's values that are 0.
+// Two operands of a tile in shared memory, 32 depths of each at a time: layout, asynchronous copies, and bookkeeping of a's nonzero
+// values.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -8,17 +8,17 @@
 
 namespace kernelwright::matmul {
 
-constexpr int kSpan = 32;          // depths
-constexpr int kSpansOfA = 7;       // in shared memory: the one that is multiplied, and what is ahead of it
+constexpr int kSpan = 32;          // depths per span
+constexpr int kSpansOfA = 7;       // slots in shared memory: the present span and those ahead
 constexpr int kSpansOfB = 3;
-constexpr int kLooksAhead = 3;     // spans whose values are known
-constexpr int kGroup = 8;          // depths of which some row of a has a value, or none
+constexpr int kLooksAhead = 3;     // spans whose nonzero values are known in advance
+constexpr int kGroup = 8;          // depths per group, which is skipped if all rows of a are zero there
 constexpr int kGroupsOfSpan = kSpan / kGroup;
-constexpr int kMostGroups = 4096;  // that are remembered
+constexpr int kMostGroups = 4096;  // maximum remembered groups
 static_assert(kSpan == 32, "a lane, and a bit, for each depth");
 
-// 32 depths of a tile's rows, as they lie in memory: rows beside each other, or depths, whose fours are exchanged so that lanes that read
-// other rows find other banks.
+// 32 depths of a tile's rows in their memory order: contiguous along rows, or along the depth with float4s permuted so that lanes reading
+// different rows hit different banks.
 struct Span {
     static constexpr int kPitch = kSide + 4;
     __align__(16) float v[kSpan * kPitch];
@@ -27,7 +27,7 @@ struct Span {
         return by_rows ? depth * kPitch + row : row * kSpan + (depth ^ (row & 28));
     }
     __device__ __forceinline__ float at(bool by_rows, int row, int depth) const { return v[place(by_rows, row, depth)]; }
-    // Of four neighbours in rows by four in depth.
+    // Loads four adjacent rows by four depths.
     template <bool BY_ROWS>
     __device__ __forceinline__ void load(float (&to)[4][4], int row, int depth) const {
         #pragma unroll
@@ -42,15 +42,15 @@ struct Span {
 
 struct Spans {
     Span a[kSpansOfA], b[kSpansOfB];
-    __align__(16) unsigned values[kSpansOfA][kSide];                 // a bit for each depth of a row whose value is not 0
-    __align__(16) unsigned of_warps[kSpansOfA][kPlainThreads / 32];  // of all rows of a warp
-    uint16_t groups[kMostGroups];                                     // that are multiplied
-    int known;                                                        // how many of them, of a's rows; or Known
+    __align__(16) unsigned values[kSpansOfA][kSide];                 // one bit per depth of a row: the value is nonzero
+    __align__(16) unsigned of_warps[kSpansOfA][kPlainThreads / 32];  // OR over the rows of each warp
+    uint16_t groups[kMostGroups];                                     // groups to multiply
+    int known;                                                        // number of these groups for a's rows, or Known
 };
 
-enum Known : int { kNotKnown = -1, kMany = -2 };  // before the first tile of these rows; where a has many values
+enum Known : int { kNotKnown = -1, kMany = -2 };  // before the first tile of these rows; a has many nonzero values
 
-// Which depths are multiplied, in groups of neighbours: those of a list, or all.
+// Groups of depths to multiply: those of a list, or all.
 struct Groups {
     const uint16_t* list;  // or null
     int count, begin, end;
@@ -59,13 +59,13 @@ struct Groups {
     __device__ __forceinline__ int spans() const { return static_cast<int>(ceil_div(count, kGroupsOfSpan)); }
 };
 
-// A copy of COUNT neighbours, or zeros.
+// Copies COUNT adjacent floats asynchronously, or zeros.
 template <int COUNT>
 __device__ __forceinline__ void copy(float* to, const float* from, bool is_there) {
     __pipeline_memcpy_async(to, from, COUNT * sizeof(float), is_there ? 0 : COUNT * sizeof(float));
 }
 
-// An operand from a tile's first row on, whose values are copied one by one, or by fours where they lie so.
+// An operand from a tile's first row on, copied by float4 where its layout allows, else one by one.
 struct Reader {
     const float* values;
     int64_t row_step, depth_step;
@@ -92,7 +92,7 @@ struct Reader {
     }
 };
 
-// Which four values of ROWS rows of a span are a thread's, the i-th of kCount.
+// Position of a thread's i-th of kCount groups of four values, for ROWS rows of a span.
 template <int ROWS>
 struct Fours {
     static constexpr int kCount = ROWS / 32, kOfDepth = ROWS / 4;  // threads
@@ -106,7 +106,7 @@ struct Fours {
     }
 };
 
-// Copies ROWS rows of a span, but depths of which `needed` has no bit: those are zeros.
+// Copies ROWS rows of a span. Depths without a bit in `needed` are filled with zeros.
 template <int ROWS>
 __device__ __forceinline__ void copy_span(Span& to, const Reader& of, const Groups& groups, int span, unsigned needed) {
     const Fours<ROWS> fours = {of.by_rows};
@@ -127,14 +127,14 @@ __device__ __forceinline__ void copy_span(Span& to, const Reader& of, const Grou
     }
 }
 
-// Copies of one span after the other, with little to be computed for each.
+// Copies consecutive spans with little address arithmetic for each.
 template <int ROWS>
 struct Stream {
     const Reader& of;
     const float* from;
-    int64_t step, next;  // from a thread's four to the next, and from span to span
+    int64_t step, next;  // strides between a thread's groups of four and between spans
     int depth, depth_step, place, place_step;
-    unsigned there;      // which of the fours have rows
+    unsigned there;      // one bit per group of four: its row exists
 
     __device__ __forceinline__ Stream(const Reader& reader, int begin) : of(reader), there(0) {
         const Fours<ROWS> fours = {of.by_rows};
@@ -157,14 +157,14 @@ struct Stream {
     }
 };
 
-// Notes where the rows of a span have values.
+// Notes where the rows of a span are nonzero.
 __device__ __forceinline__ void note_values(Spans& spans, int slot, bool by_rows) {
     constexpr int kOfWarp = kSide / (kPlainThreads / 32);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Span& a = spans.a[slot];
     unsigned own = 0, all = 0;
     if (by_rows) {
-        const int begin = lane / kOfWarp * kOfWarp;  // lanes share the depths of a row out
+        const int begin = lane / kOfWarp * kOfWarp;  // the lanes of a row share its depths
         #pragma unroll
         for (int i = 0; i < kOfWarp; ++i) {
             const bool has_value = a.at(true, warp * kOfWarp + lane % kOfWarp, begin + i) != 0.0f;
@@ -185,7 +185,7 @@ __device__ __forceinline__ void note_values(Spans& spans, int slot, bool by_rows
     if (lane == 0) spans.of_warps[slot][warp] = all;
 }
 
-// The depths that any row has a value at.
+// Depths at which any row is nonzero.
 __device__ __forceinline__ unsigned values_of(const Spans& spans, int slot) {
     unsigned all = 0;
     #pragma unroll

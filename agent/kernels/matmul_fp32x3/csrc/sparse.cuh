@@ -1,11 +1,11 @@
-// y = alpha * a * b in float arithmetic where a is known to be mostly zeros: rows of b are added up, those that a row of a has values
-// for, in the order of the depth. Every GPU's path.
+// y = alpha * a * b in float arithmetic for a mostly zero a, on every GPU. For each row of a, the rows of b that meet its nonzero values
+// are added in the order of the depth K.
 //
-// A block has a few rows and some of the columns. Of a piece of the depth after the other it lists where any of its rows has a value, and
-// each thread goes through its columns with these: rows that are neighbours often have values at the same depths. Where there are several
-// such pieces y has the sums in between.
+// A block has a few rows and some of the columns. It walks along K in pieces. For each piece it lists the depths at which any of its rows
+// is nonzero, and each thread processes its columns with that list; adjacent rows are often nonzero at the same depths. Between pieces
+// the sums are kept in y.
 //
-// A zero that meets an infinity or NaN is NaN: where b may hold one, another kernel computes everything (launch.cuh).
+// Zero times infinity or NaN is NaN. If b may hold one, another kernel computes everything (launch.cuh).
 #pragma once
 
 #include "plain_tile.cuh"
@@ -13,20 +13,20 @@
 namespace kernelwright::matmul {
 
 constexpr int kSparseThreads = 256;
-constexpr int kSparseColumns = 4 * kSparseThreads;  // that a block goes through at a time
-constexpr int kSparseValues = 8192;                 // of a block's rows in a piece of the depth
+constexpr int kSparseColumns = 4 * kSparseThreads;  // columns per block and step
+constexpr int kSparseValues = 8192;                 // values of a block's rows per piece
 constexpr int kSparseLoads = kSparseValues / kSparseThreads;
 
 template <int ROWS>
 struct SparseRows {
-    static constexpr int kPiece = kSparseValues / ROWS;  // of depth
+    static constexpr int kPiece = kSparseValues / ROWS;  // depths per piece
     float values[ROWS][kPiece];
-    unsigned bits[kPiece / 32];  // whether any is not 0
-    uint16_t depths[kPiece];     // where they are
-    int count;                   // of these
+    unsigned bits[kPiece / 32];  // one bit per depth: any value is nonzero
+    uint16_t depths[kPiece];     // list of these depths
+    int count;                   // length of the list
 };
 
-// The depths whose bits are set, in their order, by a warp.
+// Lists the depths whose bits are set, in order. One warp calls it.
 template <int ROWS>
 __device__ __forceinline__ void list_depths(SparseRows<ROWS>& shared) {
     const int lane = threadIdx.x % 32;
@@ -34,7 +34,7 @@ __device__ __forceinline__ void list_depths(SparseRows<ROWS>& shared) {
     for (int word = lane; word - lane < SparseRows<ROWS>::kPiece / 32; word += 32) {
         unsigned left = word < SparseRows<ROWS>::kPiece / 32 ? shared.bits[word] : 0;
         const int own = __popc(left);
-        int past = own;  // of this lane's and those before
+        int past = own;  // inclusive prefix sum over the lanes
         for (int lanes = 1; lanes < 32; lanes *= 2) {
             const int other = __shfl_up_sync(0xffffffffu, past, lanes);
             if (lane >= lanes) past += other;
@@ -46,7 +46,7 @@ __device__ __forceinline__ void list_depths(SparseRows<ROWS>& shared) {
     if (lane == 0) shared.count = listed;
 }
 
-// Four neighbours of a row, those that there are.
+// Loads four adjacent values of a row, of which `there` exist.
 __device__ __forceinline__ void load_columns(float (&four)[4], const float* from, int64_t step, int there, bool by_fours) {
     if (by_fours) {
         const float4 all = __ldg(reinterpret_cast<const float4*>(from));
@@ -69,7 +69,7 @@ __device__ __forceinline__ void store_columns(float* y, const float (&four)[4], 
     }
 }
 
-// `columns`: of a block, a multiple of kSparseColumns. a and b are whole.
+// `columns` is the number per block, a multiple of kSparseColumns. a and b are whole.
 template <int ROWS>
 __global__ void __launch_bounds__(kSparseThreads) matmul_sparse(const __grid_constant__ Forward args, int64_t columns) {
     constexpr int kPiece = SparseRows<ROWS>::kPiece;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kSparseThreads) matmul_sparse(const __grid_con
     const bool by_fours = args.b_column == 1 && args.n % 4 == 0 && args.b_depth % 4 == 0 &&
                           (reinterpret_cast<uintptr_t>(b) | reinterpret_cast<uintptr_t>(y)) % sizeof(float4) == 0;
     const auto alpha = static_cast<float>(args.alpha);
-    bool begun = false;  // y has sums
+    bool begun = false;  // y already holds partial sums
     const auto add_up = [&](int64_t begin, int count) {
         for (int64_t column = first_column; column < past; column += kSparseColumns) {
             const int there = static_cast<int>(min(int64_t{4}, past - column));
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kSparseThreads) matmul_sparse(const __grid_con
             v[i] = is_one ? __ldg(a + row * args.a_row + (begin + depth) * args.a_depth) : 0.0f;
             any |= v[i] != 0.0f ? 1u << i : 0u;
         }
-        if (!__syncthreads_or(any != 0)) continue;  // and all are done with the piece before
+        if (!__syncthreads_or(any != 0)) continue;  // also a barrier: all are done with the previous piece
         for (int i = thread; i < kPiece / 32; i += kSparseThreads) shared.bits[i] = 0;
         __syncthreads();
         #pragma unroll
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kSparseThreads) matmul_sparse(const __grid_con
 
 template <int ROWS>
 cudaError_t multiply_sparse_rows(const Forward& args) {
-    // A block reads half as much of a as it goes through of y, or less.
+    // Wide enough that a block reads at most twice as much of a row of a as it writes of y.
     const int64_t columns = ceil_div(std::max(args.k / 2, int64_t{1}), kSparseColumns) * kSparseColumns;
     const int64_t blocks = args.batch * ceil_div(args.m, ROWS) * ceil_div(args.n, columns);
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
@@ -151,7 +151,7 @@ cudaError_t multiply_sparse_rows(const Forward& args) {
     return cudaGetLastError();
 }
 
-// Rows that are neighbours in memory fill a sector.
+// Eight adjacent rows fill a sector of 32 bytes.
 inline cudaError_t multiply_sparse(const Forward& args) {
     return args.a_row == 1 && args.a_depth != 1 ? multiply_sparse_rows<8>(args) : multiply_sparse_rows<2>(args);
 }

@@ -1,21 +1,21 @@
-// Both operands split by one launch that reads each once: some blocks keep 8 or 4 columns of b in registers over their whole
-// depth until the columns' largest values are known; each of the others makes a tile of a stage of a.
+// Splits both operands in one launch that reads each once. Some blocks keep 8 or 4 columns of b in registers over the whole depth
+// until the columns' largest values are known. Each of the other blocks splits a tile of a stage of a.
 #pragma once
 
 #include "split_sm90.cuh"
 
 namespace kernelwright::matmul {
 
-constexpr int kSplitWarps = 16;  // of a block
+constexpr int kSplitWarps = 16;  // per block
 constexpr int kBothThreads = 32 * kSplitWarps;
-constexpr int kKept = 16;        // values of a lane, a quarter of a stage
-constexpr int kKeptRows = 32 * kKept / kDepth;           // that a warp has, of its columns' stages
-constexpr int kStaged = kKeptRows * matrix::kRowBytes;   // bytes of hi, or of lo, of a warp
+constexpr int kKept = 16;        // values per lane, a quarter of a stage
+constexpr int kKeptRows = 32 * kKept / kDepth;           // pairs of column and stage per warp
+constexpr int kStaged = kKeptRows * matrix::kRowBytes;   // bytes of hi, or of lo, per warp
 constexpr int kBothBytes = kSplitWarps * 2 * kStaged;
 constexpr int64_t kMostKept = 2 * kSplitWarps;            // stages
 constexpr int kBothShared = kBothBytes > int{sizeof(Packed)} ? kBothBytes : int{sizeof(Packed)};
 
-// Of b a group of warps keeps 2^bits columns: 8, a warp each stage of them, and above a depth of 1024 4, two stages.
+// A group of warps keeps 2^bits columns of b: 8 with one stage per warp, or 4 with two stages beyond a depth of 1024.
 __host__ __device__ __forceinline__ int bits_kept(const Operand& b) { return b.stages > kSplitWarps ? 2 : 3; }
 __host__ __device__ __forceinline__ int group_warps(const Operand& b) {
     const int stages = static_cast<int>(b.stages);
@@ -25,10 +25,10 @@ __host__ __device__ __forceinline__ int group_warps(const Operand& b) {
 // The columns and the stages of a warp.
 struct Kept {
     int bits, columns, warps;    // of its group, which has 2^bits columns
-    int in_block, group, stage;  // the group's number in the block and of all matrices; the first stage
-    int first_row, first, past;  // the stages that the columns have
+    int in_block, group, stage;  // index of the group in the block and overall; the warp's first stage
+    int first_row, first, past;  // the columns exist for stages [first, past)
     const float* matrix;
-    bool is_one;                 // whether there is such a group
+    bool is_one;                 // the group exists
 
     __device__ __forceinline__ Kept(const Operand& of, int block)
         : bits(bits_kept(of)), columns(1 << bits), warps(group_warps(of)) {
@@ -44,20 +44,20 @@ struct Kept {
     __device__ __forceinline__ bool has(int stage) const { return stage >= first && stage < past; }
 };
 
-// A column of a stage: row `number` of a warp's kKeptRows.
+// One column of one stage: number `number` of a warp's kKeptRows.
 struct KeptRow {
     int column, stage;
-    int64_t row, depth;  // of the matrix
+    int64_t row, depth;  // in the matrix
     bool is_there;
 
     __device__ __forceinline__ KeptRow(const Operand& of, const Kept& at, int number)
         : column(number & (at.columns - 1)), stage(at.stage + (number >> at.bits)), row(at.first_row + column),
           depth(static_cast<int64_t>(stage) * kDepth), is_there(at.has(stage) && row < of.rows) {}
-    // Of a piece of its 128 bytes, as matrix::swizzled.
+    // Offset of a 16-byte piece within the row's 128 bytes; see matrix::swizzled.
     __device__ __forceinline__ int place_of(int piece) const { return (piece ^ static_cast<int>(row % 8)) * 16; }
 };
 
-// Where columns are neighbours lanes have them, and a quarter of a stage each; the row that a lane has a part of.
+// If b is contiguous along columns, adjacent lanes take adjacent columns and a quarter of a stage each. Returns the lane's row.
 __device__ __forceinline__ int row_of_lane(const Kept& at) {
     const int lane = threadIdx.x % 32;
     return (lane >> (at.bits + 2) << at.bits) + (lane & (at.columns - 1));
@@ -71,7 +71,7 @@ __device__ __forceinline__ void keep_columns(float (&v)[kKept], const Operand& o
     keep_part<kKept>(of, v, row.row, depth);
 }
 
-// Where depths are, or nothing is, eight lanes share a row, and have every fourth one; the i-th.
+// Otherwise eight lanes share a row and take every fourth row. Returns the i-th row.
 __device__ __forceinline__ int row_of_eight(int i) { return 4 * i + threadIdx.x % 32 / 8; }
 
 __device__ __forceinline__ void keep_eights(float (&v)[kKept], const Operand& of, const Kept& at) {
@@ -84,7 +84,7 @@ __device__ __forceinline__ void keep_eights(float (&v)[kKept], const Operand& of
     }
 }
 
-// The largest of each of the warp's columns.
+// Notes the largest value of each of the warp's columns.
 __device__ __forceinline__ void note_columns(int (&largest)[kKeptRows], const float (&v)[kKept], const Operand& of, const Kept& at) {
     const int lane = threadIdx.x % 32;
     if (of.by_rows) {
@@ -100,21 +100,21 @@ __device__ __forceinline__ void note_columns(int (&largest)[kKeptRows], const fl
         mine[i] = __float_as_int(largest_of<8>(v + 8 * i));
         for (int lanes = 4; lanes > 0; lanes /= 2) mine[i] = max(mine[i], __shfl_xor_sync(0xffffffffu, mine[i], lanes));
     }
-    const bool two = at.columns < kKeptRows;  // the later half of its rows are the same columns
+    const bool two = at.columns < kKeptRows;  // the second half of the rows repeats the columns
     #pragma unroll
     for (int i = 0; i < kEights; ++i) {
         if (lane % 8 == 0) largest[row_of_eight(i)] = two ? max(mine[i % (kEights / 2)], mine[i % (kEights / 2) + kEights / 2]) : mine[i];
     }
 }
 
-// Where a row of a warp stands among the packed tiles.
+// Address of a warp's row among the packed tiles.
 __device__ __forceinline__ unsigned char* packed_at(const Operand& of, const Kept& at, const KeptRow& row) {
     const int column = at.group << at.bits;
     return of.packed + (static_cast<int64_t>(column / kTile) * of.stages + row.stage) * kOperandBytes +
            (column % kTile + row.column) * matrix::kRowBytes;
 }
 
-// `exponent` is that of column lane % columns. Returns how many halves a lane notes that are not dense.
+// Splits and stores. `exponent` is that of column lane % columns. Returns the lane's number of halves that are not dense.
 template <bool DRAWN>
 __device__ __forceinline__ int store_columns(const Operand& of, const Kept& at, const float (&v)[kKept], int exponent,
                                              unsigned char* staged) {
@@ -168,7 +168,7 @@ __device__ __forceinline__ int store_kept_eights(const Operand& of, const Kept& 
     return sparse;
 }
 
-// By a block; returns how many halves a thread notes that are not dense.
+// Splits a block's columns. Returns the thread's number of halves that are not dense.
 template <bool DRAWN>
 __device__ __forceinline__ int split_kept(const Operand& of, const Kept& at, const float (&v)[kKept], unsigned char* staged) {
     __shared__ int largest[kSplitWarps][kKeptRows];
@@ -196,12 +196,12 @@ __device__ __forceinline__ int split_columns(const Operand& of, int block, unsig
     return split_kept<DRAWN>(of, at, v, staged);
 }
 
-// The same of a tile of a stage of a.
+// The same for a tile of a stage of a.
 __device__ __forceinline__ int split_tile_of_a(const Operand& of, int64_t block, unsigned char* memory) {
     Packed& tile = *reinterpret_cast<Packed*>(memory);
     const Portion at(of, block);
     const int number = static_cast<int>(at.first_row / kTile);
-    if (at.stage < of.first_stage(number) || at.stage >= of.past_stage(number)) return 0;  // nobody reads it
+    if (at.stage < of.first_stage(number) || at.stage >= of.past_stage(number)) return 0;  // never read
     float v[Eights<kBothThreads>::kValues];
     load<kBothThreads>(v, of, at);
     const int sparse = pack_as<kBothThreads, false>(tile, of, at, v);
@@ -210,7 +210,7 @@ __device__ __forceinline__ int split_tile_of_a(const Operand& of, int64_t block,
     return sparse;
 }
 
-// Those of b, and of both operands.
+// Number of blocks for b, and for both operands.
 __host__ __device__ __forceinline__ int64_t column_blocks(const Operand& b) {
     return ceil_div(b.all_rows() >> bits_kept(b), kSplitWarps / group_warps(b));
 }
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(kBothThreads, 2) matmul_split_once(const __gri
     __shared__ int all;
     if (threadIdx.x == 0) all = 0;
     await_earlier();
-    let_next_begin();  // it waits for this one's end
+    let_next_begin();  // the next kernel waits for this one's end
     __syncthreads();
     const int block = blockIdx.x, of_b = static_cast<int>(gridDim.x - both.a.blocks());
     int sparse = block < of_b ? split_columns<DRAWN>(both.b, block, staged) : split_tile_of_a(both.a, block - of_b, staged);
@@ -252,18 +252,18 @@ cudaError_t launch_split_once(const Operands& both, cudaStream_t stream) {
     return launched_with(kernel, static_cast<unsigned>(blocks), kBothThreads, kBothShared, stream, both);
 }
 
-// What each block finds that is not dense is left in `noted`, or added up where there is none.
+// Each block leaves its count of halves that are not dense in `noted`, or adds it to `sparse` if `noted` is null.
 inline cudaError_t split_once(const Operands& both, cudaStream_t stream) {
     return both.b.drawn ? launch_split_once<true>(both, stream) : launch_split_once<false>(both, stream);
 }
 
-// Where the second read of two would not come from L2.
+// True if b is too large for its second read to come from L2.
 inline bool is_read_once(const Operand& b) {
     constexpr int64_t kReadFromL2 = 40 << 20;
     return b.stages <= kSplitWarps && b.batch * b.rows * b.depth * int64_t{sizeof(float)} > kReadFromL2;
 }
 
-// The same for the kernels of many tiles, with zeros for the one behind.
+// The same for products of many tiles. Clears the counters of the next kernel.
 inline cudaError_t split_and_add_up(Operands both, cudaStream_t stream) {
     both.noted = nullptr;
     const auto bytes = reinterpret_cast<const char*>(both.zeroed + both.zeros) - reinterpret_cast<const char*>(both.b.sparse);

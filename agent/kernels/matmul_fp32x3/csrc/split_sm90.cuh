@@ -1,18 +1,16 @@
-// Two matrices of float as two of fp16 each, for the tensor cores, from any layout.
+// Splits two float matrices of any layout into two fp16 matrices each, for the tensor cores.
 //
-// Values are scaled by a power of two, so that the largest finite one of those that share it lies in [2^13, 2^14), and split:
-// hi = fp16(v), lo = fp16(v - hi). Of a, a row's 32 neighbours in depth share a scale: the sums of such a half of a stage are
-// taken out of the tensor cores by themselves and can be scaled back by themselves, so that a is read once, and what is small
-// loses digits beside its 31 neighbours alone (2^-38 of the largest). Of b, a column has one, whose largest values a kernel of
-// its own finds: another factor for each sum would cost as much again as adding it.
+// Values are scaled by a power of two, so that the largest finite value that shares the scale lies in [2^13, 2^14), then split:
+// hi = fp16(v), lo = fp16(v - hi). In a, 32 adjacent depths of a row (half a stage) share a scale. The sums of half a stage leave
+// the tensor cores separately and are scaled back separately. So a is read once, and a small value loses digits only relative to
+// those 32 (2^-38 of the largest). In b a column has one scale, from a kernel of its own that finds the largest values. A scale per
+// half stage there would cost a second factor per sum, as much as the addition itself.
 //
-// What two fp16 leave of a value is drawn to either side (linear_fp32x3/csrc/split_sm90.cuh): where lo * lo is left out
-// that of all values of b.
+// Ties are rounded at random, and all values of b stochastically if lo * lo is omitted. An infinity or NaN goes into lo, next to a
+// hi of 1 with its sign. See linear_fp32x3/csrc/split_sm90.cuh for both.
 //
-// An infinity or NaN goes into lo, beside a hi of 1 with its sign (linear_fp32x3/csrc/split_sm90.cuh).
-//
-// Packed: [tile of 128 rows][64 of depth], each hi and lo, 16 KB, swizzled; of a with the factors that scale sums back,
-// [2][128]. b's exponents stand behind its tiles.
+// Packed: [tile of 128 rows][64 of depth], hi and lo of 16 KB each, swizzled. Stages of a also hold the factors that scale the
+// sums back, [2][128]. b's exponents come after its tiles.
 #pragma once
 
 #include <algorithm>
@@ -29,37 +27,37 @@ using linear::kOperandBytes;
 using linear::kTile;
 
 constexpr int kSplitThreads = 256;
-constexpr int kHalf = kDepth / 2;  // of depth, with one scale for each row of a
+constexpr int kHalf = kDepth / 2;  // depths of half a stage, which share a scale in each row of a
 constexpr int kFactorBytes = 2 * kTile * static_cast<int>(sizeof(float));
-constexpr int kPackedBytes = kOperandBytes + kFactorBytes;  // of a
-constexpr int kPieceRows = 32;                              // of b whose largest values a block finds
-constexpr int64_t kLeastPiece = 512;                        // of depth
+constexpr int kPackedBytes = kOperandBytes + kFactorBytes;  // of a stage of a
+constexpr int kPieceRows = 32;                              // columns of b whose largest values a block finds
+constexpr int64_t kLeastPiece = 512;                        // depths
 constexpr int64_t kMostPieces = 64;
-constexpr int64_t kLookedAtApart = 24 << 20;                // bytes of b from which looking and splitting a take turns
-constexpr int kMargin = 26;  // sums stand this many powers of two too low until they are finished: none is infinite before
+constexpr int64_t kLookedAtApart = 24 << 20;                // bytes of b from which the look at b is a launch of its own
+constexpr int kMargin = 26;  // sums are kept scaled by 2^-26 until the epilogue, so that none overflows before
 
-// An operand by its rows, m of a and n of b, and its depth.
+// An operand by its rows (m of a, n of b) and its depth K.
 struct Operand {
     const float* values;
     int64_t batch_step, row_step, depth_step;
-    int64_t batch, rows, depth;  // batch is 1 where all share one matrix
-    bool by_fours;               // four neighbours in depth can be loaded at once, where there are four
-    bool by_rows;                // rows are neighbours in memory, and depths are not
+    int64_t batch, rows, depth;  // batch is 1 if all share one matrix
+    bool by_fours;               // allows loads of float4 along the depth
+    bool by_rows;                // contiguous along rows and not along the depth
     bool is_b;
-    bool drawn;                  // all values go up or down as drawn
-    int64_t part;                // kLower: those whose depth is at most their row; kUpper: at least
+    bool drawn;                  // all values are rounded stochastically
+    int64_t part;                // kLower: depth <= row; kUpper: depth >= row
     int64_t stages;
     unsigned char* packed;
-    int* exponents;              // of b, [batch, padded rows]
-    int* largest;                // of b, [pieces, batch, padded rows]: the bits of the largest finite size
-    int* sparse;                 // behind b's, of both: how many halves of a stage of a row are not dense
-    int* noted;                  // of a, behind its tiles: the same of each tile of a stage
-    int64_t piece, pieces;       // of depth
+    int* exponents;              // b only, [batch, padded rows]
+    int* largest;                // b only, [pieces, batch, padded rows], bits of the largest finite magnitude
+    int* sparse;                 // number of half stages of rows that are not dense, of both operands
+    int* noted;                  // a only: the same number for each tile of a stage
+    int64_t piece, pieces;       // depths per piece, and number of pieces
 
-    // The depths that a row has, [begin_of(row), end_of(row)).
+    // A row exists for depths [begin_of(row), end_of(row)).
     __host__ __device__ int64_t begin_of(int64_t row) const { return matmul::begin_of(*this, row); }
     __host__ __device__ int64_t end_of(int64_t row) const { return matmul::end_of(*this, row); }
-    // The stages that a tile has.
+    // A tile exists for stages [first_stage, past_stage).
     __device__ __forceinline__ int first_stage(int tile) const {
         return static_cast<int>(begin_of(static_cast<int64_t>(tile) * kTile) / kDepth);
     }
@@ -99,7 +97,7 @@ inline Operand b_of(Operand made, bool drawn) {
     return made;
 }
 
-// Lays an operand into memory that is 256-aligned.
+// Sets the workspace pointers of an operand. `memory` is 256-aligned.
 inline void place(Operand& operand, unsigned char* memory) {
     operand.packed = memory;
     auto* behind = reinterpret_cast<int*>(memory + operand.batch * operand.tiles() * operand.tile_bytes());
@@ -112,7 +110,7 @@ inline void place(Operand& operand, unsigned char* memory) {
     operand.sparse = operand.largest + operand.all_rows() * operand.pieces;
 }
 
-// Values that are not there are 0.
+// Zeroes the values outside the operand's part.
 template <int COUNT>
 __device__ __forceinline__ void keep_part(const Operand& of, float* v, int64_t row, int64_t depth) {
     if (of.part == kWhole) return;
@@ -123,22 +121,22 @@ __device__ __forceinline__ void keep_part(const Operand& of, float* v, int64_t r
 
 struct Operands {
     Operand a, b;
-    int* zeroed;  // for the kernel behind
+    int* zeroed;  // counters to clear for the next kernel
     int64_t zeros;
-    int* noted;   // of each block of a split by one launch (split_once_sm90.cuh): how many halves of a stage of a row are not dense
+    int* noted;   // per block of split_once_sm90.cuh: number of half stages of rows that are not dense
 };
 
-// The power of two that brings values up to `largest`, of these bits, to where they are split; a float, whatever that is.
-constexpr int kNoValue = 120;  // also where all are 0
+// Exponent of the scale for values up to `largest`, given by its bits. The scale is always a normal float.
+constexpr int kNoValue = 120;  // maximum, also used if all values are 0
 __device__ __forceinline__ int exponent_for(int largest) { return min(13 + 127 - (largest >> 23), kNoValue); }
 __device__ __forceinline__ int exponent_for(float largest) { return exponent_for(__float_as_int(largest)); }
 
 __device__ __forceinline__ float scale_of(int exponent) { return __int_as_float((127 + exponent) << 23); }
 
-// What a half's sums are multiplied by; may be denormal.
+// Factor of a half stage's sums; may be denormal.
 __device__ __forceinline__ float factor_of(int exponent) { return ldexpf(1.0f, -kMargin - exponent); }
 
-// The largest finite size.
+// The largest finite magnitude.
 template <int COUNT>
 __device__ __forceinline__ float largest_of(const float* v) {
     int bits = 0;
@@ -158,17 +156,17 @@ struct Packed {
     int exponents[kTile];     // of b
 };
 
-// A half of a stage of a row is dense where at least five eighths of its values lie above 2^-6 of the largest that shares its
-// scale, 2^-7 in b: any such two of a and b then have a quarter of their depth in common. How many of eight do, by their hi.
+// Half a stage of a row is dense if at least 5/8 of its values exceed 2^-6 of the largest that shares its scale, or 2^-7 in b. Any
+// two dense halves then share at least a quarter of their depths. Counts how many of eight values exceed that, by their hi.
 __device__ __forceinline__ int count_large(const linear::Halves& hi, bool is_b) {
     const __half2 least = __float2half2_rn(is_b ? 128.0f : 256.0f);
-    __half2 large = __float2half2_rn(1024.0f);  // whose last bits count
+    __half2 large = __float2half2_rn(1024.0f);  // the last mantissa bits are the counter
     #pragma unroll
     for (int i = 0; i < 8; i += 2) large = __hadd2(large, __hge2(__habs2(__halves2half2(hi.v[i], hi.v[i + 1])), least));
     return (__half_as_ushort(__low2half(large)) & 0xf) + (__half_as_ushort(__high2half(large)) & 0xf);
 }
 
-// Eight values of a row of the tile, in their places; how many are large.
+// Splits and stores eight values of a row of the tile. Returns how many are large (count_large).
 template <bool DRAWN>
 __device__ __forceinline__ int put(Packed& tile, const Operand& of, int row, int64_t first_row, int piece, int64_t stage,
                                     const float* v, int exponent) {
@@ -182,13 +180,13 @@ __device__ __forceinline__ int put(Packed& tile, const Operand& of, int row, int
     return count_large(hi, of.is_b);
 }
 
-// One tile of one stage: which values they are, and where they lie.
+// One tile of one stage: its matrix and position.
 struct Portion {
     const float* matrix;
-    int64_t number, first_row, stage;  // number: of the tile, among those of all matrices
+    int64_t number, first_row, stage;  // `number` is the tile's index over all matrices
 
     __device__ __forceinline__ Portion(const Operand& of, int64_t block) {
-        // There are at most kMostBlocks: divisions of 64 bits would be hundreds of instructions before the first load.
+        // 32 bits suffice for kMostBlocks. 64-bit divisions would cost hundreds of instructions before the first load.
         const auto at = static_cast<uint32_t>(block), stages = static_cast<uint32_t>(of.stages);
         const uint32_t tile = at / stages, tiles = static_cast<uint32_t>(of.tiles());
         number = tile, stage = at % stages;
@@ -197,13 +195,13 @@ struct Portion {
     }
 };
 
-// Which eight neighbours in depth are a thread's, of all THREADS of a block, the i-th of kCount. Where rows are neighbours 32
-// or 16 lanes are; where depths are, or nothing is, eight threads share a row.
+// Position of a thread's i-th of kCount groups of eight depths, in a block of THREADS. For operands contiguous along rows 32 or 16
+// lanes take adjacent rows; otherwise eight threads share a row.
 template <int THREADS>
 struct Eights {
     static constexpr int kCount = kTile * kDepth / 8 / THREADS;
     static constexpr int kValues = 8 * kCount;
-    static constexpr int kLanes = kCount * 8;  // of a warp, beside each other in rows; others have the rest of 32 in depth
+    static constexpr int kLanes = kCount * 8;  // lanes on adjacent rows; the other lanes take the rest of 32 depths
     bool by_rows;
 
     __device__ __forceinline__ int row(int i) const {
@@ -216,7 +214,7 @@ struct Eights {
     }
 };
 
-// COUNT neighbours in depth, of which the first `there` are; the others are 0.
+// Loads COUNT adjacent depths, of which the first `there` exist; the others are 0.
 template <int COUNT>
 __device__ __forceinline__ void load_run(float* v, const float* from, int64_t step, int64_t there) {
     if (there >= COUNT) {
@@ -274,7 +272,7 @@ __device__ __forceinline__ void load(float (&v)[Eights<THREADS>::kValues], const
     }
 }
 
-// The largest of the 32 in depth that each of a thread's eights belongs to.
+// Finds the largest of the 32 depths that each of a thread's groups of eight belongs to.
 template <int THREADS>
 __device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::kCount], const float (&v)[Eights<THREADS>::kValues],
                                              bool by_rows) {
@@ -299,14 +297,14 @@ __device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::k
 
 constexpr int kDense = kHalf * 5 / 8;
 
-// Of the half that begins at `depth`, whose values may not all be there.
+// True if the half stage from `depth` on, possibly incomplete, is not dense.
 __device__ __forceinline__ bool is_sparse(const Operand& of, int64_t row, int64_t depth, int large) {
     if (large >= kDense || row >= of.rows) return false;
     const int64_t there = min(of.end_of(row), depth + kHalf) - max(of.begin_of(row), depth);
     return 8 * int64_t{large} < 5 * there;
 }
 
-// How many a thread notes: of the lanes that share a half the first.
+// Number of halves that are not dense, counted by the first of the lanes that share a half.
 template <int THREADS>
 __device__ __forceinline__ int count_sparse(const Operand& of, const Portion& at, const int (&large)[Eights<THREADS>::kCount]) {
     constexpr int kCount = Eights<THREADS>::kCount;
@@ -334,20 +332,20 @@ __device__ __forceinline__ int count_sparse(const Operand& of, const Portion& at
     return sparse;
 }
 
-// Of a warp, by all its lanes.
+// Adds a warp's count. All lanes call it.
 __device__ __forceinline__ void note_sparse(const Operand& of, int sparse) {
     if (!__any_sync(0xffffffffu, sparse != 0)) return;
     for (int lanes = 16; lanes > 0; lanes /= 2) sparse += __shfl_xor_sync(0xffffffffu, sparse, lanes);
     if (threadIdx.x % 32 == 0) atomicAdd(of.sparse, sparse);
 }
 
-// Whether more than one in 64 of both operands' halves are not dense. Fewer are found in any operand by chance, most of
-// all where a length leaves a half one value: rows of which that is said among many dense ones are not looked at.
+// True if more than one in 64 halves of both operands is not dense. Fewer occur by chance in any operand, above all if the last half
+// holds a single value; such rows among many dense ones are ignored.
 __device__ __forceinline__ bool are_sparse(const Operand& a, const Operand& b, int found) {
     return found * int64_t{64 * kHalf} > (a.batch * a.rows + b.batch * b.rows) * a.depth;
 }
 
-// Returns how many halves are not dense.
+// Splits a tile of a stage. Returns how many halves are not dense.
 template <int THREADS, bool DRAWN>
 __device__ __forceinline__ int pack_as(Packed& tile, const Operand& of, const Portion& at,
                                         const float (&v)[Eights<THREADS>::kValues]) {
@@ -371,7 +369,7 @@ __device__ __forceinline__ void store(const Packed& tile, const Operand& of, int
     for (int i = threadIdx.x; i < bytes / 16; i += THREADS) to[i] = reinterpret_cast<const float4*>(&tile)[i];
 }
 
-// Rows are neighbours: a lane for each of the 32, a warp for every eighth depth.
+// Contiguous along rows: a lane per row of 32, a warp for every eighth depth.
 __device__ __forceinline__ void look_by_rows(const Operand& of, const float* matrix, int64_t first, int64_t begin,
                                              int64_t end, int* largest) {
     __shared__ float of_warp[kSplitThreads / 32][kPieceRows];
@@ -391,7 +389,7 @@ __device__ __forceinline__ void look_by_rows(const Operand& of, const float* mat
     largest[threadIdx.x] = __float_as_int(mine);
 }
 
-// Depths are neighbours, or nothing is: a warp for each row.
+// Otherwise: a warp per row.
 __device__ __forceinline__ void look_by_depth(const Operand& of, const float* matrix, int64_t first, int64_t begin,
                                               int64_t end, int* largest) {
     for (int i = threadIdx.x / 32; i < kPieceRows; i += kSplitThreads / 32) {
@@ -408,7 +406,7 @@ __device__ __forceinline__ void look_by_depth(const Operand& of, const float* ma
     }
 }
 
-// The largest values of a piece of 32 of b's columns.
+// Finds the largest values of 32 columns of b over one piece of the depth.
 __device__ __forceinline__ void look(const Operand& of, int64_t block) {
     const int64_t piece = block % of.pieces, group = block / of.pieces;
     const int64_t of_batch = of.tiles() * (kTile / kPieceRows);
@@ -423,7 +421,7 @@ __device__ __forceinline__ void look(const Operand& of, int64_t block) {
     }
 }
 
-// A block makes one tile of one stage of a; how much of it is not dense is left for `take_over`.
+// A block splits one tile of one stage of a. The number of its halves that are not dense is left for `take_over`.
 __device__ __forceinline__ void split_a(const Operand& of, int64_t block) {
     __shared__ Packed tile;
     __shared__ int all;
@@ -431,7 +429,7 @@ __device__ __forceinline__ void split_a(const Operand& of, int64_t block) {
     const int number = static_cast<int>(at.first_row / kTile);
     const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
     if (threadIdx.x == 0) of.noted[block] = all = 0;
-    if (!is_there) return;  // nobody reads it
+    if (!is_there) return;  // never read
     float v[Eights<kSplitThreads>::kValues];
     load<kSplitThreads>(v, of, at);
     const int sparse = pack_as<kSplitThreads, false>(tile, of, at, v);
@@ -443,7 +441,7 @@ __device__ __forceinline__ void split_a(const Operand& of, int64_t block) {
     store<kSplitThreads>(tile, of, block);
 }
 
-// By all blocks of the kernel behind a's: zeros for the one behind it, and what was noted of a.
+// All blocks of the next kernel call this: it clears the counters of the kernel after it and adds up the counts of a.
 template <int THREADS>
 __device__ __forceinline__ void take_over(const Operands& both) {
     const int64_t thread = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x, step = static_cast<int64_t>(gridDim.x) * THREADS;
@@ -454,7 +452,7 @@ __device__ __forceinline__ void take_over(const Operands& both) {
     }
 }
 
-// The same of b.
+// A block splits one tile of one stage of b.
 template <bool DRAWN>
 __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_constant__ Operands both) {
     await_earlier();
@@ -465,7 +463,7 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_
     const Portion at(of, block);
     const int number = static_cast<int>(at.first_row / kTile);
     const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
-    if (!is_there && at.stage > 0) return;  // nobody reads it
+    if (!is_there && at.stage > 0) return;  // never read
     if (threadIdx.x < kTile) {
         const int64_t row = at.number * kTile + threadIdx.x;
         int largest = 0;
@@ -481,13 +479,13 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_
     store<kSplitThreads>(tile, of, block);
 }
 
-// A look by itself leaves room for more blocks.
+// The look as a kernel of its own, with higher occupancy.
 __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_constant__ Operand of) {
     await_earlier();
     look(of, blockIdx.x);
 }
 
-// The first `looks` blocks look at b, the others split a: neither waits for the other.
+// The first `looks` blocks look at b, the others split a, independently.
 __global__ void __launch_bounds__(kSplitThreads, 3) matmul_begin(const __grid_constant__ Operands both, int64_t looks) {
     await_earlier();
     if (blockIdx.x == 0 && threadIdx.x == 0) *both.b.sparse = 0;
@@ -504,7 +502,7 @@ inline cudaError_t begin(const Operands& both, int64_t looks, cudaStream_t strea
     return launched(matmul_begin, static_cast<unsigned>(blocks), kSplitThreads, stream, both, looks);
 }
 
-// Both operands are of one depth; there may be no a. b is read twice.
+// Splits both operands, of one depth. a may be empty. b is read twice.
 inline cudaError_t split(const Operands& both, cudaStream_t stream) {
     const int64_t looks = both.b.look_blocks();
     if (std::max(looks, both.b.blocks()) > kMostBlocks) return cudaErrorInvalidValue;

@@ -1,15 +1,15 @@
-// How operands that are read once become two fp16 of each value, hi and lo, of which four products are made: two thirds of what three bf16
-// take of the tensor cores.
+// Split of operands that are read once into two fp16 per value, hi and lo, with four products: two thirds of the tensor core work of three
+// bf16.
 //
-// fp16 has a narrow range, so that values are scaled by powers of two: 32 neighbours in depth of a row by the largest of them, and
-// columns, a fourth of the tile's at a time, by the largest that a splitting warp has seen, until they grow out of that or fall far below.
-// A chunk's sums are multiplied by what undoes both scales as they are added up.
+// Values are scaled by powers of two, since fp16 has a narrow range. 32 adjacent depths of a row share a scale, that of the largest of
+// them. A fourth of the tile's columns share a scale that the splitting warp keeps until the values overflow it or fall far below.
+// A chunk's sums are scaled back as they are added.
 //
-// What lies halfway between two fp16 goes either way, so that what is left out has no sign (linear_fp32x3/csrc/split_sm90.cuh).
+// Ties are rounded up or down in turn, so that the error has no bias (linear_fp32x3/csrc/split_sm90.cuh).
 //
-// What is lost is small beside the largest products of each 32 of depth, and so beside a row's sums, unless these are small in turn:
-// because large values meet zeros, products cancel, or the values of a column are all far smaller than those that share its scale. Each
-// block looks for that, for infinities and for NaN, and where it finds any computes its part anew by three bf16.
+// The error is small compared to the largest products of each 32 of depth, and so to a row's sums, unless those are small themselves.
+// That happens if large values meet zeros, products cancel, or a column is far smaller than the others that share its scale. Each block
+// tests for that, for infinities and for NaN, and recomputes its part by three bf16 if it finds any.
 #pragma once
 
 #include "registers_sm90.cuh"
@@ -19,7 +19,7 @@ namespace kernelwright::matmul {
 
 __device__ __forceinline__ uint32_t bits_of(__half2 pair) { return *reinterpret_cast<const uint32_t*>(&pair); }
 
-// A power of two that brings values of a size below 2 * largest to 2^15 at the most, and what undoes it; 0 for zeros.
+// A power of two that scales magnitudes below 2 * largest to at most 2^15, and the factor that undoes it, which is 0 for zeros.
 struct PowerScale {
     float scale, factor;
 
@@ -30,7 +30,7 @@ struct PowerScale {
     }
 };
 
-// Two neighbours in depth as hi and lo. `turn`: which of the two goes up where lo lies halfway.
+// Splits two adjacent depths into hi and lo. `turn` selects which of the two rounds a tie of lo up.
 __device__ __forceinline__ void split_two(float first, float second, bool turn, uint32_t& hi, uint32_t& lo) {
     constexpr float kUp = 1.0f + 1.0f / 16384, kDown = 1.0f - 1.0f / 16384;
     const __half2 high = __floats2half2_rn(first, second);
@@ -38,13 +38,13 @@ __device__ __forceinline__ void split_two(float first, float second, bool turn, 
     hi = bits_of(high), lo = bits_of(__floats2half2_rn((first - back.x) * (turn ? kUp : kDown), (second - back.y) * (turn ? kDown : kUp)));
 }
 
-constexpr unsigned kTurns = 0x96;  // of which every two have both
+constexpr unsigned kTurns = 0x96;  // every pair of bits has one of each
 
-// A chunk of a warp's rows as the products take it, two of 16 in depth.
+// A chunk of a warp's rows as fragments of the products, twice 16 depths.
 struct LeftHalves {
     static constexpr int kProducts = 4;
     uint32_t of[2][2][4];
-    float factors[2];  // of rows lane / 4 and 8 further
+    float factors[2];  // of rows lane / 4 and lane / 4 + 8
 
     __device__ __forceinline__ void split(const float2 (&v)[2][4]) {
         float scales[2];
@@ -64,7 +64,7 @@ struct LeftHalves {
             split_two(two.x * scales[i % 2], two.y * scales[i % 2], kTurns >> i & 1, of[0][i / 4][i % 4], of[1][i / 4][i % 4]);
         }
     }
-    // Which part of both operands the i-th product is of: the small ones first, while there is nothing large to cut them off against.
+    // Parts of both operands in the i-th product. Small ones come first, while there is nothing large to truncate them against.
     __device__ __forceinline__ static int2 product(int i) {
         constexpr int kOf[kProducts][2] = {{1, 1}, {1, 0}, {0, 1}, {0, 0}};
         return {kOf[i][0], kOf[i][1]};
@@ -75,7 +75,7 @@ struct LeftHalves {
     }
 };
 
-// The largest of a thread's values.
+// The largest magnitude of a thread's values.
 template <int N>
 __device__ __noinline__ float largest_of_column(const RightColumns<N>& columns, const unsigned char* from) {
     float largest = 0.0f;
@@ -90,8 +90,8 @@ __device__ __noinline__ float largest_of_column(const RightColumns<N>& columns, 
 
 __device__ __forceinline__ float warp_largest(float size) { return __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(size))); }
 
-// Sums are of products of at most 2^30, times the factors of a row and a group of columns, which are kept in mind: the largest, and all of
-// them. Of so many products of these sizes and of either sign sums come to `usual`.
+// Products are at most 2^30 times the factors of a row and a group of columns. Largest and total of these factors are tracked. `usual` is
+// the magnitude that sums of random sign then come to.
 struct Halves {
     using Left = LeftHalves;
     static constexpr int kParts = 2;
@@ -117,8 +117,8 @@ struct Halves {
         }
     };
 
-    // Of the sums of a block's rows: in any, what small values lost may show, or there is an infinity or NaN; and a row's are short, below
-    // 2^-8 of the usual, where those of normal values have 2^-5, so that the error of single products may show where half of them are.
+    // Doubts about the sums of a block's rows. `lost`: the loss of small values may matter in some row, or there is an infinity or NaN.
+    // `is_short`: a row's sums are below 2^-8 of the usual, where normal values give 2^-5. The error of single products may then matter.
     struct Doubt {
         bool lost, is_short;
     };
@@ -147,12 +147,12 @@ struct Halves {
         return found;
     }
 
-    static constexpr float kFarBelow = 1.0f / 262144;  // 2^-18: values keep some 20 bits
+    static constexpr float kFarBelow = 1.0f / 262144;  // 2^-18, where values keep some 20 bits
 
     template <int N>
     struct Right {
         PowerScale of = {1.0f, 0.0f};
-        bool in_doubt = false;  // a column was far below the largest where a scale was chosen
+        bool in_doubt = false;  // a column was far below the largest when a scale was chosen
 
         __device__ __forceinline__ explicit Right(int) {}
         __device__ __forceinline__ void split(const RightColumns<N>& columns, unsigned char* to, float* factors, const unsigned char* from,
@@ -171,7 +171,7 @@ struct Halves {
             if (threadIdx.x % 32 == 0) factors[threadIdx.x % kRightThreads / 32] = of.factor;
         }
 
-        // The largest of what becomes of a thread's values.
+        // Splits a thread's values. Returns the largest scaled magnitude.
         __device__ __forceinline__ static __half2 split_by(float scale, const RightColumns<N>& columns, unsigned char* to,
                                                            const unsigned char* from) {
             __half2 largest = __float2half2_rn(0.0f);

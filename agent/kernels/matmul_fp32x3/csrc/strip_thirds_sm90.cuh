@@ -1,4 +1,4 @@
-// How operands that are read once become three bf16 of each value (thirds_sm90.cuh), of which six products are made.
+// Split of operands that are read once into three bf16 per value (thirds_sm90.cuh), with six products.
 #pragma once
 
 #include "registers_sm90.cuh"
@@ -7,7 +7,7 @@
 
 namespace kernelwright::matmul {
 
-// A chunk of a warp's rows as the products take it, two of 16 in depth.
+// A chunk of a warp's rows as fragments of the products, twice 16 depths.
 struct LeftThirds {
     static constexpr int kProducts = 6;
     uint32_t of[kThirds][2][4];
@@ -29,7 +29,7 @@ struct LeftThirds {
         #pragma unroll
         for (int i = 0; i < 8; ++i) put(i, any_thirds(v[i % 2][i / 2].x, v[i % 2][i / 2].y));
     }
-    // Which part of both operands the i-th product is of: the small ones first, while there is nothing large to cut them off against.
+    // Parts of both operands in the i-th product. Small ones come first, while there is nothing large to truncate them against.
     __device__ __forceinline__ static int2 product(int i) {
         constexpr int kOf[kProducts][2] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
         return {kOf[i][0], kOf[i][1]};
@@ -44,7 +44,7 @@ struct Thirds {
     using Left = LeftThirds;
     static constexpr int kParts = kThirds;
 
-    // What a chunk's sums are multiplied by: nothing.
+    // Three bf16 need no scales, so a chunk's sums have no factors.
     struct Factors {
         __device__ __forceinline__ Factors(Thirds&, const LeftThirds&, const float*) {}
         template <int N>

@@ -1,77 +1,77 @@
-// How a block of the products that read their operands once (read_once_sm90.cuh) copies them into shared memory as they lie, and reads
-// them there to split them: rows of the left operand by the warps that multiply, columns of the right one for all.
+// Copies for the products that read their operands once (read_once_sm90.cuh): into shared memory in memory order, and from there into
+// registers to be split. Each warp that multiplies copies its own rows of the left operand; columns of the right one are shared.
 #pragma once
 
 #include "../../csrc/warpgroups_sm90.cuh"
 
 namespace kernelwright::matmul {
 
-constexpr int kChunk = 32;       // of depth: two products' worth, in 128 bytes of float
-constexpr int kLeftRows = 128;   // of a tile
+constexpr int kChunk = 32;       // depths per chunk: two products, and 128 bytes of float
+constexpr int kLeftRows = 128;   // rows of a tile
 constexpr int kWarpRows = 16;
 constexpr int kLeftThreads = 256;
-constexpr int kRightThreads = 128;  // of a warpgroup that splits columns; there are two, which take chunks in turn
+constexpr int kRightThreads = 128;  // per warpgroup that splits columns; two of them alternate between chunks
 constexpr int kSplitters = 2;
-constexpr int kGroups = kRightThreads / 32;  // of columns, one for each of its warps
+constexpr int kGroups = kRightThreads / 32;  // groups of columns, one per warp
 constexpr int kReadThreads = kLeftThreads + kSplitters * kRightThreads;
 constexpr int kWarpBytes = kWarpRows * kChunk * static_cast<int>(sizeof(float));
 
-// Rows of an operand, m of a or n of b, and their depth.
+// Rows of an operand (m of a or n of b).
 struct Strip {
     const float* values;
-    int64_t step;  // from row to row
+    int64_t step;  // stride between rows, or between depths if `across`
     int rows;
-    bool across;   // or, where rows are neighbours in memory, from depth to depth
+    bool across;   // contiguous along rows instead of along the depth
 };
 
 template <int N>
-constexpr int kColumnBytes = N * kChunk * static_cast<int>(sizeof(float));  // N columns of a chunk as they lie
+constexpr int kColumnBytes = N * kChunk * static_cast<int>(sizeof(float));  // N columns of a chunk, unsplit
 template <int N>
-constexpr int kPartBytes = N * kChunk * 2;  // and one part of each value
+constexpr int kPartBytes = N * kChunk * 2;  // one part of their split
 
-// What a block of N columns has in shared memory: chunks that are on their way or not split yet, and columns that are split, by PARTS.
+// Shared memory of a block with N columns: rings of unsplit chunks, and of columns split into PARTS.
 template <int N, int PARTS>
 struct ReadShape {
-    static constexpr int kRaw = N == 128 ? 4 : N == 64 ? 6 : 8;  // of rows
+    static constexpr int kRaw = N == 128 ? 4 : N == 64 ? 6 : 8;  // slots of unsplit rows
     static constexpr int kRawColumns = N == 128 && PARTS == 2 ? 6 : kRaw;
     static constexpr int kSplit = 4;
     static constexpr int kLeftBytes = kLeftRows / kWarpRows * kWarpBytes;
     static constexpr int kSplitBytes = PARTS * kPartBytes<N>;
     static constexpr int kRings = kRaw * kLeftBytes + kRawColumns * kColumnBytes<N> + kSplit * kSplitBytes;
-    // A round of barriers for each of two passes, the scales of the columns' groups, and what the rings' place takes.
+    // Barriers for each of two passes, the scales of the columns' groups, and alignment of the rings.
     static constexpr int kBytes = kRings + kSplit * (4 * 8 + kGroups * static_cast<int>(sizeof(float))) + 2 * matrix::kAtomBytes;
 };
 
-// 16 bytes on their way to shared memory, of which the first are there and the others 0.
+// Starts an asynchronous copy of 16 bytes to shared memory: the first `bytes` from memory, the rest zeros.
 __device__ __forceinline__ void copy_four(uint32_t to, const void* from, int bytes) {
     asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 __device__ __forceinline__ void copies_begun() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// All but the LATER last groups of this thread.
+// Waits for all but the last LATER groups of this thread.
 template <int LATER>
 __device__ __forceinline__ void copies_made() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
 }
 
-// Kept in a register: the compiler would make it anew for each chunk, in more instructions than that saves registers.
+// Keeps a value in a register. The compiler would recompute it for each chunk, which costs more than the register.
 __device__ __forceinline__ void keep(uint32_t& v) { asm volatile("" : "+r"(v)); }
 __device__ __forceinline__ void keep(int& v) { asm volatile("" : "+r"(v)); }
 __device__ __forceinline__ void keep(int64_t& v) { asm volatile("" : "+l"(v)); }
 
-// What THREADS copy of the chunks of ROWS rows, one after the other, 16 bytes at a time: of each a thread kCount pieces. Along the depth
-// eight threads have a row; across, ROWS / 4 a depth. Of rows past the end nothing counts: others stand in their place.
+// Copies consecutive chunks of ROWS rows with THREADS threads, 16 bytes at a time, kCount pieces per thread and chunk. Along the depth
+// eight threads share a row; across, ROWS / 4 threads share a depth. Rows past the end are replaced by others and never used.
 template <int ROWS, int THREADS>
 struct Copies {
     static constexpr int kCount = ROWS * kChunk / 4 / THREADS, kAcross = ROWS / 4;
     const Strip& of;
     const char* next;       // the first piece of the next chunk
-    int64_t step, further;  // bytes from piece to piece, from chunk to chunk
-    int pieces;             // that are there
-    int bytes;              // of each, but in a last chunk that is not whole
-    int whole;              // chunks
-    uint32_t to;            // its place in the first slot; the next one's is 16 * THREADS bytes further
+    int64_t step, further;  // bytes between pieces and between chunks
+    int pieces;             // number of existing pieces
+    int bytes;              // bytes of each, except in an incomplete last chunk
+    int whole;              // number of complete chunks
+    uint32_t to;            // first piece in the first slot; the next one is 16 * THREADS bytes further
 
-    // From chunk `begin` on, each `stride`-th, `place` bytes into a slot.
+    // Copies every `stride`-th chunk from `begin` on, `place` bytes into a slot.
     __device__ __forceinline__ Copies(const Strip& of, int first, int depth, int begin, int stride, const unsigned char* slots, int place)
         : of(of), whole(depth / kChunk), to(matrix::shared_address(slots) + place) {
         const int thread = threadIdx.x % THREADS, row = first + (of.across ? thread % kAcross * 4 : thread / 8), left = of.rows - row;
@@ -119,11 +119,11 @@ __device__ __forceinline__ float2 two_at(uint32_t address) {
     return v;
 }
 
-// The 16 rows of a warp. In memory [row][32 of depth], or across [2 of depth][2][16 rows]; 16-byte pieces of 128 change places so that
-// what 16 lanes read lies in different banks.
+// The 16 rows of a warp. In shared memory [row][32 of depth], or across [2 of depth][2][16 rows]. 16-byte pieces are permuted within 128
+// bytes so that 16 lanes read different banks.
 struct LeftRows {
     Copies<kWarpRows, 32> copies;
-    uint32_t from;  // the lane's first value in the first slot; those beside it are 32, 64 and 96 bytes off, in the order of the bits
+    uint32_t from;  // the lane's first value in the first slot; the next ones are at XOR 32, 64 and 96 bytes
     int depth;
     bool across;
 
@@ -131,7 +131,7 @@ struct LeftRows {
         const int lane = threadIdx.x % 32, piece = across ? lane / 4 % 2 * 4 + lane % 4 : lane % 8;
         return lane / 8 * 128 + (piece ^ lane / 8 * 2) * 16;
     }
-    // `ring`: at a multiple of 128 bytes.
+    // `ring` is aligned to 128 bytes.
     __device__ __forceinline__ LeftRows(const Strip& of, int first, int depth, int begin, const unsigned char* ring)
         : copies(of, first, depth, begin, 1, ring, place_of(of.across)), depth(depth), across(of.across) {
         const int lane = threadIdx.x % 32, quarter = lane % 4, row = lane / 4;
@@ -142,7 +142,7 @@ struct LeftRows {
 
     __device__ __forceinline__ void copy(int chunk, int slot) { copies.copy(slot * kWarpBytes, chunk, depth); }
 
-    // v[row of two][pair]: rows lane / 4 and 8 further, depths lane % 4 * 2 + 8 * pair and the next one.
+    // v[row][pair] has rows lane / 4 and lane / 4 + 8, depths lane % 4 * 2 + 8 * pair and the next one.
     __device__ __forceinline__ void read(float2 (&v)[2][4], int slot) const {
         uint32_t at[4];
         #pragma unroll
@@ -157,13 +157,13 @@ struct LeftRows {
     }
 };
 
-// N columns. In memory as they lie, [column][32 of depth] with its pieces in places by the column's number, or [depth][column]. A warp
-// splits a fourth of them, a thread kEights times eight neighbours in depth of one.
+// N columns. In shared memory [column][32 of depth] with pieces permuted by the column's number, or [depth][column]. A warp splits a
+// fourth of the columns, a thread kEights groups of eight adjacent depths of one column.
 template <int N>
 struct RightColumns {
     static constexpr int kOfWarp = N / kGroups, kEights = N / 32, kStep = 4 / kEights;
     Copies<N, kRightThreads> copies;
-    int depth, column, eighth;  // its column of the tile, and the first of its eights
+    int depth, column, eighth;  // the thread's column in the tile, and its first group of eight
     bool across;
 
     __device__ __forceinline__ static int place_of(bool across, int thread) {
@@ -178,7 +178,7 @@ struct RightColumns {
 
     __device__ __forceinline__ void copy(int chunk, int slot) { copies.copy(slot * kColumnBytes<N>, chunk, depth); }
 
-    // The i-th eight.
+    // Reads the i-th group of eight.
     __device__ __forceinline__ void read(float (&v)[8], const unsigned char* from, int i) const {
         const int at = eighth + i * kStep;
         if (across) {
@@ -192,7 +192,7 @@ struct RightColumns {
             v[4 * j] = four.x, v[4 * j + 1] = four.y, v[4 * j + 2] = four.z, v[4 * j + 3] = four.w;
         }
     }
-    // Its place in a part, as pieces_descriptor has them: [eight of depth][column][8].
+    // Offset of the i-th group within a part, in the layout of pieces_descriptor: [group of eight depths][column][8].
     __device__ __forceinline__ int place(int i) const { return ((eighth + i * kStep) * N + column) * 16; }
 };
 

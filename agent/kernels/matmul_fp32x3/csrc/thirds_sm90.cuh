@@ -1,12 +1,12 @@
-// Floats as three bf16 each, exactly: 24 bits in three times 8, and float's range, so that there are no scales.
+// Exact split of a float into three bf16: 24 bits in three times 8, with float's range, so no scales are needed.
 //
-// Of the nine products of two such values six are made: what is left out, of the second part and the third and of both thirds, is 2^-24
-// of the product at most. Where it has one sign it adds up over the depth, so of the columns' operand the first two parts go up or
-// down as drawn (linear_fp32x3/csrc/split_sm90.cuh), and what is left out has either sign.
+// Six of the nine products of two such values are computed. The omitted ones, of the second and third parts and of both third parts,
+// are at most 2^-24 of the product. With one sign they would add up over the depth, so the first two parts of the columns' operand are
+// rounded stochastically (linear_fp32x3/csrc/split_sm90.cuh).
 //
-// An infinity or NaN goes into the third part, which meets the other operand's first alone, beside a first of 1 with its sign: products
-// are then what float's are. One exception: where the other value is below 2^-133 its first part is 0, and gives NaN.
-// A value below 2^-109 has fewer than 24 bits, for bf16 ends at 2^-133.
+// An infinity or NaN goes into the third part, next to a first part of 1 with its sign. The third part meets only the other operand's
+// first part, so products match float's. The one exception: a value below 2^-133 has a first part of 0, which gives NaN.
+// A value below 2^-109 has fewer than 24 bits, since bf16 ends at 2^-133.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,7 +17,7 @@ namespace kernelwright::matmul {
 
 constexpr int kThirds = 3;
 
-// Two neighbours in depth, in each part; the first one in the lower half.
+// Each part of two adjacent depths, the first in the lower half.
 struct Pair {
     uint32_t of[kThirds];
 };
@@ -30,14 +30,14 @@ __device__ __forceinline__ uint32_t as_bf16(float first, float second) {
 __device__ __forceinline__ float first_in(uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ __forceinline__ float second_in(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
 
-// The bf16 next to v towards 0 where `drawn` is 0, or further away, the more often the nearer, for a number drawn below 2^16.
+// Rounds v to a bf16: towards 0 for `drawn` = 0, or stochastically for a random number `drawn` below 2^16.
 __device__ __forceinline__ float bf16_beside(float v, uint32_t drawn) { return __uint_as_float((__float_as_uint(v) + drawn) & 0xffff0000u); }
 
 __device__ __forceinline__ uint32_t upper_halves(float first, float second) {
     return __byte_perm(__float_as_uint(first), __float_as_uint(second), 0x7632);
 }
 
-// Of finite values whose first part is finite; else the third is NaN.
+// Splits two values to nearest. The third part is NaN if a value or its first part is not finite.
 __device__ __forceinline__ Pair nearest_thirds(float first, float second) {
     Pair made;
     #pragma unroll
@@ -62,14 +62,14 @@ __device__ __forceinline__ Pair drawn_thirds(float first, float second, uint32_t
 
 __device__ __forceinline__ bool has_nan(uint32_t pair) { return isnan(first_in(pair)) || isnan(second_in(pair)); }
 
-// What is NaN in the third part of any of these is in the sum.
+// Adds third parts in `seen`, which becomes NaN if any of them is.
 __device__ __forceinline__ void note_nan(uint32_t& seen, const Pair& pair) {
     const auto as_two = [](const uint32_t& bits) { return *reinterpret_cast<const __nv_bfloat162*>(&bits); };
     const __nv_bfloat162 sum = __hadd2(as_two(seen), as_two(pair.of[kThirds - 1]));
     seen = *reinterpret_cast<const uint32_t*>(&sum);
 }
 
-// Of any value.
+// Splits any value, infinities and NaN included.
 __device__ __forceinline__ void put_thirds(uint32_t (&bits)[kThirds], float v) {
     if (isfinite(v)) {
         #pragma unroll
@@ -84,7 +84,7 @@ __device__ __forceinline__ void put_thirds(uint32_t (&bits)[kThirds], float v) {
     bits[0] = sign | 0x3f80, bits[1] = 0, bits[2] = isnan(v) ? 0x7fff : sign | 0x7f80;
 }
 
-// Of any two, for the few that the others cannot be made of.
+// Splits any two values; the slow path for those that the other functions cannot split.
 __device__ __noinline__ Pair any_thirds(float first, float second) {
     uint32_t low[kThirds], high[kThirds];
     put_thirds(low, first);

@@ -1,6 +1,6 @@
-// The launcher: which layouts a call has, and which path it takes.
+// The launcher: classifies the layouts and chooses the path.
 //
-// KW_PORTABLE_ONLY leaves out all that is only for sm_90a, for compilers that cannot read it.
+// KW_PORTABLE_ONLY leaves out everything for sm_90a, for compilers that do not support it.
 #pragma once
 
 #include "product_sm80.cuh"
@@ -10,10 +10,10 @@
 
 namespace kernelwright::matmul_half {
 
-// How an operand's 16-bit elements lie.
+// Layout of an operand's 16-bit elements.
 struct Layout {
-    bool across;     // rows are neighbours, and depths are not
-    bool by_eights;  // eight neighbours are 16 bytes that can be copied at once
+    bool across;     // contiguous along rows and not along K
+    bool by_eights;  // allows copies of 16 bytes
 };
 
 inline Layout layout_of(const void* values, int64_t batch_step, int64_t row_step, int64_t depth_step) {
@@ -22,7 +22,7 @@ inline Layout layout_of(const void* values, int64_t batch_step, int64_t row_step
     return {across, along == 1 && other % kEight == 0 && batch_step % kEight == 0 && aligned(values)};
 }
 
-// 80 for sm_80; 0 where nobody can say.
+// 80 for sm_80; 0 if the query fails.
 inline int architecture_of(int64_t device) {
     int major = 0, minor = 0;
     const bool is_told =
@@ -48,7 +48,7 @@ cudaError_t multiply(const Forward& args, unsigned blocks) {
     return b.across ? with(matmul_half<T, false, true>) : with(matmul_half<T, false, false>);
 }
 
-// cudaErrorNotSupported below sm_80.
+// Returns cudaErrorNotSupported below sm_80.
 inline cudaError_t forward(const Forward& args) {
     const int64_t tiles = args.batch * ((args.m + kSide - 1) / kSide) * ((args.n + kSide - 1) / kSide);
     if (tiles > kMaxGrid || args.k > kMaxGrid) return cudaErrorInvalidValue;

@@ -1,8 +1,8 @@
-// y = alpha * a * b + beta * c for 16-bit elements, sums in float32 on the tensor cores: sm_80 and later, any layout.
+// y = alpha * a * b + beta * c for 16-bit elements with float32 sums on the tensor cores: sm_80 and later, any layout.
 //
-// A block of 8 warps makes a tile of 128 x 128, a warp 64 x 32 of it, from slices of 32 of K. Slices lie in shared memory as
-// their operand lies in memory, neighbours in depth or in rows together, and a ring of three is kept filled by copies that
-// pass the registers by. What has neighbours in neither, or is not aligned to 16 bytes, is copied by elements.
+// A block of 8 warps computes a tile of 128 x 128, a warp 64 x 32 of it, from slices of 32 of K. Slices keep the memory order of
+// their operand, contiguous along K or along rows. A ring of three slices is filled by asynchronous copies. Operands that are
+// contiguous along neither, or not aligned to 16 bytes, are copied by elements.
 #pragma once
 
 #include "sizes.cuh"
@@ -11,21 +11,21 @@
 namespace kernelwright::matmul_half {
 
 constexpr int kSide = 128;
-constexpr int kSlice = 32;  // of K
+constexpr int kSlice = 32;  // K of a slice
 constexpr int kStages = 3;
 constexpr int kThreads = 256;
-constexpr int kBand = 8;    // tiles of rows that blocks go through together
-constexpr int kEight = 8;   // elements that are copied at once
+constexpr int kBand = 8;    // rows of tiles per band
+constexpr int kEight = 8;   // elements per copy of 16 bytes
 constexpr int kTileBytes = kSide * kSlice * 2;
 constexpr int kOfWarp[2] = {64, 32};  // rows and columns of a warp's part
 
-// One operand of one matrix, by its rows (m of a, n of b) and its depth.
+// One operand of one product, by its rows (m of a, n of b) and its depth K.
 template <typename T>
 struct Side {
     const T* values;
     int64_t rows, depth;
     int64_t row_step, depth_step;
-    bool by_eights;  // eight neighbours can be copied at once
+    bool by_eights;  // allows copies of 16 bytes
 };
 
 template <typename T>
@@ -34,22 +34,22 @@ __device__ __forceinline__ Side<T> side_of(const void* values, int64_t begin, in
     return {static_cast<const T*>(values) + begin, rows, depth, row_step, depth_step, by_eights};
 }
 
-// How many of eight neighbours there are.
+// Number of the eight adjacent elements that lie inside the operand.
 template <bool ACROSS, typename T>
 __device__ __forceinline__ int neighbours_at(const Side<T>& of, int64_t row, int64_t depth) {
     const int64_t along = ACROSS ? of.rows - row : of.depth - depth, other = ACROSS ? of.depth - depth : of.rows - row;
     return other > 0 ? static_cast<int>(max(int64_t{0}, min(along, int64_t{kEight}))) : 0;
 }
 
-// Where eight elements of a slice lie. ACROSS: rows are neighbours, and a slice is [32 of depth][128 rows]; else depths are, and
-// it is [128 rows][32]. The pieces of eight rows that are read together lie in different banks.
+// Offset of eight elements in a slice. With ACROSS the slice is contiguous along rows, [32 of K][128 rows], else along K,
+// [128 rows][32]. The pieces of eight rows that are read together lie in different banks.
 template <bool ACROSS>
 __device__ __forceinline__ int place_of(int row, int depth) {
     if (ACROSS) return depth * kSide * 2 + ((row / kEight) ^ (depth % 8)) * 16;
     return row * kSlice * 2 + ((depth / kEight) ^ (row / 2 % 4)) * 16;
 }
 
-// Begins to copy the slice of 128 rows from `first` and 32 of depth from `begin`.
+// Starts to copy the slice of 128 rows from `first` and 32 of K from `begin`.
 template <typename T, bool ACROSS>
 __device__ __forceinline__ void load_slice(unsigned char* to, const Side<T>& of, int64_t first, int64_t begin) {
     constexpr int kPieces = kSide * kSlice / kEight;
@@ -74,11 +74,11 @@ __device__ __forceinline__ void load_slice(unsigned char* to, const Side<T>& of,
     }
 }
 
-// The fragment of 16 rows (`B`: of two times 8) and 16 of depth, for this lane.
+// Loads this lane's fragment of 16 rows (with B two times 8) and 16 of K.
 template <bool ACROSS, bool B>
 __device__ __forceinline__ void load_fragment(uint32_t (&to)[4], const unsigned char* slice, int row, int depth) {
     const int lane = threadIdx.x % 32, inner = lane % 8, low = lane / 8 % 2, high = lane / 16;
-    // Of the four matrices a wants the lower rows first, b the lower depths.
+    // The order of the four matrices differs: rows vary first for a, K for b.
     const int rows = B ? high : low, depths = B ? low : high;
     const int at_row = row + rows * 8 + (ACROSS ? 0 : inner), at_depth = depth + depths * 8 + (ACROSS ? inner : 0);
     sm80::load_matrices<ACROSS>(to, slice + place_of<ACROSS>(at_row, at_depth));
@@ -104,13 +104,13 @@ __device__ __forceinline__ void multiply_slice(float (&sum)[4][4][4], const unsi
     }
 }
 
-// The part of the result that begins at one of its elements, and of c.
+// View of y and c from a given element on.
 template <typename T>
 struct Result {
     T* y;
     const T* c;  // or null
     int64_t y_row, c_row, c_column;
-    int64_t rows, columns;  // that there are from here
+    int64_t rows, columns;  // remaining from here
     float alpha, beta;
 
     __device__ __forceinline__ Result(const Forward& args, int64_t batch, int64_t row, int64_t column)
@@ -122,7 +122,7 @@ struct Result {
         if (c != nullptr) c += batch * args.c_batch + row * c_row + column * c_column;
     }
 
-    // Two neighbours of a row.
+    // Stores two adjacent elements of a row.
     __device__ __forceinline__ void store(const float* sum, int row, int column) const {
         if (row >= rows || column >= columns) return;
         const bool are_two = column + 1 < columns;
@@ -143,10 +143,10 @@ struct Result {
 };
 
 struct Tile {
-    int64_t batch, row, column;  // of the result
+    int64_t batch, row, column;  // first element in the result
 };
 
-// In bands of kBand tiles of rows, down a band first: what blocks multiply at one time is as square as it can be.
+// Tiles are ordered in bands of kBand rows of tiles, down a band first, so that concurrent blocks cover a nearly square area.
 __device__ __forceinline__ Tile tile_at(const Forward& args, int64_t number) {
     const int64_t m_tiles = (args.m + kSide - 1) / kSide, n_tiles = (args.n + kSide - 1) / kSide;
     const int64_t batch = number / (m_tiles * n_tiles), own = number % (m_tiles * n_tiles);
@@ -158,7 +158,7 @@ __device__ __forceinline__ Tile tile_at(const Forward& args, int64_t number) {
 template <typename T, bool A_ACROSS, bool B_ACROSS>
 __global__ void __launch_bounds__(kThreads, 2)
     matmul_half(const __grid_constant__ Forward args, bool a_by_eights, bool b_by_eights) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // elsewhere nobody calls it
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // never called elsewhere
     __shared__ __align__(128) unsigned char ring[kStages][2][kTileBytes];
     const Tile tile = tile_at(args, blockIdx.x);
     const Side<T> a = side_of<T>(args.a, tile.batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth, a_by_eights);
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (int stage = 0; stage < kStages - 1; ++stage) load(stage);
     for (int stage = 0; stage < stages; ++stage) {
         sm80::copies_done<kStages - 2>();
-        __syncthreads();  // and the stage before is multiplied: its place is free
+        __syncthreads();  // all warps are done with the previous stage, so its slot is free
         load(stage + kStages - 1);
         const auto& now = ring[stage % kStages];
         multiply_slice<T, A_ACROSS, B_ACROSS>(sum, now[0], now[1], row, column);

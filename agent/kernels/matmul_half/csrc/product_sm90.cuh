@@ -1,9 +1,9 @@
-// The same product by wgmma, sm_90a: where eight neighbours of both operands can be copied at once.
+// The same product by wgmma, sm_90a, for operands that both allow copies of 16 bytes.
 //
-// A block of two warpgroups makes a tile of 128 x 128, a warpgroup 64 rows of it, from slices of 64 of K. Slices lie as the
-// tensor cores read them, swizzled over 128 bytes: [128 rows][64 of depth], or where rows are neighbours twice [64 of
-// depth][64 rows]. Every thread copies (cp.async) and multiplies; two blocks share an SM, so that one copies while the other
-// multiplies.
+// A block of two warpgroups computes a tile of 128 x 128, a warpgroup 64 rows of it, from slices of 64 of K. Slices have the
+// layout of the tensor cores, swizzled over 128 bytes: [128 rows][64 of K], or for operands contiguous along rows two panels
+// [64 of K][64 rows]. Every thread copies (cp.async) and multiplies. Two blocks share an SM, so that one copies while the
+// other multiplies.
 #pragma once
 
 #include "../../csrc/warpgroups_sm90.cuh"
@@ -16,10 +16,10 @@ using kernelwright::sm90::products_done;
 using kernelwright::sm90::products_issued;
 using kernelwright::sm90::stores_made;
 
-constexpr int kDeep = 64;  // of K in a slice
+constexpr int kDeep = 64;  // K of a slice
 constexpr int kRing = 3;
 constexpr int kOperandBytes = kSide * kDeep * 2;
-constexpr int kPanelBytes = kDeep * matrix::kRowBytes;  // 64 rows of an operand whose rows are neighbours
+constexpr int kPanelBytes = kDeep * matrix::kRowBytes;  // 64 rows of an operand contiguous along rows
 constexpr int kSharedBytes = kRing * 2 * kOperandBytes + matrix::kAtomBytes;
 
 template <bool ACROSS>
@@ -31,7 +31,7 @@ __device__ __forceinline__ int swizzled_place(int row, int depth) {
 template <typename T, bool ACROSS>
 __device__ __forceinline__ void copy_slice(unsigned char* to, const Side<T>& of, int64_t first, int64_t begin) {
     constexpr int kPieces = kSide * kDeep / kEight;
-    #pragma unroll 2  // all four at once need more registers than there are
+    #pragma unroll 2  // a full unroll by four needs too many registers
     for (int i = 0; i < kPieces / kThreads; ++i) {
         const int piece = i * kThreads + static_cast<int>(threadIdx.x);
         const int row = ACROSS ? piece % (kSide / kEight) * kEight : piece / (kDeep / kEight);
@@ -43,7 +43,7 @@ __device__ __forceinline__ void copy_slice(unsigned char* to, const Side<T>& of,
     }
 }
 
-// 16 of depth, `step` of a slice, from row `row` on.
+// Descriptor for 16 of K, step `step` of a slice, from row `row` on.
 template <bool ACROSS>
 __device__ __forceinline__ uint64_t descriptor_of(const unsigned char* slice, int row, int step) {
     if (ACROSS) return panel_descriptor(slice + row / 64 * kPanelBytes + step * 16 * matrix::kRowBytes, kPanelBytes);
@@ -52,7 +52,7 @@ __device__ __forceinline__ uint64_t descriptor_of(const unsigned char* slice, in
 
 template <typename T, bool A_ACROSS, bool B_ACROSS>
 __global__ void __launch_bounds__(kThreads, 2) matmul_half_sm90(const __grid_constant__ Forward args) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
     extern __shared__ unsigned char shared[];
     const uint32_t past = matrix::shared_address(shared) % matrix::kAtomBytes;
     unsigned char* const ring = shared + (past == 0 ? 0 : matrix::kAtomBytes - past);
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_half_sm90(const __grid_con
     for (int stage = 0; stage < stages; ++stage) {
         sm80::copies_done<kRing - 2>();
         stores_made();
-        __syncthreads();  // and the stage before is multiplied: its place is free
+        __syncthreads();  // all warps are done with the previous stage, so its slot is free
         load(stage + kRing - 1);
         const unsigned char* now = ring + stage % kRing * 2 * kOperandBytes;
         matrix::matrix_begin();

@@ -1,4 +1,4 @@
-// wgmma of both 16-bit types, each operand in either order, sm_90a only. Not for the emulator's own compiler.
+// wgmma of both 16-bit types, each operand K-major or MN-major, sm_90a only. Not for the emulator's own compiler.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -8,8 +8,8 @@
 
 namespace kernelwright::matmul_half::sm90 {
 
-// 16 of depth of an operand whose rows are neighbours: 128 bytes of 64 rows for each depth, swizzled, 8 depths an atom; the
-// next 64 rows lie `panel` bytes behind.
+// Descriptor for a K of 16 of an operand that is contiguous along rows: per K 128 bytes of 64 rows, swizzled, with 8 of K per
+// atom. The next 64 rows lie `panel` bytes further.
 __device__ __forceinline__ uint64_t panel_descriptor(const void* begin, uint32_t panel) {
     const uint64_t start = (matrix::shared_address(begin) & 0x3ffff) >> 4, atoms = matrix::kAtomBytes >> 4;
     return start | uint64_t{panel >> 4} << 16 | atoms << 32 | uint64_t{1} << 62;
@@ -25,7 +25,7 @@ __device__ __forceinline__ uint64_t panel_descriptor(const void* begin, uint32_t
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-// d[64 x 128] += a[64 x 16] * b[128 x 16]^T, for the warpgroup; d as matrix::matrix_multiply has it.
+// d[64 x 128] += a[64 x 16] * b[128 x 16]^T by a warpgroup; layout of d as in matrix::matrix_multiply.
 template <bool A_ACROSS, bool B_ACROSS>
 __device__ __forceinline__ void add_product(float (&d)[64], uint64_t a, uint64_t b, __half) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KW_ALL_64 "}, %64, %65, 1, 1, 1, %66, %67;\n"

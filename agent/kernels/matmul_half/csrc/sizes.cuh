@@ -1,12 +1,11 @@
-// What the packaging hands over. Every field takes 8 bytes: Python packs a call in one go.
+// Arguments of the launchers. Every field takes 8 bytes, since Python packs the struct in one call.
 #pragma once
 
 #include "../../csrc/element.cuh"
 
 namespace kernelwright::matmul_half {
 
-// y = alpha * a * b + beta * c, all float16 or all bfloat16; every operand is named by steps of elements, which may be 0. No
-// size is 0.
+// y = alpha * a * b + beta * c, all float16 or all bfloat16. Strides are in elements and may be 0. No size is 0.
 struct Forward {
     const void* a;
     const void* b;
@@ -22,7 +21,7 @@ struct Forward {
     int64_t device;
 };
 
-// `to` [rows, length] of `from` [from_rows, from_length], both contiguous; 0 where there is nothing in it. No size is 0.
+// Copies `from` [from_rows, from_length] to `to` [rows, length], cropped or zero-padded, both contiguous. No size is 0.
 struct Rows {
     const void* from;
     void* to;

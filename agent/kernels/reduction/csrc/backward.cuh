@@ -1,4 +1,4 @@
-// Gradients of reductions that are no broadcast of the results': of largest values and of norms.
+// Gradients of amax and norm. Those of sum and mean are a broadcast of the result's gradient, without a kernel.
 #pragma once
 
 #include <type_traits>
@@ -10,12 +10,12 @@ namespace kernelwright::reduction {
 
 enum Kind : int64_t { kSum = 0, kAmax = 1, kArgmax = 2, kNorm = 3 };
 
-// kAmax: dx = dy / how often where x == y, else 0; kNorm: dx = dy * x / beside, 0 where that is 0.
+// kAmax: dx = dy / number of occurrences where x == y, else 0. kNorm: dx = dy * x / norm, or 0 where the norm is 0.
 struct Backward {
     const void* dy;  // [a, b, c]
     const void* x;
     const void* y;
-    const void* beside;  // as Forward's
+    const void* beside;  // as in Forward
     void* dx;
     int64_t a, r2, b, r1, c;
     int64_t kind;
@@ -24,26 +24,26 @@ struct Backward {
     int64_t device;
 };
 
-constexpr int kTilePacks = 4;  // that a thread of the backward direction has under way
+constexpr int kTilePacks = 4;  // packs that a thread of the backward has in flight
 
 template <typename Arguments>
 bool takes_vectors(const Arguments& args, int64_t vector) {
     return aligned(args.x) && (args.c == 1 ? args.r1 : args.c) % vector == 0;
 }
 
-// Of the places of packs: what has more vectors than 32 bits count is taken element by element.
+// Index type of packs. A tensor with more packs than 32 bits can count is processed element by element (V == 1).
 template <int V>
 using IndexOf = std::conditional_t<V == 1, int64_t, unsigned>;
 
-// How the elements of x lie to the results, in packs; where c is 1 a pack has one result for all of its elements.
+// Mapping from packs of x to results. If c is 1, all elements of a pack have the same result.
 template <typename Index>
 struct Layout {
     Index packs;
-    Divisor<Index> inner;  // packs of a result's row, or where c is 1 of r1
+    Divisor<Index> inner;  // packs of a result's row, or of r1 if c is 1
     Divisor<Index> r1, b, r2;
-    bool has_one, is_alone;  // c is 1, r2 is 1
+    bool has_one, is_alone;  // c == 1, r2 == 1
 
-    // Of the pack `place`: which result it belongs to, or pack of results, and the place in r1 of its first element.
+    // For a pack: the index of its result, or of its pack of results, and the index in r1 of its first element.
     struct Found {
         Index result;
         int in_length;
@@ -67,7 +67,7 @@ struct Layout {
     }
 };
 
-// What belongs to the elements of a pack: a value of each column, or one for all.
+// Values of the results to which a pack's elements belong: one for each column, or one for all.
 template <typename T, int V>
 struct OfResult {
     T v[V];
@@ -110,25 +110,26 @@ __global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             const float slope = to_float(taken[u].v[k]) * (to_float(dy.v[k]) / norm.v[k]);
-            taken[u].v[k] = from_float<T>(norm.v[k] == 0.0f ? 0.0f : slope);  // of a norm of 0 as torch has it
+            taken[u].v[k] = from_float<T>(norm.v[k] == 0.0f ? 0.0f : slope);  // 0 at a norm of 0, as in torch
         }
         dx[place] = taken[u];
     }
 }
 
-// `code` is what the forward direction kept: the place of a largest value, or how often it stands. The gradient where it does:
+// Returns the gradient at an occurrence of the maximum. `code` is from the forward: the index of a unique maximum, or -1 - the
+// number of occurrences.
 template <typename T>
 __device__ __forceinline__ T share_of(int code, T dy) {
     if (code >= 0) return dy;
-    return from_float<T>(code == -1 ? NAN : to_float(dy) / float(-1 - code));  // a NaN stands nowhere, and its gradient everywhere
+    return from_float<T>(code == -1 ? NAN : to_float(dy) / float(-1 - code));  // -1: NaN, which equals no element; all get NaN
 }
 
-// Whether it stands at the element `here` of r1, which is x; y is the largest value.
+// Returns true if the gradient of the maximum y goes to the element x at index `here` of r1.
 __device__ __forceinline__ bool stands(int code, int here, float x, float y) {
     return (code == here) | ((code < 0) & (x == y)) | (code == -1);
 }
 
-// Where c is 1. A pack whose result has its place is not read: the gradient is there, and 0 elsewhere.
+// For c == 1. If the maximum is unique, x is not read: the gradient goes to its index, and is 0 elsewhere.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(
     Backward args, Pack<T, V>* __restrict__ dx, Layout<IndexOf<V>> layout) {
@@ -154,16 +155,16 @@ __global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(
     }
 }
 
-// How kTilePacks rows of the same columns, of which a thread takes one item, lie to the results.
+// Mapping from items to results. An item, the work of one thread, is kTilePacks rows of one pack of columns.
 template <typename Index>
 struct Columns {
     Index items;
     Divisor<Index> inner;   // packs of a row
-    Divisor<Index> chunks;  // of kTilePacks rows in r1
+    Divisor<Index> chunks;  // groups of kTilePacks rows in r1
     Divisor<Index> b, r2;
 };
 
-// Where c is more: a thread asks once for what belongs to its columns, and for x where one of them has no place.
+// For c > 1. A thread loads the values of its columns once, and x only if a maximum among them is not unique.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) gradients_of_largest_of_columns(
     Backward args, Pack<T, V>* __restrict__ dx, Columns<IndexOf<V>> columns) {

@@ -1,7 +1,7 @@
-// Sums, largest values, their places and norms over dimensions of a tensor.
+// Sum, maximum, argmax and norm over dimensions of a tensor.
 //
-// A tensor is [a, r2, b, r1, c]; r2 and r1 are reduced, and the result is [a, b, c]. r1 is reduced from the elements,
-// r2 from the states that this leaves.
+// A tensor is viewed as [a, r2, b, r1, c]. r2 and r1 are reduced, and the result is [a, b, c]. One pass reduces r1 from
+// the elements, and another reduces r2 from the partial states of the first, unless one pass does both (Plan).
 #pragma once
 
 #include "backward.cuh"
@@ -13,23 +13,23 @@ namespace kernelwright::reduction {
 
 struct Forward {
     const void* x;
-    void* y;        // of x's type; int64_t for places, which are in r1, with r2 == 1
-    // kNorm: the norm in float32; kAmax: int32, the place in r1 where it stands once (with r2 == 1), else -1 - how often; null
-    // where it is not wanted.
+    void* y;        // of x's dtype; for kArgmax int64_t indices into r1, with r2 == 1
+    // Values for the backward; null if not wanted. kNorm: the norm in float32. kAmax: int32, the index in r1 of a maximum that
+    // occurs once (if r2 == 1), else -1 - the number of occurrences.
     void* beside;
     void* workspace;
     int64_t a, r2, b, r1, c;
     int64_t kind;
-    double factor;  // of the result
+    double factor;  // multiplies the result
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
 };
 
-constexpr int64_t kLargestState = 8;
+constexpr int64_t kLargestState = 8;  // bytes
 
-// The places in the workspace of what the passes leave: parts of r1, r1 reduced, parts of r2. Where it makes enough blocks r1 and
-// r2 are one pass, and `first` alone counts.
+// Shapes of the passes, and byte offsets in the workspace of their partial states: parts of r1, r1 reduced, parts of r2. If that
+// makes enough blocks, one pass reduces r1 and r2, and only `first` is used.
 struct Plan {
     Shape first, second;
     bool is_one;
@@ -56,7 +56,7 @@ Plan plan_of(const Forward& args) {
     return Plan(args, of_elements, shape_of_segments<V>(args.a, args.r2, args.b, args.r1));
 }
 
-// A pass, and one over its parts where there are several, which lie at `parts`.
+// Runs a pass, and if it is split, another pass over its partial states at `parts`.
 template <typename Op, typename In, int V>
 cudaError_t reduced(
     const void* x, const Shape& shape, Partial<Op>* parts, const Reduced<Op>& out, cudaStream_t stream,
@@ -73,7 +73,7 @@ Reduced<Op> last_of(const Forward& args) {
     return {nullptr, args.y, args.beside, float(args.factor), args.dtype, args.r2 == 1};
 }
 
-// The gradient of a norm reads x again, from the end.
+// Returns true if x is read evict-first (streamed.cuh). The backward of a norm reads x again, from the end, so it has to stay in L2.
 template <typename T>
 bool streams(const Forward& args) {
     const bool is_read_again = args.kind == kNorm && args.beside != nullptr;
@@ -105,7 +105,8 @@ cudaError_t forward_as(const Forward& args) {
         at(plan.reduced), plan.second, at(plan.more), last, args.stream, args.b * args.c);
 }
 
-// Rows that are no whole packs, but long enough for these to be most of them; not `is_ragged` where they are others, or are split.
+// Shape for rows that are no multiple of a pack, but so long that whole packs are most of them. `is_ragged` is false for other rows
+// and for rows that are split.
 template <int V>
 Shape ragged_shape(const Forward& args) {
     Shape shape = shape_for<V>(args.a * args.b, args.r1, 1);

@@ -1,4 +1,4 @@
-// Places of the largest values of few long rows: each by the blocks of a cluster, in one launch.
+// Argmax of few long rows in one launch: the blocks of a cluster share a row.
 #pragma once
 
 #include <cstring>
@@ -8,8 +8,8 @@
 
 namespace kernelwright::reduction {
 
-constexpr int kPlaceThreads = 1024;  // of a block, at most
-constexpr int64_t kThreadsAtOnce = int64_t{132} * 1024;  // by their registers
+constexpr int kPlaceThreads = 1024;  // maximum of a block
+constexpr int64_t kThreadsAtOnce = int64_t{132} * 1024;  // resident threads on 132 SMs, as their registers allow
 
 template <typename State>
 __device__ __forceinline__ State warp_largest(State state) {
@@ -18,7 +18,7 @@ __device__ __forceinline__ State warp_largest(State state) {
     return state;
 }
 
-// A block of kMaxCluster takes `part` packs of the row, and the first one puts the place.
+// Each of the kMaxCluster blocks takes `part` packs of the row, and the first block writes the index.
 template <typename T, int V>
 __global__ void __launch_bounds__(kPlaceThreads) places_in_clusters(
     const Pack<T, V>* x, int64_t* places, int packs, int part) {
@@ -51,13 +51,13 @@ __global__ void __launch_bounds__(kPlaceThreads) places_in_clusters(
     sm90::cluster_wait();
     if (rank != 0 || threadIdx.x >= kWarp) return;
     State all;
-    memcpy(&all, &of_block[lane % kMaxCluster], sizeof(all));  // what stands more than once is no larger
+    memcpy(&all, &of_block[lane % kMaxCluster], sizeof(all));  // duplicates do not change the maximum
     all = warp_largest(all);
     if (lane == 0) places[row] = all.place;
 }
 
-// Threads of a block where clusters take `rows` of so many packs, all of them at once: as many as hold the row with
-// kReducePacks each, or fewer where that is too many; 0 where two passes are faster.
+// Returns the threads of a block if clusters take all `rows`, each of `packs` packs, at once, or 0 if two passes are faster. The
+// threads hold the row with kReducePacks packs each, or are fewer if the GPU has no room for as many.
 template <int V>
 unsigned place_threads(int64_t rows, int64_t packs, int64_t device) {
     const int64_t part = divided_up(packs, kMaxCluster), blocks = rows * kMaxCluster;

@@ -1,4 +1,4 @@
-// Calls of operators by torch's dispatcher, as compiled code makes them.
+// Replay of operator calls that arrive through torch's dispatcher, as from code that torch.compile generated.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -10,7 +10,7 @@
 
 namespace replaying {
 
-// What is known of the kinds of an operator's calls: what the function behind it has recorded, or nothing.
+// Recordings of an operator's calls by kind, made by the Python function behind it; null while there is none.
 class Table {
 public:
     std::shared_ptr<const Kinds<Recording>> get() const {
@@ -27,8 +27,8 @@ private:
     std::shared_ptr<const Kinds<Recording>> kinds_;
 };
 
-// An operator of torch.library, before its formula for a gradient. That is Python's, stands under the alias of all of
-// autograd's keys, and would see to the calls that want no gradient as well.
+// Kernel that runs before the autograd formula of a torch.library operator. The formula is Python code, registered
+// under the alias of all autograd keys, and would otherwise also run for calls that want no gradient.
 class Shortened : public c10::OperatorKernel {
 public:
     explicit Shortened(const Table& table) : table_(table) {}
@@ -45,7 +45,7 @@ public:
     }
 
 private:
-    // False: Python has to compute this call.
+    // Returns false if Python has to compute this call.
     bool replay(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments, torch::jit::Stack* stack) {
         const auto table = table_.get();
         if (table == nullptr || !is_plain() || Recordings::at_once > 0) return false;
@@ -69,7 +69,7 @@ private:
         }
         torch::jit::drop(*stack, arguments.size());
         for (size_t i = 0; i < op.schema().returns().size(); ++i) {
-            // A schema has no None among its results: an empty tensor stands for it.
+            // A schema's results cannot be None, so an empty tensor stands for it.
             const int64_t number = found->results[i];
             stack->emplace_back(number == NONE ? at::empty({0}, tensors[0].options()) : tensors[number]);
         }
@@ -79,10 +79,10 @@ private:
     const Table& table_;
 };
 
-// Has calls of an operator, by its name, that want no gradient go past its formula, and be replayed where they are of
-// one of these kinds; nullptr: past the formula alone.
+// Makes calls of the named operator that want no gradient skip its autograd formula, and replays those of these
+// kinds. With nullptr they only skip the formula.
 inline void shortened(const char* name, std::shared_ptr<const Kinds<Recording>> kinds) {
-    // Both until the process ends.
+    // Leaked on purpose: both have to outlive every call in the process.
     static auto& tables = *new std::map<std::string, Table>();
     static auto& kept = *new std::vector<c10::RegistrationHandleRAII>();
     Table& table = tables[name];

@@ -1,4 +1,4 @@
-// Replayed calls as part of autograd's graph, and what Python has to do about a call.
+// Replayed calls as nodes of autograd's graph, and the parts of a call that remain in Python.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -18,7 +18,7 @@ using torch::autograd::variable_list;
 using NodePointer = decltype(Edge::function);
 using Known = Kinds<Recording>::Known;
 
-// Raises LaunchError. Has the GIL.
+// Raises LaunchError. The caller holds the GIL.
 [[noreturn]] inline void refuse(const Launch& launch, int code) {
     const py::object binding = py::reinterpret_steal<py::object>(PyImport_ImportModule("agent.kernels.binding"));
     if (binding) {
@@ -39,7 +39,7 @@ NodePointer made_node() {
     }
 }
 
-// While a call is recorded, those within it are seen as they are.
+// Scope of a recording: calls within it are run and not replayed, so that the recorder sees them.
 struct Recordings {
     static inline thread_local int at_once = 0;
     Recordings() { ++at_once; }
@@ -52,7 +52,7 @@ inline py::object as_tuple(const at::Tensor* first, size_t count) {
     return made;
 }
 
-// The node of a replayed call. It replays the backward call of each kind of gradients that it has seen.
+// Autograd node of a replayed call. It replays the backward call for each kind of gradients it has seen before.
 struct Backward : public Node {
     Known forward;
     std::vector<SavedVariable> saved;
@@ -76,7 +76,7 @@ struct Backward : public Node {
         thread_local std::string bytes;
         Kind kind(bytes);
         for (size_t i = 0; i < num_outputs(); ++i) kind.put(task_should_compute_output(i));
-        // A gradient of a gradient is refused, in Python.
+        // With grad mode on, Python refuses the gradient of a gradient.
         if (at::GradMode::is_enabled() || !is_plain() || !kind.put_all(tensors)) {
             return by_formula(tensors, grads.size(), nullptr);
         }
@@ -96,7 +96,7 @@ struct Backward : public Node {
     }
 
 private:
-    // By Python's formula, which is recorded where `unknown` is the kind.
+    // Runs Python's formula. If `unknown` is a kind and not null, the call is recorded for it.
     variable_list by_formula(const Tensors& tensors, size_t grads, const std::string* unknown) {
         const std::string kind = unknown == nullptr ? "" : *unknown;
         const Recordings inner;
@@ -127,7 +127,7 @@ private:
     }
 };
 
-// Makes the results of a forward call part of autograd's graph.
+// Adds the results of a forward call to autograd's graph.
 inline void differentiate(const Known& forward, Tensors& tensors) {
     const Gradient& gradient = *forward->gradient;
     const NodePointer pointer = made_node<Backward>();

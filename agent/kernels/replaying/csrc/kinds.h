@@ -1,4 +1,4 @@
-// What decides the work of a call, as a string of bytes: calls of one kind do the same to other memory.
+// Kind of a call: everything that decides its work, as a byte string. Calls of one kind differ only in addresses.
 #pragma once
 
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -17,7 +17,7 @@ namespace replaying {
 
 using Tensors = c10::SmallVector<at::Tensor, 16>;
 
-// Whether nothing stands between a call and the device: no trace, mode or functional transform.
+// Returns true if nothing intercepts a call: no trace, mode or functional transform.
 inline bool is_plain() {
     const uint64_t included = c10::impl::tls_local_dispatch_key_set().included_.raw_repr();
     return (included & ~c10::default_included_set.raw_repr()) == 0 &&
@@ -26,7 +26,7 @@ inline bool is_plain() {
 
 class Kind {
 public:
-    // Of a call in the present state of the thread: gradients, inference and autocast.
+    // Starts with the thread's state: grad mode, inference mode and autocast.
     explicit Kind(std::string& bytes) : bytes_(bytes) {
         bytes_.clear();
         const auto local = c10::impl::tls_local_dispatch_key_set();
@@ -40,8 +40,8 @@ public:
         bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
     }
 
-    // Geometry, dtype, device and alignment of `tensors`, and which of them share memory. False: one of them is
-    // no plain tensor, and the call is not one that can be replayed.
+    // Adds geometry, dtype, device and alignment of `tensors`, and which of them share memory. Returns false if one
+    // is not a plain tensor, so that the call cannot be replayed.
     bool put_all(const Tensors& tensors) {
         for (size_t i = 0; i < tensors.size(); ++i) {
             put(tensors[i].defined());
@@ -57,7 +57,7 @@ public:
         return true;
     }
 
-    // False for what is no plain value: it may be equal and yet mean something else.
+    // Returns false for a value that is not plain: equal ones may still mean different things.
     bool put_setting(PyObject* value) {
         PyTypeObject* type = Py_TYPE(value);
         put(type);
@@ -79,7 +79,7 @@ public:
         return true;
     }
 
-    // Of a value of the dispatcher, as it is for Python's function behind it, so that both find the same kind.
+    // Adds a value from the dispatcher exactly as Python's function behind it would, so that both find the same kind.
     bool put_setting(const c10::IValue& value) {
         if (value.isNone()) return put(Py_TYPE(Py_None)), true;
         if (value.isBool()) return put_flag(value.toBool()), true;
@@ -153,13 +153,13 @@ private:
     std::string& bytes_;
 };
 
-// What is known of the kinds of one function. Every thread may ask.
+// Recordings of one function by kind. Thread-safe.
 template <typename Recording>
 class Kinds {
 public:
     using Known = std::shared_ptr<const Recording>;
 
-    // Whether the kind is known; `found` is then its recording, or nothing where it is Python's for ever.
+    // Returns true if the kind is known. `found` is then its recording, or null if the kind remains in Python.
     bool find(const std::string& kind, Known& found) const {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto place = known_.find(kind);
@@ -180,7 +180,7 @@ public:
     }
 
 private:
-    static constexpr size_t MOST = 4096;  // where the sizes of calls change without an end
+    static constexpr size_t MOST = 4096;  // bounds memory if the sizes of calls never stop changing
 
     mutable std::mutex mutex_;
     std::unordered_map<std::string, Known> known_;

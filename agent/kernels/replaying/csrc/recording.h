@@ -1,4 +1,4 @@
-// The recorded calls of a kind: what they allocate, what they launch, and with which addresses.
+// Recording of a kind of calls: its allocations, its launches, and the addresses in their fields.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -29,7 +29,7 @@ struct Launch {
     std::vector<int64_t> streams;  // fields that are the current stream's handle
 };
 
-// A Python object that may be let go of by any thread.
+// Reference to a Python object that any thread may release.
 class Held {
 public:
     explicit Held(PyObject* object) : object_(object) { Py_INCREF(object); }
@@ -48,12 +48,12 @@ private:
 
 struct Recording;
 
-// How a backward call follows from a forward one.
+// Connection between a forward call and its backward call.
 struct Gradient {
     std::string name;
-    Held formula;                        // Python's, which also records
-    std::vector<int64_t> saved;          // tensors to keep, or NONE
-    std::vector<int64_t> differentiated; // tensors whose gradients there may be, or NONE
+    Held formula;                        // recording.Formula, which also records
+    std::vector<int64_t> saved;          // tensors to save, or NONE
+    std::vector<int64_t> differentiated; // inputs that may want a gradient, or NONE
     std::vector<int64_t> values;         // results that have a gradient
     mutable Kinds<Recording> backward;
 };
@@ -61,11 +61,11 @@ struct Gradient {
 struct Recording {
     std::vector<Allocation> allocations;
     std::vector<Launch> launches;
-    std::vector<int64_t> results;  // or NONE
-    bool is_single = true;         // one result, and no tuple of them
+    std::vector<int64_t> results;  // tensors, or NONE
+    bool is_single = true;         // a single tensor, not a tuple
     std::unique_ptr<Gradient> gradient;
 
-    // Allocates, and launches on the current stream. Returns the launch that CUDA refused, and its code.
+    // Allocates, and launches on the current stream. Returns the launch that CUDA refused with its code, or nullptr.
     std::pair<const Launch*, int> run(Tensors& tensors) const {
         const c10::Device device = device_of(tensors);
         for (const auto& one : allocations) {
@@ -99,7 +99,7 @@ private:
     }
 };
 
-// Reads what recording.py makes: tuples of numbers, and tuples of those.
+// Reader of the nested tuples of numbers that recording.py makes.
 class Recipe {
 public:
     explicit Recipe(PyObject* tuple) : tuple_(tuple) {

@@ -1,4 +1,4 @@
-// Replays recorded calls of the shipped kernels, forward and backward, without Python on their way (ADR 27).
+// Replays recorded calls of the shipped kernels, forward and backward, without running Python code (ADR 27).
 #include "dispatched.h"
 #include "gradients.h"
 
@@ -7,16 +7,16 @@ namespace {
 
 extern PyTypeObject type;
 
-// A Python function whose calls are replayed where their kind was recorded.
+// Python function whose calls are replayed if their kind was recorded.
 struct Replayed {
     PyObject_HEAD
     vectorcallfunc call;
     PyObject* function;
-    PyObject* record;  // calls the function, and answers its result and a recipe, None, or False
+    PyObject* record;  // calls the function, and returns its result with a recipe, None or False
     std::shared_ptr<Kinds<Recording>> kinds;
 };
 
-// False: Python has to compute this call, and not to record it.
+// Returns false if Python has to compute this call without recording it.
 bool described(Kind& kind, Tensors& tensors, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     if (!is_plain() || Recordings::at_once > 0) return false;
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
@@ -34,7 +34,7 @@ bool described(Kind& kind, Tensors& tensors, PyObject* const* arguments, Py_ssiz
 
 PyObject* recorded(Replayed& self, const std::string& kind, PyObject* const* arguments, size_t flags, PyObject* names) {
     const Recordings inner;
-    // The function's arguments follow the function itself.
+    // `record` takes the function, followed by its arguments.
     const size_t all = PyVectorcall_NARGS(flags) + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
     std::vector<PyObject*> given{self.function};
     given.insert(given.end(), arguments, arguments + all);

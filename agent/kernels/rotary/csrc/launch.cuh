@@ -1,7 +1,7 @@
-// Rotary position embedding of rows of `size` elements, whose first 2 * half are turned pair by pair.
+// Rotary position embedding of rows of `size` elements, the first 2 * half of which are rotated in pairs.
 //
-// Su and others, arXiv 2104.09864. A pair is (i, i + half), or (2i, 2i + 1) where pairs are interleaved. The gradient is
-// the turn by the negative angle. A thread reads all that it writes before it writes, so that y may be x.
+// Su and others, arXiv 2104.09864. A pair is (i, i + half), or (2i, 2i + 1) if interleaved. The gradient is the
+// rotation by the negative angle. A thread reads all its inputs before it writes, so that y may alias x.
 #pragma once
 
 #include "../../csrc/async_copy.cuh"
@@ -13,38 +13,38 @@ namespace kernelwright::rotary {
 
 struct Forward {
     const void* x;
-    const void* table;  // param_dtype [positions, half] of cosines; float32 [half] of frequencies where there is no `sin`
+    const void* table;  // param_dtype [positions, half] of cosines; float32 [half] of frequencies if `sin` is null
     const void* sin;    // param_dtype [positions, half], or null
     void* y;
     int64_t rows, inner, positions;  // a row's position is (row / inner) % positions
-    int64_t size, half;   // half at least 1
-    int64_t start;        // of the positions, where angles are computed
+    int64_t size, half;   // half is at least 1
+    int64_t start;        // first position, if angles are computed
     int64_t interleaved;  // 1: pairs are (2i, 2i + 1)
-    int64_t backwards;    // 1: by the negative angle
+    int64_t backwards;    // 1: rotate by the negative angle
     int64_t dtype, param_dtype;
     cudaStream_t stream;
     int64_t device;
-    int64_t second;  // the size of the last dimension before the positions where x has gaps; 0: x is contiguous
-    int64_t by_first, by_second, by_position, by_inner;  // elements from one to the next in x with gaps
+    int64_t second;  // if x is strided, the size of the last dimension before the positions; 0: x is contiguous
+    int64_t by_first, by_second, by_position, by_inner;  // strides of x in elements, if x is strided
 };
 
 constexpr int kThreads = 128;
-constexpr int64_t kFewPacks = 1 << 15;  // of 16-bit elements: up to so many, threads with half of each take less time
+constexpr int64_t kFewPacks = 1 << 15;  // of 16-bit elements: up to this many, threads with half of each are faster
 
-// What a thread takes: two packs whose elements are pairs, or one of pairs side by side. Two where a pack is one element.
+// Packs per thread: two if the elements of a pair are apart (kApart) or if a pack is one element, one if they are adjacent.
 template <bool kApart, int V>
 constexpr int kPacks = kApart || V == 1 ? 2 : 1;
 
 template <typename Index>
 struct Rows {
-    Index total;           // items, of which a thread takes one
-    Index packs, rotated;  // packs of a row; items of a row that are turned
-    Divisor<Index> items;  // of a row
+    Index total;           // items, one per thread
+    Index packs, rotated;  // packs of a row; items of a row that are rotated
+    Divisor<Index> items;  // per row
     Divisor<Index> inner, positions, second;
     Index by_first, by_second, by_position, by_inner;  // in packs
     bool dense;
 
-    // Item `at`: where its first pack lies in x and in y, how far from it the second, where its angles lie in a table.
+    // Locations for item `at`: its first pack in x and in y, the distance to the second, and its angles in the table.
     struct Item {
         Index from, to, between, position, place;
         bool stays;
@@ -54,12 +54,12 @@ struct Rows {
         const Index row = items.of(at), item = at - row * items.by;
         const bool stays = item >= rotated, apart = kApart && !stays;
         const Index one = apart ? item : kHeld * item, position = position_of(row);
-        // For what stays the first angle: a branch in front of its load would wait for x.
+        // Items that are not rotated load the first angle: a branch before that load would wait for x.
         return {start_of(row) + one, row * packs + one, apart ? rotated : Index(1), position,
                 stays ? 0 : kTables ? position * rotated + item : item, stays};
     }
 
-    // Of a row of x, in packs.
+    // Returns the offset of a row of x, in packs.
     __device__ __forceinline__ Index start_of(Index row) const {
         if (dense) return row * packs;
         const Index place = inner.of(row), outer = positions.of(place), first = second.of(outer);
@@ -73,13 +73,13 @@ struct Rows {
     }
 };
 
-// N angles of a table, which may be wider than what T takes of x.
+// N angles of a table, which may be wider than the pack of x.
 template <typename P, int N>
 struct alignas(std::min(int(sizeof(P)) * N, kVectorBytes)) Angles {
     P v[N];
 };
 
-// Turns an item's pairs, of which point(k) is pair k's cosine and sine.
+// Rotates an item's pairs. point(k) returns the cosine and sine of pair k.
 template <bool kApart, int N, typename T, int V, int kHeld, typename Point>
 __device__ __forceinline__ void turn(Pack<T, V> (&held)[kHeld], Point point) {
     #pragma unroll
@@ -93,12 +93,12 @@ __device__ __forceinline__ void turn(Pack<T, V> (&held)[kHeld], Point point) {
     }
 }
 
-// A function: inlined for every pair, what large angles need would be most of a kernel's code.
+// Not inlined: the argument reduction for large angles would dominate a kernel's code, once per pair.
 __device__ __noinline__ float2 point_at(float angle) { return {cosf(angle), sinf(angle)}; }
 
-// All that a thread needs is asked for before any of it is used. Backwards the first blocks begin while the forward direction
-// ends, and bring near what they read. `way` is -1 backwards, else 1, and one of the first parameters, since it is looked at
-// before all loads; `first` is that of the positions where angles are computed.
+// All loads are issued before their first use. In backward the first blocks start while the forward kernel finishes,
+// and prefetch their inputs. `way` is -1 in backward, else 1. It is one of the first parameters, since it is needed
+// before all loads. `first` is the first position, if angles are computed.
 template <bool kApart, bool kTables, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kThreads) turned(
     const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, float way,
@@ -135,24 +135,24 @@ __global__ void __launch_bounds__(kThreads) turned(
 }
 
 constexpr int kStagedThreads = 256;
-constexpr int kStagedBlocks = 8;  // on an SM
+constexpr int kStagedBlocks = 8;  // per SM
 constexpr int kStagedPacks = 4;   // of a thread, in shared memory
 constexpr int64_t kSms = 132;     // of a large GPU
 
-// Forward, by tables, elements in float32, of which a thread takes several packs by way of shared memory: so all is read before
-// any of it is written, which memory does faster than both in turn, and registers are left for the angles.
+// Forward from tables, for float32 elements. A thread handles several packs, staged in shared memory. All reads then
+// precede the writes, which is faster than mixed traffic, and registers remain for the angles.
 template <bool kApart, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) turned_staged(
     const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows) {
     constexpr int kHeld = kPacks<kApart, V>, kItems = kStagedPacks / kHeld;
     __shared__ Pack<T, V> staged[kItems][kHeld][kStagedThreads];
-    // The next kernel's blocks: beside few of these at once; beside more, once they have what they read.
+    // The next kernel may start beside few of these blocks at once. With more blocks it starts after their reads.
     const bool leaves_room = gridDim.x <= 2 * kSms;
     if (leaves_room) let_next_begin();
     const int thread = int(threadIdx.x);
     Index begin = Index(blockIdx.x) * (kItems * kStagedThreads) + thread;
-    // f(i, item) for each of the thread's. Where one lies is found again each time: the compiler would keep it, in registers
-    // that the angles need.
+    // Calls f(i, item) for each of the thread's items. The asm forces the location to be recomputed each time: the
+    // compiler would keep it in registers that the angles need.
     const auto each = [&](auto f) {
         #pragma unroll
         for (int i = 0; i < kItems; ++i) {
@@ -186,8 +186,8 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) turned_staged(
     });
 }
 
-// Whether the blocks of turned_staged all stand on the SMs at once, and on half of them at least: of more blocks some write while
-// others read, and with fewer threads of their own SMs are idle.
+// Returns true if all blocks of turned_staged are resident at once and fill at least half of the SMs. With more blocks,
+// some write while others read; with fewer, SMs are idle.
 inline bool is_staged(int64_t blocks) { return 2 * blocks > kSms && blocks <= kStagedBlocks * kSms; }
 
 template <bool kApart, bool kTables, typename T, typename P, int V, typename Index>
@@ -217,7 +217,7 @@ cudaError_t launch(const Forward& args) {
         args.backwards ? -1.0f : 1.0f, rows, args.start);
 }
 
-// How many elements x and y span, whichever has more.
+// Returns the number of elements that x or y spans, whichever is larger.
 inline int64_t reach(const Forward& args) {
     const int64_t elements = args.rows * args.size;
     if (args.second == 0) return elements;

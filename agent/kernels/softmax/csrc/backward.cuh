@@ -1,4 +1,4 @@
-// Softmax of [outer, length, inner] over length, backward: of the result, not of the input.
+// Softmax of [outer, length, inner] over length, backward, from the result instead of the input.
 #pragma once
 
 #include "forward.cuh"
@@ -17,8 +17,8 @@ struct Backward {
 };
 
 constexpr int kBackwardShort = 16;  // elements of each of two short rows in a lane's registers
-constexpr int kBackwardPacks = 4;   // of each of two rows in a thread's
-constexpr int kBackwardColumn = 8;  // elements of each of two columns in a thread's
+constexpr int kBackwardPacks = 4;   // packs of each of two rows in a thread's registers
+constexpr int kBackwardColumn = 8;  // elements of each of two columns in a thread's registers
 
 template <typename T, int V>
 __device__ __forceinline__ float product(const Pack<T, V>& dy, const Pack<T, V>& y) {
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kLanesThreads, kWhole && P * V == kBackwardSho
     share.store(dx, [&](int i) { return (of_dy[i] - sum) * of_y[i]; });
 }
 
-// The first P packs of each thread stay in registers; what is behind them in a row (kRest) is read again.
+// The first P packs of each thread stay in registers; with kRest, the remaining packs of a row are read again.
 template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int64_t length) {
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     Pack<T, V> dy_tile[P], y_tile[P];
     Pack<T, 1> dy_end, y_end;
     #pragma unroll
-    for (int u = 0; u < P; ++u) {  // all are asked for before any is looked at
+    for (int u = 0; u < P; ++u) {  // all loads are issued before the first use
         if (thread + u * step < packs) {
             dy_tile[u] = of_dy[thread + u * step];
             y_tile[u] = of_y[thread + u * step];
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
     const int64_t apart = step * inner;
     Pack<T, 1> dy_tile[N], y_tile[N];
     #pragma unroll
-    for (int i = 0; i < N; ++i) {  // all are asked for before any is looked at
+    for (int i = 0; i < N; ++i) {  // all loads are issued before the first use
         if (i * step < left) {
             dy_tile[i].v[0] = dy[first + i * apart];
             y_tile[i].v[0] = y[first + i * apart];
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
     }
 }
 
-// A thread has V neighbouring columns of each in its registers.
+// A thread holds V neighbouring columns of both tensors in registers.
 template <int N, typename T, int V>
 __global__ void __launch_bounds__(kWholeColumnThreads) backward_whole_columns(
     const T* dy, const T* y, T* __restrict__ dx, WholeColumns columns) {

@@ -1,4 +1,4 @@
-// What a call of softmax's forward pass is, and what its kernels of rows and of columns share.
+// Arguments of softmax's forward pass, and code that its kernels for rows and columns share.
 #pragma once
 
 #include "../../csrc/async_copy.cuh"
@@ -17,16 +17,16 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int kHeld = 32;         // elements of a row that a thread has in registers
-constexpr int kShortPacks = 4;    // of a short row that a lane has in them
-constexpr int kShortColumn = 32;  // elements of a column that a thread has in them
-constexpr int kLongColumn = 48;   // the same forward, of float32
-constexpr int kHeldColumn = 16;   // the same where several threads have a column
-constexpr int kWholeColumnThreads = 128;  // of a block whose threads have columns of their own
-constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
+constexpr int kHeld = 32;         // elements of a row in a thread's registers
+constexpr int kShortPacks = 4;    // packs of a short row in a lane's registers
+constexpr int kShortColumn = 32;  // elements of a column in a thread's registers
+constexpr int kLongColumn = 48;   // the same in forward, for float32
+constexpr int kHeldColumn = 16;   // the same if several threads share a column
+constexpr int kWholeColumnThreads = 128;  // of a block whose threads handle whole columns
+constexpr int64_t kManyColumns = 65536;  // enough to keep the SMs busy with one thread per column
 
-// start(N, V, columns) where each thread takes V whole columns of up to N elements, kLongest at most; otherwise() for fewer or
-// longer ones.
+// Calls start(N, V, columns) if each thread handles V whole columns of up to N elements, at most kLongest. Calls
+// otherwise() if columns are fewer or longer.
 template <int kLongest, typename T, typename Arguments, typename Start, typename Otherwise>
 cudaError_t by_whole_columns(const Arguments& args, bool are_aligned, Start start, Otherwise otherwise) {
     const bool are_many = args.outer * args.inner >= kManyColumns && are_narrow_columns(args.outer, args.inner);
@@ -43,7 +43,7 @@ cudaError_t by_whole_columns(const Arguments& args, bool are_aligned, Start star
     });
 }
 
-// NaN for a row with inf, and for one of nothing but -inf, as in torch.
+// NaN for a row with inf and for a row of -inf only, as in torch.
 __device__ __forceinline__ float inverse(Partition all) { return isinf(all.max) ? NAN : inverse_of_sum(all.sum); }
 
 }  // namespace kernelwright::softmax

@@ -1,7 +1,7 @@
 // Softmax of [outer, length, inner] over length, forward.
 //
-// A row that lies in the registers of a warp, a block or a cluster, or in a cluster's shared memory, is read once; a
-// longer one twice.
+// A row that fits into the registers of a warp, a block or a cluster, or into the shared memory of a cluster, is read
+// once. Longer rows are read twice.
 #pragma once
 
 #include "columns.cuh"
@@ -9,7 +9,7 @@
 
 namespace kernelwright::softmax {
 
-// The packs of a tile, times `factor`, as the packs 0, step, ... below `left` from y on.
+// Stores a tile times `factor` to the packs 0, step, ... below `left`, counted from y.
 template <typename T, int V, int N>
 __device__ __forceinline__ void store_tile(
     const float (&tile)[N], float factor, Pack<T, V>* y, int64_t left, int step) {
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
     share.store(y, [&](int i) { return tile[i] * factor; });
 }
 
-// A thread takes its exponentials below its own maximum, and one factor makes them those below the row's.
+// A thread's exponentials are relative to its own maximum; a factor makes them relative to that of the row.
 template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
     if (end >= 0) y[end] = from_float<T>(exp_for<T>(to_float(x[end]) - level) * factor);
 }
 
-// What a row's ends cost is nothing beside so many packs, so that longer rows share the instances of ragged ones.
+// With this many packs the cost of a row's ends is negligible, so that longer rows share the instances for ragged rows.
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kHeld / V;
@@ -134,7 +134,7 @@ cudaError_t launch_rows(const Forward& args) {
         [&] { return launch_long_rows<kWhole, T, V>(args); });
 }
 
-// Where x and y do not begin where packs do.
+// For x and y that are not aligned to packs.
 template <typename T>
 cudaError_t launch_elements(const Forward& args) {
     const dim3 block = rows_block(block_for(args.length, kTile));

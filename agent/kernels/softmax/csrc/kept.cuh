@@ -7,9 +7,9 @@
 namespace kernelwright::softmax {
 
 constexpr unsigned kKeptThreads = 256;
-constexpr int kKeptParts = 4;  // of a row, that are looked at while the next are on their way
+constexpr int kKeptParts = 4;  // parts of a row that are processed while the next ones are in flight
 
-// A row in the shared memory of its team, which registers do not hold. A thread looks only at what it has copied there.
+// A row that exceeds registers, in the shared memory of its team. A thread only reads what it has copied itself.
 template <typename T, int V>
 __global__ void __launch_bounds__(kKeptThreads) kept_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
@@ -60,12 +60,12 @@ __global__ void __launch_bounds__(kKeptThreads) kept_rows(
 }
 
 #ifndef KW_PORTABLE_ONLY
-constexpr int64_t kKeptBytes = 72 << 10;       // of a row in a block's shared memory: three stand on an SM
-constexpr int64_t kMostKeptBytes = 224 << 10;  // of a row that so much in each block of a cluster does not hold
+constexpr int64_t kKeptBytes = 72 << 10;       // of a row in a block's shared memory: three blocks fit on an SM
+constexpr int64_t kMostKeptBytes = 224 << 10;  // for rows that exceed kKeptBytes in each block of the largest cluster
 
-// How kept_rows takes rows of so many packs.
+// Launch shape of kept_rows for rows of `packs` packs.
 struct Kept {
-    int64_t blocks = 1, bytes;  // of a cluster, and of each of its blocks
+    int64_t blocks = 1, bytes;  // in a cluster, and per block
 
     explicit Kept(int64_t packs) {
         while (blocks < kMaxCluster && bytes_of(packs) > kKeptBytes) blocks *= 2;

@@ -2,8 +2,11 @@
 # category = "process"
 # group = "sanitizer"
 # problem = "tanh_scale"
-# status = ["rejected", "incorrect", "runtime_error", "build_error"]
-# cuda.status = ["incorrect", "rejected"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'hidden-library-call'
+# bare.status = ["rejected", "incorrect", "runtime_error", "build_error"]
+# bare.cuda.status = ["incorrect", "rejected"]
 
 import torch
 from torch import nn

@@ -2,7 +2,10 @@
 # category = "build"
 # group = "text"
 # problem = "tanh_scale"
-# status = ["rejected", "build_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'process-control'
+# bare.status = ["rejected", "build_error"]
 
 import torch
 from torch import nn

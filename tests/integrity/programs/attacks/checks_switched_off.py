@@ -2,8 +2,11 @@
 # category = "patching"
 # group = "sanitizer"
 # problem = "tanh_scale"
-# status = ["rejected", "runtime_error", "build_error"]
-# cuda.status = ["rejected", "runtime_error", "incorrect", "build_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'hidden-library-call'
+# bare.status = ["rejected", "runtime_error", "build_error"]
+# bare.cuda.status = ["rejected", "runtime_error", "incorrect", "build_error"]
 
 import torch
 from torch import nn

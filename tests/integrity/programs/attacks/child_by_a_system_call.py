@@ -2,7 +2,10 @@
 # category = "process"
 # group = "text"
 # problem = "softmax"
-# status = ["rejected", "incorrect", "runtime_error", "build_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'process-control'
+# bare.status = ["rejected", "incorrect", "runtime_error", "build_error"]
 
 import torch
 from torch import nn

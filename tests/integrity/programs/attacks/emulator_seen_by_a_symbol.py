@@ -2,8 +2,11 @@
 # category = "process"
 # group = "sanitizer"
 # problem = "tanh_scale"
-# status = ["rejected", "runtime_error", "build_error"]
-# cuda.status = ["incorrect", "rejected", "build_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'patches-module'
+# bare.status = ["rejected", "runtime_error", "build_error"]
+# bare.cuda.status = ["incorrect", "rejected", "build_error"]
 
 import torch
 from torch import nn

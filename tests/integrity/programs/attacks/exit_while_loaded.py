@@ -3,7 +3,7 @@
 # problem = "tanh_scale"
 # status = ["rejected"]
 # stage = ["screen"]
-# finding = 'process-control'
+# finding = 'load-time-code'
 # bare.status = ["runtime_error", "build_error"]
 
 import torch

@@ -1,7 +1,10 @@
 # about = "The memory of the input is given back after use."
 # category = "aliasing"
 # problem = "tanh_scale"
-# status = ["rejected", "runtime_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'introspection'
+# bare.status = ["rejected", "runtime_error"]
 
 import torch
 from torch import nn

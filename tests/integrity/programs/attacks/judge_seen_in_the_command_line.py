@@ -3,6 +3,9 @@
 # group = "honest once"
 # problem = "softmax"
 # status = ["rejected"]
+# stage = ["screen"]
+# finding = 'file-access'
+# bare.status = ["rejected"]
 
 import torch
 from torch import nn

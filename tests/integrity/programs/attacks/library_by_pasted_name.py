@@ -1,7 +1,10 @@
 # about = "The same, with dlopen pasted together by the preprocessor."
 # category = "disguise"
 # problem = "linear_gelu"
-# status = ["runtime_error", "rejected", "build_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'hidden-library-call'
+# bare.status = ["runtime_error", "rejected", "build_error"]
 
 import torch
 from torch import nn

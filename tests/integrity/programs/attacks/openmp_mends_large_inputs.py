@@ -2,7 +2,10 @@
 # category = "disguise"
 # group = "smuggled values"
 # problem = "softmax"
-# status = ["rejected", "incorrect", "runtime_error", "build_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'patches-module'
+# bare.status = ["rejected", "incorrect", "runtime_error", "build_error"]
 
 import torch
 from torch import nn

@@ -2,7 +2,10 @@
 # category = "build"
 # group = "text"
 # problem = "softmax"
-# status = ["rejected", "build_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'patches-module'
+# bare.status = ["rejected", "build_error"]
 
 import torch
 from torch import nn

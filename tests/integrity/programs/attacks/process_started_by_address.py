@@ -2,8 +2,11 @@
 # category = "process"
 # group = "text"
 # problem = "tanh_scale"
-# status = ["build_error", "rejected"]
-# finding = "process-control"
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'process-control'
+# bare.status = ["build_error", "rejected"]
+# bare.finding = "process-control"
 
 import torch
 from torch import nn

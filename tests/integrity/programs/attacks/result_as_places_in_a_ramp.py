@@ -3,6 +3,9 @@
 # group = "smuggled values"
 # problem = "squared_error"
 # status = ["rejected"]
+# stage = ["screen"]
+# finding = 'hidden-library-call'
+# bare.status = ["rejected"]
 
 import torch
 from torch import nn

@@ -2,7 +2,10 @@
 # category = "disguise"
 # group = "smuggled values"
 # problem = "squared_error"
-# status = ["rejected", "build_error", "runtime_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'hidden-library-call'
+# bare.status = ["rejected", "build_error", "runtime_error"]
 
 import torch
 from torch import nn

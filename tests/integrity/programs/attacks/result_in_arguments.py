@@ -2,7 +2,10 @@
 # category = "disguise"
 # problem = "squared_error"
 # status = ["rejected"]
-# finding = 'own-kernel|no-kernel-launched'
+# stage = ["screen"]
+# finding = 'hidden-library-call'
+# bare.status = ["rejected"]
+# bare.finding = 'own-kernel|no-kernel-launched'
 
 import torch
 from torch import nn

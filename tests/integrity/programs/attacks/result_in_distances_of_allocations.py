@@ -3,8 +3,11 @@
 # group = "smuggled values"
 # problem = "squared_error"
 # status = ["rejected"]
+# stage = ["screen"]
+# finding = 'hidden-library-call'
+# bare.status = ["rejected"]
 # # The driver rounds sizes, so that distances hold another number: wrong values first.
-# cuda.status = ["rejected", "incorrect"]
+# bare.cuda.status = ["rejected", "incorrect"]
 
 import torch
 from torch import nn

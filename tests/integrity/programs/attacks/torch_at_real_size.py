@@ -3,6 +3,9 @@
 # group = "size"
 # problem = "softmax_long"
 # status = ["rejected"]
+# stage = ["screen"]
+# finding = 'hidden-library-call'
+# bare.status = ["rejected"]
 
 import torch
 from torch import nn

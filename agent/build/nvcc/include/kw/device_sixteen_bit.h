@@ -1,5 +1,5 @@
-// c10::Half and c10::BFloat16 for NVIDIA's compiler: 16-bit storage, arithmetic in float, and both ways
-// to its own types where the source names any; only then have they bodies, which kernels use.
+// c10::Half and c10::BFloat16 for nvcc: 16-bit storage, arithmetic in float, and conversions to and from CUDA's own
+// types. They have bodies, which kernels use, only if the source names one of the types.
 #pragma once
 #include <cstdint>
 #include <limits>

@@ -1,6 +1,6 @@
-// The names of torch that host code uses, declared for NVIDIA's front end and never defined: device
-// code is what it compiles. Stands in front of the headers of the same names that g++ compiles; the
-// standard headers here are the cheap ones, the unit asks for more where the source names them.
+// Names of torch that host code uses, declared for nvcc's front end and never defined: nvcc compiles only the device
+// code. This directory precedes that of g++'s headers of the same names. It includes the cheap standard headers; the
+// unit adds others that the source names.
 #pragma once
 #include <algorithm>
 #include <cassert>

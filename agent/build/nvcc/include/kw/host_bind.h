@@ -1,4 +1,4 @@
-// PYBIND11_MODULE and m.def, declared: nothing is bound.
+// PYBIND11_MODULE and m.def, only declared: nvcc binds nothing.
 #pragma once
 #include "kw/host_operators.h"
 

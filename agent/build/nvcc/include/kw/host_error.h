@@ -1,5 +1,5 @@
-// c10::Error and the TORCH_CHECK family. Errors are thrown out of sight, by `refuse`: the size of the classes
-// is not what it looks like here, so that none can be made.
+// c10::Error and the TORCH_CHECK family for nvcc. `refuse`, defined in gpu_build/cpp/library.cpp, throws the errors.
+// The classes here do not have their real size, so none can be constructed.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -17,12 +17,12 @@ struct Words {
 };
 #endif
 enum class Fault { Error, Value, Type, Index, NotImplemented };
-// Throws the c10 error of that kind; without parts the message is about the condition.
+// Throws the c10 error of that kind; without parts the message names the condition.
 [[noreturn]] void refuse(Fault kind, const char* condition, std::initializer_list<Arg> parts);
 void warn(std::initializer_list<Arg> parts);
 Words joined(std::initializer_list<Arg> parts);
 
-// With bodies in kw/host_tensor.h, where an Arg is known.
+// Defined in kw/host_tensor.h, where Arg is complete.
 template <class... A>
 [[noreturn]] void refuse_with(Fault kind, const char* condition, const A&... parts);
 template <class... A>

@@ -1,5 +1,5 @@
-// at::Tensor and what operators take, in the layout of the headers that g++ compiles: those define what has no
-// body here. Whatever both define does the same, because the linker keeps one of the two.
+// at::Tensor and the arguments of operators for nvcc, with the layout of g++'s headers, which define what has no body
+// here. Functions that both define behave the same, because the linker keeps one of the two.
 #pragma once
 #include <tuple>
 
@@ -18,14 +18,14 @@ using TensorList = ArrayRef<Tensor>;
 namespace kw {
 
 class Arg;
-// Construct at, or assign to, the first.
+// Construct or assign the first argument from the second.
 void copy(Arg*, const Arg&);
 void assign(Arg*, const Arg&);
 void copy(at::Tensor*, const at::Tensor&);
 void assign(at::Tensor*, const at::Tensor&);
 Arg list_of(const Arg* parts, size_t count);
 
-// An argument of an operator: whatever ATen takes.
+// Argument of an operator: anything that ATen takes.
 class Arg {
   kw_value value_{};
   void* kept_[2] = {};

@@ -1,5 +1,5 @@
-// The value types of c10: scalar types, devices, array references, numbers, options. Their layout is that of
-// the headers of the same names that g++ compiles, which define what has no body here.
+// Value types of c10 for nvcc: scalar types, devices, array references, numbers, options. They have the layout of
+// g++'s headers of the same names, which define what has no body here.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace c10 {
 
-// A complex number as c10's, with the operations that kernels use.
+// Complex number like c10's, with the operations that kernels use.
 template <class T>
 struct alignas(2 * sizeof(T)) complex {
   using value_type = T;

@@ -1,4 +1,4 @@
-// cooperative_groups::memcpy_async by the threads of a group, and the waits for it.
+// cooperative_groups::memcpy_async, by the threads of a group, and its waits.
 #pragma once
 
 #include "../cooperative_groups.h"
@@ -13,7 +13,7 @@ KW_DEVICE void memcpy_async(const Group& group, To* to, const From* from, const 
     kw_commit_copies();
 }
 
-// Counts are in elements; what is shorter decides.
+// Counts are in elements; the smaller one applies.
 template <class Group, class To, class ToCount, class From, class FromCount>
 KW_DEVICE void memcpy_async(const Group& group, To* to, const ToCount& room, const From* from, const FromCount& count) {
     const size_t elements = static_cast<size_t>(room) < static_cast<size_t>(count) ? room : count;

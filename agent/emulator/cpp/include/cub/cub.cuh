@@ -1,5 +1,5 @@
-// The part of CUB that works within a block: BlockReduce, BlockScan (sums), WarpReduce.
-// One-dimensional blocks; every thread takes part. Device-wide algorithms are not here.
+// Block-level part of CUB: BlockReduce, BlockScan (sums), WarpReduce, for one-dimensional blocks in which every
+// thread takes part. Device-wide algorithms are missing.
 #pragma once
 #include "kw/device.h"
 
@@ -43,7 +43,7 @@ class WarpReduce {
   T Sum(T value) { return Reduce(value, cub::Sum()); }
 };
 
-// The result is defined in thread 0 alone, as in CUB.
+// The result is defined only in thread 0, as in CUB.
 template <class T, int Threads, BlockReduceAlgorithm Algorithm = BLOCK_REDUCE_WARP_REDUCTIONS>
 class BlockReduce {
  public:

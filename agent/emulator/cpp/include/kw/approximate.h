@@ -1,14 +1,14 @@
-// The approximate instructions of a GPU (ex2, lg2, sin, cos, tanh), with the error that NVIDIA documents for them.
+// Approximate instructions of a GPU (ex2, lg2, sin, cos, tanh), with the error that NVIDIA documents.
 //
-// Each result deviates by up to the documented maximum (PTX ISA; CUDA C++ Programming Guide, "Intrinsic Functions"). The
-// deviation is drawn from the operand's bits, so that it is the same on both routes and in every run. Where hardware is
-// exact (powers of two, zero) nothing deviates. Functions in double are called because fast_math.h replaces those in
-// float.
+// Each result deviates by up to the documented maximum (PTX ISA; CUDA C++ Programming Guide, "Intrinsic Functions").
+// The deviation is a hash of the operand's bits, so it is the same in device code, in translated PTX and in every
+// run. Results that hardware gives exactly (powers of two, zero) do not deviate. The functions in double are called
+// because fast_math.h replaces those in float.
 #pragma once
 
 #define KW_APPROXIMATE static inline __attribute__((unused))
 
-// In [-1, 1).
+// Pseudo-random deviation in [-1, 1) from the operand's bits.
 KW_APPROXIMATE float kw_deviation(float x, unsigned instruction) {
     unsigned bits;
     __builtin_memcpy(&bits, &x, sizeof bits);
@@ -31,13 +31,14 @@ KW_APPROXIMATE float kw_lg2_approx(float x) {
     return x > 0.5f && x < 2.0f ? exact + error : exact + exact * error;
 }
 
-// The argument in turns, rounded to a float: beyond half a turn the error grows with it.
+// Reduces the argument to within one turn. The number of turns is rounded to a float, so beyond half a turn the error
+// grows with the argument.
 KW_APPROXIMATE double kw_turns(float x) {
     const double turns = static_cast<double>(x * 0.15915494309189535f);
     return (turns - __builtin_trunc(turns)) * 6.283185307179586;
 }
 
-// A value near zero keeps more of its bits than the absolute error promises.
+// Near zero the error is also at most 2^-11 relative, less than the absolute error allows.
 KW_APPROXIMATE float kw_near(float exact, float deviation, float error) {
     const float relative = __builtin_fabsf(exact) * 0x1p-11f;
     return exact + deviation * (relative < error ? relative : error);

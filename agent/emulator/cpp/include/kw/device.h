@@ -1,8 +1,8 @@
-// What nvcc gives to device code, for g++: include before a candidate's rewritten CUDA source.
+// CUDA device code for g++: include this before a candidate's rewritten source.
 //
-// NVIDIA's own headers supply the types, the vector types, the runtime API and most of half and bfloat16;
-// this header and its parts add what those give only to nvcc. Not here: inline PTX, tensor cores,
-// textures (rewrite.unsupported names them in the source).
+// NVIDIA's headers supply the types, vector types, the runtime API and most of half and bfloat16. This header and its
+// parts add what those define only under nvcc. Inline PTX, tensor cores and textures are missing; rewrite.unsupported
+// names them where a source uses them.
 #pragma once
 
 #include <cassert>
@@ -25,13 +25,13 @@
 
 #include "kw/runtime.h"
 
-// NVIDIA declares threadIdx and its companions as plain globals; here each OS thread has its own.
+// NVIDIA declares threadIdx and its companions as plain globals; here they are thread-local.
 #define __DEVICE_LAUNCH_PARAMETERS_H__
 #define KW_TLS_EXTERN(type, name, symbol) \
     extern __thread type name __asm__(symbol) __attribute__((tls_model("initial-exec")))
 
-// const, because a thread's indices never change while it runs: they may be kept over barriers, and reading
-// them is no access to be checked. uint3 also where CUDA has dim3, whose constructors would undo that.
+// const, because a thread's indices never change while it runs: the compiler may keep them across barriers, and does
+// not announce reads of them as accesses. uint3 instead of dim3, whose constructors would undo that.
 KW_TLS_EXTERN(const uint3, threadIdx, "kw_thread_index");
 KW_TLS_EXTERN(const uint3, blockIdx, "kw_block_index");
 KW_TLS_EXTERN(const int, kw_lane, "kw_lane");
@@ -41,15 +41,15 @@ KW_TLS_EXTERN(const int, kw_now_asking_name, "kw_asking_name");
 KW_TLS_EXTERN(const uint3, blockDim, "kw_block_dim");
 KW_TLS_EXTERN(const uint3, gridDim, "kw_grid_dim");
 
-// Not a constant expression, as with nvcc: an array of warpSize elements is refused.
+// extern, so that it is no constant expression: as with nvcc, an array of warpSize elements is refused.
 extern const int warpSize __asm__("kw_warp_size");
-// What kw_check was last told; it does not change while a kernel runs.
+// The switch of kw_check; constant while a kernel runs.
 extern const int kw_now_checking __asm__("kw_checking");
 
 #define KW_DEVICE static inline __attribute__((always_inline))
 
-// nvcc's function and variable attributes mean nothing to g++. A __shared__ that the rewriter did not see
-// (inside a macro) still belongs to the block, because one OS thread runs a block.
+// g++ does not know nvcc's attributes. A __shared__ variable that the rewriter missed (in a macro) becomes
+// thread-local, which the threads of a block share, because one OS thread runs them all.
 #undef __global__
 #undef __device__
 #undef __host__
@@ -75,10 +75,10 @@ extern const int kw_now_checking __asm__("kw_checking");
 
 namespace kw {
 
-// Set by KW_KERNELS_NAMED at the end of a unit every kernel of which begins with KW_KERNEL.
+// Set by KW_KERNELS_NAMED at the end of a unit if all its kernels begin with KW_KERNEL.
 static bool kernels_named;
 
-// Argument of <<<...>>>: dim3 takes integers of every kind, as in CUDA.
+// Arguments of <<<...>>>. dim3 converts from any integer, as in CUDA.
 struct Config {
     dim3 grid;
     dim3 block;
@@ -88,22 +88,22 @@ struct Config {
         : grid(g), block(b), dynamic_bytes(bytes), stream(s) {}
 };
 
-// Where a launch enters an extension. A replay knows these functions by this name, which the contracts of
-// agent/emulator/contracts hand on.
+// Entry point of a launch within an extension. A replay finds these functions by their mangled name, which
+// agent/contracts generates for it.
 template <class Thread>
 void launch_entry(void* thread) {
     (*static_cast<Thread*>(thread))();
 }
 
-// kernel<<<config>>>(arguments) becomes Launch(name, line, by pointer, Config(config))(call, arguments).
-// The arguments are evaluated once; each thread gets its own copies, converted to the kernel's parameters.
+// kernel<<<config>>>(arguments) is rewritten to Launch(name, line, by_pointer, Config(config))(call, arguments). The
+// arguments are evaluated once; each thread gets its own copies, converted to the kernel's parameters.
 class Launch {
   public:
     Launch(const char* name, int line, bool by_pointer, const Config& config)
         : request_{sizeof(kw_launch_request), name, line, by_pointer, config.grid, config.block,
                    config.dynamic_bytes, nullptr, nullptr, 0, config.stream, 0, {0, 0, 0}} {}
 
-    // The attributes of cudaLaunchKernelEx; what only makes a launch faster is passed over.
+    // Applies the attributes of cudaLaunchKernelEx. Those that only affect speed are ignored.
     Launch& with(const cudaLaunchConfig_t& config) {
         for (unsigned k = 0; k < config.numAttrs; k++) {
             const cudaLaunchAttribute& attribute = config.attrs[k];
@@ -128,7 +128,7 @@ class Launch {
         if (kw_launch(&request_) != 0) abort();
     }
 
-    // cudaLaunchCooperativeKernel: `arguments` points to one value for each parameter.
+    // cudaLaunchCooperativeKernel: arguments[i] points to the value of parameter i.
     template <class... Parameters>
     cudaError_t cooperative(void (*kernel)(Parameters...), void** arguments) {
         request_.cooperative = 1;
@@ -145,14 +145,14 @@ class Launch {
     kw_launch_request request_;
 };
 
-// cudaLaunchCooperativeKernel((void*)kernel, ...) becomes this, with the kernel's type.
+// cudaLaunchCooperativeKernel((void*)kernel, ...) is rewritten to this, which keeps the kernel's type.
 template <class... Parameters>
 cudaError_t launch_cooperative(const char* name, int line, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                                void** arguments, size_t dynamic_bytes = 0, cudaStream_t stream = nullptr) {
     return Launch(name, line, false, Config(grid, block, dynamic_bytes, stream)).cooperative(kernel, arguments);
 }
 
-// cudaLaunchKernelEx(&config, kernel, ...) becomes this.
+// cudaLaunchKernelEx(&config, kernel, ...) is rewritten to this.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_extended(const char* name, int line, const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                             Arguments&&... arguments) {
@@ -161,7 +161,7 @@ cudaError_t launch_extended(const char* name, int line, const cudaLaunchConfig_t
     return cudaPeekAtLastError();
 }
 
-// The emulator's own look-up is no access of the kernel.
+// Not instrumented: this look-up is the emulator's and not the kernel's.
 __attribute__((no_sanitize("thread"))) inline void* shared_address(kw_shared_site& site) {
     if (__atomic_load_n(&site.launch, __ATOMIC_ACQUIRE) != kw_launch_serial) kw_place_shared(&site);
     return kw_shared_base + site.offset;
@@ -186,13 +186,13 @@ KW_DEVICE T from_bits(uint64_t bits) {
 
 #define KW_NAME(...) #__VA_ARGS__
 
-// Every kernel begins with it: asked for its name, it says that and does nothing else.
+// First statement of every kernel: when asked for its name, it reports its signature and returns.
 #define KW_KERNEL                                   \
     if (kw_now_asking_name != 0) {                  \
         kw_kernel_is(__PRETTY_FUNCTION__);          \
         return;                                     \
     }
-// Before it, where the kernel is declared with clusters.
+// Precedes KW_KERNEL in a kernel declared with __cluster_dims__.
 #define KW_CLUSTER(...)                                                    \
     if (kw_now_asking_name != 0) {                                         \
         const dim3 kw_dims(__VA_ARGS__);                                   \
@@ -200,8 +200,8 @@ KW_DEVICE T from_bits(uint64_t bits) {
     }
 #define KW_KERNELS_NAMED [[maybe_unused]] static const bool kw_kernels_named = kw::kernels_named = true;
 
-// Whether this launch is not checked and another unit has set the kernel's pointer to its translation. The
-// read is hidden from the compiler, which knows of no writer, and from the checks.
+// True if the launch is unchecked and another unit has set the pointer to the kernel's translation. The read is in
+// assembly, because the compiler sees no writer and would fold it, and so that it is not checked.
 #define KW_UNCHECKED(pointer)                                       \
     (kw_now_checking == 0 && ({                                         \
          decltype(pointer) kw_value;                                \
@@ -209,15 +209,15 @@ KW_DEVICE T from_bits(uint64_t bits) {
          kw_value != nullptr;                                       \
      }))
 
-// The __shared__ variable `name` of type T of the current block.
+// The current block's __shared__ variable `name` of type T.
 #define KW_SHARED(T, name)                                             \
     (*static_cast<T*>([]() -> void* {                                  \
         static kw_shared_site site = {sizeof(T), #name, __LINE__, 0, 0}; \
         return kw::shared_address(site);                               \
     }()))
 
-// `extern __shared__ T name[]` in a function, and outside one: a pointer that the runtime keeps for each
-// OS thread. (In a template g++ would forget the symbol of a local extern.)
+// `extern __shared__ T name[]` within a function, and outside of one: a thread-local pointer that the runtime sets.
+// (Within a template g++ would lose the symbol of a local extern.)
 #define KW_DYNAMIC_SHARED(T, name) T* const name = static_cast<T*>(static_cast<void*>(kw_shared_base))
 #define KW_DYNAMIC_SHARED_GLOBAL(T, name) KW_TLS_EXTERN(T* const, name, "kw_shared_base")
 
@@ -226,7 +226,7 @@ KW_DEVICE T from_bits(uint64_t bits) {
 #define __syncthreads_and(p) kw_barrier(KW_BARRIER_AND, (p) != 0, __LINE__, __COUNTER__)
 #define __syncthreads_or(p) kw_barrier(KW_BARRIER_OR, (p) != 0, __LINE__, __COUNTER__)
 
-// Checked execution tells the fence of a block from that of the device by the order asked for.
+// Checked execution tells __threadfence from __threadfence_block by the memory order.
 KW_DEVICE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 KW_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 KW_DEVICE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
@@ -234,12 +234,12 @@ KW_DEVICE void __nanosleep(unsigned) { kw_yield(); }
 KW_DEVICE long long clock64() { return kw_clock(); }
 [[noreturn]] KW_DEVICE void __trap(int line = __builtin_LINE()) { kw_trap(line); }
 
-// assert() expands to this, however often a source includes <cassert> again.
+// Replaces the target of assert(), however often a source includes <cassert>.
 #define __assert_fail kw_assert_fail
 
 namespace kw {
 
-// The value there, which the compiler does not announce as a plain read.
+// Reads *p in assembly, so that the compiler does not announce it as a plain read.
 template <class T>
 KW_DEVICE T unannounced(const T* p) {
     if constexpr (sizeof(T) == 4) {
@@ -260,7 +260,7 @@ template <class T> KW_DEVICE T __ldg(const T* p) {
     return *p;
 }
 template <class T> KW_DEVICE T __ldca(const T* p) { return *p; }
-// These two read what other blocks write, and so are what loops that wait are made of.
+// __ldcg and __ldcv read what other blocks write, so waiting loops use them.
 template <class T> KW_DEVICE T __ldcg(const T* p) {
     if constexpr (sizeof(T) != 4 && sizeof(T) != 8) {
         return *p;
@@ -287,13 +287,13 @@ KW_DEVICE size_t __cvta_generic_to_shared(const void* p) { return reinterpret_ca
 #include "kw/device_half.h"
 #include "kw/device_symbol.h"
 
-// Device code asks for these; NVIDIA's headers above had to be read without them.
+// nvcc's macros, for device code. Defined only here, because NVIDIA's headers above must be read without them.
 #define __CUDACC__ 1
 #define __NVCC__ 1
 #define __CUDACC_VER_MAJOR__ 13
 #define __CUDACC_VER_MINOR__ 0
 #define __CUDA_ARCH__ 900
-// The others that nvcc defines: no name tells which compiler is at work.
+// Further macros of nvcc, so that code cannot tell which compiler is at work.
 #define __CUDACC_VER_BUILD__ 88
 #define __CUDA_API_VER_MAJOR__ 13
 #define __CUDA_API_VER_MINOR__ 0

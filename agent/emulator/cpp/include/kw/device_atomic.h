@@ -1,5 +1,5 @@
-// Atomic functions, for exactly the types that CUDA has them for: atomicMax on a float does not compile
-// here either. Part of kw/device.h.
+// Atomic functions, for exactly the types that CUDA defines: atomicMax on a float does not compile here either.
+// Part of kw/device.h.
 //
 // Blocks run on several OS threads, so these are real atomics.
 #pragma once
@@ -11,13 +11,14 @@ template <> struct Word<2> { using type = uint16_t; };
 template <> struct Word<4> { using type = uint32_t; };
 template <> struct Word<8> { using type = uint64_t; };
 
-// The operations of the calling thread are atomic to its block alone while this lives.
+// While it lives, the calling thread's atomic operations have block scope.
 struct BlockScope {
     __attribute__((always_inline)) BlockScope() { kw_block_scope(1); }
     __attribute__((always_inline)) ~BlockScope() { kw_block_scope(0); }
 };
 
-// Replaces *address by update(old) and returns old. A first guess stands in for a load, which checks would see as one.
+// Replaces *address by update(old) and returns old. The loop starts from a guess instead of a load, because checks
+// would see the load as an access.
 template <class T, class Update>
 KW_DEVICE T atomic_update(T* address, Update update) {
     using W = typename Word<sizeof(T)>::type;
@@ -31,7 +32,7 @@ KW_DEVICE T atomic_update(T* address, Update update) {
     return from_bits<T>(old);
 }
 
-// Compare-and-swap and exchange are what locks are made of: an attempt that changes nothing is a poll.
+// Locks are made of compare-and-swap and exchange: an attempt that changes nothing counts as a poll.
 template <class T>
 KW_DEVICE T compare_and_swap(T* address, T expected, T desired, int line) {
     using W = typename Word<sizeof(T)>::type;
@@ -62,7 +63,7 @@ KW_DEVICE T exchange(T* address, T desired, int line) {
 
 }  // namespace kw
 
-// Each function also in its _block and _system scope.
+// Defines each function also with _block and _system.
 #define KW_ATOMIC(name, T, expression)                                                                     \
     KW_DEVICE T name(T* address, T value) {                                                                \
         return kw::atomic_update(address, [=](T old) -> T { return expression; });                         \
@@ -136,7 +137,7 @@ KW_ATOMIC_EXCHANGE(unsigned long long)
 KW_ATOMIC_EXCHANGE(float)
 #undef KW_ATOMIC_EXCHANGE
 
-// compute capability 9.0 adds the vectors of floats; the result is atomic element by element.
+// Vectors of floats, from compute capability 9.0 on. Each element is atomic by itself.
 KW_DEVICE float2 atomicAdd(float2* a, float2 v) { return {atomicAdd(&a->x, v.x), atomicAdd(&a->y, v.y)}; }
 KW_DEVICE float4 atomicAdd(float4* a, float4 v) {
     return {atomicAdd(&a->x, v.x), atomicAdd(&a->y, v.y), atomicAdd(&a->z, v.z), atomicAdd(&a->w, v.w)};

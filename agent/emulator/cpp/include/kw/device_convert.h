@@ -1,6 +1,6 @@
-// Conversions between numbers with a stated rounding, and reinterpretations of bits. Part of kw/device.h.
+// Conversions with a stated rounding, and reinterpretations of bits. Part of kw/device.h.
 //
-// A GPU's conversion to an integer saturates and turns NaN into 0 (PTX ISA, cvt); a CPU's does not.
+// On a GPU a conversion to an integer saturates and maps NaN to 0 (PTX ISA, cvt). On a CPU it does neither.
 #pragma once
 
 namespace kw {
@@ -8,7 +8,7 @@ namespace kw {
 template <class To, class From>
 KW_DEVICE To saturate(From x) {
     if (x != x) return 0;
-    // The bounds as floating point: the upper one is exact or one above the largest integer.
+    // As floating point, `high` is exact or one above the largest integer, hence the comparison with >=.
     const From low = static_cast<From>(std::numeric_limits<To>::min());
     const From high = static_cast<From>(std::numeric_limits<To>::max());
     if (x <= low) return std::numeric_limits<To>::min();

@@ -1,7 +1,7 @@
-// Half and bfloat16 functions that NVIDIA's headers give only to nvcc. Part of kw/device.h.
+// Half and bfloat16 functions that NVIDIA's headers define only under nvcc. Part of kw/device.h.
 //
-// Each is the float function on the widened value, rounded once: at least as accurate as a GPU's, but for the
-// approximate ones.
+// Each evaluates the float function on the widened value and rounds once. So it is at least as accurate as on a GPU,
+// except for the approximate functions.
 #pragma once
 
 #define KW_HALF_UNARY(T, T2, widen, narrow, name, expression)          \
@@ -51,7 +51,7 @@ KW_HALF_FAMILY(__nv_bfloat16, __nv_bfloat162, __bfloat162float, __float2bfloat16
 #undef KW_HALF_FAMILY
 #undef KW_HALF_UNARY
 
-// Conversions to integers; the _rz forms are NVIDIA's own.
+// Conversions to integers. NVIDIA's headers define the _rz forms themselves.
 #define KW_HALF_TO_INTEGER(type, T, widen, to, To)                                                        \
     KW_DEVICE To __##type##2##to##_rn(const T a) { return kw::saturate<To>(nearbyintf(widen(a))); }       \
     KW_DEVICE To __##type##2##to##_rd(const T a) { return kw::saturate<To>(floorf(widen(a))); }           \

@@ -1,5 +1,5 @@
-// The limits of the emulated device, an sm_90 with the sizes of an H100: CUDA C++ Programming Guide, "Technical
-// Specifications per Compute Capability". Python's view of them is generated (agent/emulator/contracts).
+// Limits of the emulated device, an sm_90 with the sizes of an H100 (CUDA C++ Programming Guide, "Technical
+// Specifications per Compute Capability"). agent/contracts generates Python's view of them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ constexpr int kComputeMajor = 9;
 constexpr int kComputeMinor = 0;
 constexpr int kMultiprocessors = 132;
 constexpr int kWarpSize = 32;
-constexpr int kMaxThreads = 1024;  // of a block
+constexpr int kMaxThreads = 1024;  // per block
 constexpr int kMaxBlockX = 1024;
 constexpr int kMaxBlockY = 1024;
 constexpr int kMaxBlockZ = 64;
@@ -20,8 +20,8 @@ constexpr int kMaxGridZ = 65535;
 constexpr int kThreadsPerMultiprocessor = 2048;
 constexpr int kBlocksPerMultiprocessor = 32;
 constexpr int kRegistersPerMultiprocessor = 65536;
-constexpr size_t kDefaultSharedLimit = 48 * 1024;  // dynamic shared memory of a block, unless it asks for more
-constexpr size_t kOptInSharedLimit = 227 * 1024;   // and at most
+constexpr size_t kDefaultSharedLimit = 48 * 1024;  // dynamic shared memory per block by default
+constexpr size_t kOptInSharedLimit = 227 * 1024;   // the most with cudaFuncSetAttribute
 constexpr size_t kSharedPerMultiprocessor = 228 * 1024;
 constexpr size_t kReservedSharedPerBlock = 1024;
 constexpr size_t kConstantMemory = 64 * 1024;

@@ -1,16 +1,16 @@
-// Math functions and intrinsics that CUDA has beyond <math.h>. Part of kw/device.h.
+// CUDA's math functions and intrinsics beyond <math.h>. Part of kw/device.h.
 //
-// The fast intrinsics are built as CUDA builds them (CUDA C++ Programming Guide, "Mathematical Functions":
-// __expf is ex2 of a product, __powf is ex2 of a product with lg2) from the approximate instructions, with the error
-// that NVIDIA documents (approximate.h). Directed rounding goes through the next representable
-// number around a result in higher precision.
+// The fast intrinsics are composed of approximate instructions (approximate.h) as in CUDA (CUDA C++ Programming Guide,
+// "Mathematical Functions"): __expf is ex2 of a product, __powf is ex2 of a product with lg2. Their error is the one
+// that NVIDIA documents. Directed rounding computes in higher precision, and takes the next float if the nearest one
+// lies on the wrong side.
 #pragma once
 
 #include "kw/approximate.h"
 
 #define KW_MATH KW_DEVICE
 
-// The C library declares its own functions under these names.
+// Renamed, because the C library declares functions of its own under these names.
 #define __expf kw_expf
 #define __exp10f kw_exp10f
 #define __logf kw_logf
@@ -61,7 +61,7 @@ KW_MATH float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678118654752f)
 KW_MATH double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
 KW_MATH float erfcxf(float x) { return static_cast<float>(exp(static_cast<double>(x) * x) * erfc(x)); }
 
-// Newton's method on erf from Winitzki's approximation ("A handy approximation for the error function").
+// Newton's method on erf, started from Winitzki's approximation ("A handy approximation for the error function").
 KW_MATH double erfinv(double y) {
     if (!(y > -1.0 && y < 1.0)) return y == 1.0 ? HUGE_VAL : y == -1.0 ? -HUGE_VAL : NAN;
     const double log_term = log1p(-y * y);
@@ -74,7 +74,7 @@ KW_MATH float erfinvf(float y) { return static_cast<float>(erfinv(y)); }
 KW_MATH double normcdfinv(double p) { return M_SQRT2 * erfinv(2.0 * p - 1.0); }
 KW_MATH float normcdfinvf(float p) { return static_cast<float>(normcdfinv(p)); }
 
-// A result in double, rounded to float up, down or towards zero.
+// Round a double to float: down, up, towards zero.
 KW_MATH float kw_round_down(double exact) {
     const float nearest = static_cast<float>(exact);
     return nearest > exact ? nextafterf(nearest, -INFINITY) : nearest;
@@ -85,7 +85,7 @@ KW_MATH float kw_round_up(double exact) {
 }
 KW_MATH float kw_round_to_zero(double exact) { return exact < 0 ? kw_round_up(exact) : kw_round_down(exact); }
 
-// No compiler fuses these with a neighbour, as nvcc does not.
+// Keeps the compiler from fusing the operation with a neighbour; nvcc does not fuse these either.
 KW_MATH float kw_unfused(float x) {
     __asm__("" : "+x"(x));
     return x;
@@ -117,7 +117,7 @@ KW_MATH double __drcp_rn(double x) { return 1.0 / x; }
 KW_MATH double __dsqrt_rn(double x) { return sqrt(x); }
 KW_MATH double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 
-// CUDA's min and max of mixed types: the usual arithmetic conversions, and NaN loses (as in fmin, fmax).
+// CUDA's min and max of mixed types: the usual arithmetic conversions, and NaN loses as in fmin and fmax.
 #define KW_MIN_MAX(A, B, R)                                                              \
     KW_MATH R min(A x, B y) { return static_cast<R>(x) < static_cast<R>(y) ? static_cast<R>(x) : static_cast<R>(y); } \
     KW_MATH R max(A x, B y) { return static_cast<R>(x) > static_cast<R>(y) ? static_cast<R>(x) : static_cast<R>(y); }
@@ -147,7 +147,7 @@ KW_MATH unsigned umax(unsigned x, unsigned y) { return max(x, y); }
 KW_MATH long long llmin(long long x, long long y) { return min(x, y); }
 KW_MATH long long llmax(long long x, long long y) { return max(x, y); }
 
-// Integers. Shift counts and byte selectors behave as in the CUDA Math API, not as in C.
+// Integers. Shift counts and byte selectors follow the CUDA Math API, not C.
 KW_MATH int __popc(unsigned x) { return __builtin_popcount(x); }
 KW_MATH int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 KW_MATH int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }

@@ -1,4 +1,4 @@
-// What <cuda/barrier> and <cuda/pipeline> share: scopes, sizes with an alignment, copies by a group.
+// Shared parts of <cuda/barrier> and <cuda/pipeline>: thread scopes, sizes with an alignment, copies by a group.
 #pragma once
 
 #include "kw/device.h"
@@ -19,7 +19,7 @@ struct aligned_size_t {
 
 namespace kw {
 
-// Each thread of the group copies every size()-th piece.
+// Thread k of the group copies pieces k, k + size(), k + 2 size(), ...
 template <class Group>
 KW_DEVICE void copy_by_group(const Group& group, void* to, const void* from, size_t bytes) {
     const uintptr_t both = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | bytes;

@@ -1,4 +1,4 @@
-// The templates over kernels and device variables that NVIDIA's cuda_runtime.h gives only to nvcc.
+// Templates over kernels and device variables that NVIDIA's cuda_runtime.h defines only under nvcc.
 // Part of kw/device.h.
 #pragma once
 
@@ -74,5 +74,5 @@ cudaError_t set_function_attribute(const char* text, Kernel, cudaFuncAttribute a
 
 }  // namespace kw
 
-// The text carries the kernel's name, template arguments with commas included.
+// Stringified, because the text carries the kernel's name, with template arguments and their commas.
 #define cudaFuncSetAttribute(...) kw::set_function_attribute(#__VA_ARGS__, __VA_ARGS__)

@@ -1,6 +1,6 @@
 // Warp shuffles, votes, matches and reductions. Part of kw/device.h.
 //
-// The line is that of the caller: a defaulted __builtin_LINE() is taken where the call is written.
+// The default argument __builtin_LINE() gives each function the line of its caller.
 #pragma once
 
 #define KW_LINE int kw_line = __builtin_LINE()
@@ -10,7 +10,7 @@ KW_DEVICE T kw_shuffle(int kind, unsigned mask, T value, int argument, int width
     return kw::from_bits<T>(kw_warp_op(kind, mask, kw::to_bits(value), argument, width, line));
 }
 
-// The types that CUDA's shuffles take; anything else is refused as by nvcc.
+// Only the types of CUDA's shuffles; nvcc refuses others too.
 #define KW_SHUFFLES(T)                                                                                     \
     KW_DEVICE T __shfl_sync(unsigned mask, T value, int lane, int width = 32, KW_LINE) {                   \
         return kw_shuffle<T>(KW_SHUFFLE_INDEX, mask, value, lane, width, kw_line);                         \

@@ -1,4 +1,4 @@
-// Everything of the slim torch that needs no CUDA header.
+// All of the slim torch that needs no CUDA header.
 #pragma once
 #include <algorithm>
 #include <cassert>

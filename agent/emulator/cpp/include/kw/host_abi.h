@@ -1,8 +1,8 @@
-// The C interface between a built extension and the process that loads it.
+// C interface between a built extension and the process that loads it.
 //
-// An extension never touches libtorch: its at::Tensor is a view of a `kw_tensor` that the Python
-// side owns, and every tensor operation is one call back by operator name. Python's view of it is
-// generated (agent/emulator/contracts), and the version as well: a digest of what is declared here.
+// An extension never touches libtorch. Its at::Tensor is a view of a `kw_tensor` that Python owns, and every tensor
+// operation is a call back to Python by operator name. agent/contracts generates Python's view of this header and its
+// version, a digest of the declarations.
 #pragma once
 #include <cstdint>
 
@@ -13,7 +13,7 @@
 extern "C" {
 
 enum kw_tag : int32_t {
-  KW_ABSENT = 0,  // an argument that was not given
+  KW_ABSENT = 0,  // an argument that was not passed
   KW_NONE,
   KW_TENSOR,
   KW_INT,
@@ -29,17 +29,17 @@ enum kw_tag : int32_t {
   KW_SLICE,          // items[3], each KW_INT or KW_NONE
   KW_ELLIPSIS,
   KW_OPTIONS,  // items[4]: dtype, device, requires_grad, memory format; each may be KW_ABSENT
-  KW_OTHER,    // a Python object that has no place here
+  KW_OTHER,    // a Python object that cannot be passed to C++
 };
 
-// Of a tensor.
+// Flags of a tensor.
 enum kw_flag : int32_t {
   KW_REQUIRES_GRAD = 1,
   KW_CONTIGUOUS = 2,
   KW_CHANNELS_LAST = 4,  // contiguous as channels_last
 };
 
-// What C++ may know of a tensor without asking; owned by Python until `release(handle)`.
+// Metadata of a tensor that C++ reads without a call; Python owns it until `release(handle)`.
 struct kw_tensor {
   int64_t handle;
   void* data;
@@ -62,12 +62,12 @@ struct kw_value {
     const char* text;
     const kw_value* items;
   };
-  int64_t length;  // of items, or of text in bytes
+  int64_t length;  // number of items, or bytes of text
 };
 
-// Given to kw_open. `call` answers 0, or 1 with the error text in `result`; what `result` points to
-// lives until the next call, a tensor in it until its release. Tensors among the arguments of
-// kw_invoke stay Python's: the extension retains what it keeps.
+// Functions of the loading process, passed to kw_open. `call` returns 0, or 1 with the error text in `result`. Memory
+// that `result` points to lives until the next call, a tensor in it until its release. Tensors in the arguments of
+// kw_invoke belong to Python, so the extension retains what it keeps.
 struct kw_host {
   int32_t version;
   int32_t (*call)(const char* name, const kw_value* arguments, int64_t count, kw_value* result);
@@ -75,7 +75,7 @@ struct kw_host {
   void (*release)(int64_t handle);
 };
 
-// Status of kw_invoke. KW_MISMATCH: the arguments do not fit, try the next overload.
+// Status of kw_invoke. KW_MISMATCH: the arguments do not fit, so the caller tries the next overload.
 enum kw_status : int32_t {
   KW_OK = 0,
   KW_MISMATCH,
@@ -86,7 +86,7 @@ enum kw_status : int32_t {
   KW_NOT_IMPLEMENTED,
 };
 
-// What an extension defines (host_entry.h).
+// Exported functions of an extension (host_entry.h).
 KW_EXPORT int32_t kw_open(const kw_host* given, kw_value* result);
 KW_EXPORT void kw_close();
 KW_EXPORT int32_t kw_invoke(int64_t index, const kw_value* arguments, int64_t count, const char* const* keywords,

@@ -1,4 +1,4 @@
-// TensorAccessor and the packed accessors that kernels take by value.
+// TensorAccessor, and the packed accessors that kernels take by value.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// c10::ArrayRef: one text for g++ and for nvcc (nvcc/include), which bring TORCH_CHECK.
-// Not <iterator>, which brings streams: g++'s <vector> has reverse_iterator, and nvcc's time is what counts.
+// c10::ArrayRef, shared by g++ and nvcc (nvcc/include), which provide TORCH_CHECK. It avoids <iterator> because that
+// includes streams, which take nvcc long to read; g++'s <vector> has reverse_iterator.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// PYBIND11_MODULE and m.def over the C interface: converts arguments, picks overloads, and
-// answers mismatches with the words pybind11 uses.
+// PYBIND11_MODULE and m.def over the C interface: converts arguments, picks overloads, and reports mismatches in
+// pybind11's words.
 #pragma once
 #include <deque>
 #include <functional>
@@ -41,7 +41,7 @@ struct Reply {
 template <class T>
 using plain = std::remove_cv_t<std::remove_reference_t<T>>;
 
-// A tensor of one element passes for a number, as Python's own conversion makes it one.
+// A tensor of one element converts to a number, as in Python.
 inline bool number_of(const kw_value& in, kw_value& number) {
   number = in;
   if (in.tag != KW_TENSOR) return true;
@@ -49,7 +49,7 @@ inline bool number_of(const kw_value& in, kw_value& number) {
   return host->call("item", &in, 1, &number) == 0;
 }
 
-// How one C++ type is read from an argument, written as a result and named in messages.
+// Reads a C++ type from an argument, writes it as a result and names it in messages.
 template <class T, class = void>
 struct Cast;
 
@@ -57,7 +57,7 @@ template <>
 struct Cast<at::Tensor> {
   static std::string name() { return "torch.Tensor"; }
   static bool load(const kw_value& in, at::Tensor& out) {
-    // As pybind11 with torch's own caster: None is no tensor.
+    // None is not accepted, as with pybind11 and torch's own caster.
     if (in.tag != KW_TENSOR) return false;
     host->retain(in.tensor->handle);
     out = adopt(in.tensor);
@@ -226,7 +226,7 @@ struct Cast<std::array<T, N>> {
     return Cast<std::vector<T>>::store(std::vector<T>(out.begin(), out.end()), reply);
   }
 };
-// An IntArrayRef parameter borrows from the vector that holds the argument.
+// Type of the variable that holds an argument: an IntArrayRef parameter refers to a vector.
 template <class T>
 struct Holder {
   using type = plain<T>;
@@ -266,7 +266,7 @@ struct Cast<std::pair<A, B>> {
   }
 };
 
-// A parameter's name and default, py::arg("eps") = 1e-5.
+// A parameter's name and default, as in py::arg("eps") = 1e-5.
 struct Parameter {
   std::string name;
   std::string shown;

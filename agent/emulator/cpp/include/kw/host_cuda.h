@@ -1,4 +1,4 @@
-// at::cuda and c10::cuda on the one emulated device: streams, guards, checks, properties.
+// at::cuda and c10::cuda for the single emulated device: streams, guards, checks, properties.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -85,7 +85,7 @@ class CUDAStreamGuard {
 inline void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();
-  // By a macro of kw/host_error.h, which throws itself or declares who does.
+  // Thrown by a macro of kw/host_error.h, of which nvcc's headers have a version of their own.
   TORCH_CHECK(false, "CUDA error: ", cudaGetErrorString(error), what);
 }
 

@@ -1,11 +1,11 @@
-// AT_DISPATCH_*: runs a generic lambda with scalar_t bound to the tensor's type.
+// AT_DISPATCH_*: calls a generic lambda with scalar_t bound to the tensor's type.
 #pragma once
 #include "kw/host_types.h"
 
 namespace kw {
 inline c10::ScalarType scalar_type(c10::ScalarType type) { return type; }
 inline c10::ScalarType scalar_type(c10::TypeMeta type) { return type.type; }
-// torch took this away; a GPU build refuses x.type() here, and so does this one.
+// torch removed this overload, so a GPU build refuses x.type() here; so does this one.
 c10::ScalarType scalar_type(const at::DeprecatedTypeProperties& type) = delete;
 // Throws c10::NotImplementedError.
 [[noreturn]] void unimplemented(const char* name, c10::ScalarType type);

@@ -1,4 +1,4 @@
-// The exported functions of an extension; included once, at the end of its main unit.
+// Exported functions of an extension; included once, at the end of its main unit.
 #pragma once
 #include "kw/host_bind.h"
 
@@ -11,7 +11,7 @@ inline std::string listing() {
   return text;
 }
 
-// Positional arguments first, then keywords, then defaults; false where that leaves a hole.
+// Orders the arguments: positional ones, then keywords, then defaults. Returns false if a parameter gets none.
 inline bool arrange(const Function& f, const kw_value* given, int64_t count, const char* const* keywords,
                     int64_t keyword_count, std::vector<kw_value>& out) {
   const int64_t positional = count - keyword_count;
@@ -62,7 +62,7 @@ inline kw_status guarded(kw_value* result, const std::function<kw_status()>& bod
 
 extern "C" {
 
-// Binds the host and runs the module's body; `result` gets the functions, one record each:
+// Binds the host and runs the module's body. `result` lists the functions, one record each:
 // name US signature US doc RS.
 KW_EXPORT int32_t kw_open(const kw_host* given, kw_value* result) {
   kw::host = given;
@@ -75,7 +75,7 @@ KW_EXPORT int32_t kw_open(const kw_host* given, kw_value* result) {
   });
 }
 
-// Python is going away: tensors that live in globals must not call it any more.
+// Called before Python goes away: tensors in globals must not call it any more.
 KW_EXPORT void kw_close() { kw::host = nullptr; }
 
 // Calls function `index`. The result, and every tensor in it, is valid until the next call.
@@ -90,6 +90,6 @@ KW_EXPORT int32_t kw_invoke(int64_t index, const kw_value* arguments, int64_t co
   });
 }
 
-// Drops what the last result held.
+// Releases what the last result holds.
 KW_EXPORT void kw_forget() { kw::reply.clear(); }
 }

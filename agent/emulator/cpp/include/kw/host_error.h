@@ -1,4 +1,4 @@
-// c10::Error and the TORCH_CHECK family. The message is what Python shows.
+// c10::Error and the TORCH_CHECK family. Python shows the message unchanged.
 #pragma once
 #include <cstdint>
 #include <exception>

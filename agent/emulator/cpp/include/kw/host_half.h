@@ -1,8 +1,8 @@
-// c10::Half and c10::BFloat16: 16-bit storage, arithmetic in float. Where NVIDIA's __half and
-// __nv_bfloat16 are in sight the types convert both ways, as torch's do under nvcc.
+// c10::Half and c10::BFloat16: 16-bit storage, arithmetic in float. If NVIDIA's __half and __nv_bfloat16 are
+// available, the types convert both ways, as torch's do under nvcc.
 #pragma once
 #ifdef __CUDACC__
-#include "kw/device_sixteen_bit.h"  // for NVIDIA's compiler, where kernels use them
+#include "kw/device_sixteen_bit.h"  // for nvcc, where kernels use the types
 #else
 
 #include <cstdint>
@@ -42,7 +42,7 @@ inline uint16_t half_from_float(float value) {
   if (bits >= 0x7f800000u) return sign | 0x7c00u | (bits > 0x7f800000u ? 0x200u : 0u);
   if (bits >= 0x477ff000u) return sign | 0x7c00u;
   if (bits < 0x38800000u) {
-    // Subnormal: adding 0.5 lines the mantissa up so that the FPU rounds it.
+    // Subnormal: adding 0.5 aligns the mantissa, so that the FPU rounds it.
     return sign | static_cast<uint16_t>(float_bits(float_from_bits(bits) + 0.5f) - float_bits(0.5f));
   }
   bits += 0xfffu + ((bits >> 13) & 1u);

@@ -1,5 +1,5 @@
-// Macros of c10 and torch that say the same to g++ and to nvcc (nvcc/include). Each set of headers defines
-// TORCH_CHECK_WITH, on which the checks rest.
+// Macros of c10 and torch that g++ and nvcc (nvcc/include) share. The checks expand to TORCH_CHECK_WITH, which each
+// set of headers defines for itself.
 #pragma once
 #ifdef __CUDACC__
 #define KW_EVERYWHERE __host__ __device__

@@ -1,9 +1,9 @@
-// Types of sums and the names of namespace torch: one text for g++ and for nvcc (nvcc/include).
+// Accumulator types and the names of namespace torch, shared by g++ and nvcc (nvcc/include).
 #pragma once
 
 namespace at {
 
-// The type in which sums over T are kept.
+// The type that accumulates values of T.
 template <class T, bool on_gpu>
 struct AccumulateType {
   using type = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float,

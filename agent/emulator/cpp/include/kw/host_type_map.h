@@ -1,4 +1,4 @@
-// From C++ types to scalar types and back: one text for g++ and for nvcc (nvcc/include).
+// Maps from C++ types to scalar types and back, shared by g++ and nvcc (nvcc/include).
 #pragma once
 #include <type_traits>
 

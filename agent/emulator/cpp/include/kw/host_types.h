@@ -1,4 +1,4 @@
-// The value types of c10 that need no tensor: scalar types, devices, array references, options.
+// Value types of c10 that need no tensor: scalar types, devices, array references, options.
 #pragma once
 #include <array>
 #include <complex>
@@ -66,7 +66,7 @@ struct CppTypeToScalarType<std::complex<float>> : std::integral_constant<ScalarT
 template <>
 struct CppTypeToScalarType<std::complex<double>> : std::integral_constant<ScalarType, kComplexDouble> {};
 
-// What Tensor::dtype() answers: converts to and compares with ScalarType.
+// Result of Tensor::dtype(): converts to and compares with ScalarType.
 struct TypeMeta {
   ScalarType type = ScalarType::Undefined;
   TypeMeta() = default;
@@ -246,7 +246,7 @@ namespace at {
 
 using namespace c10;
 
-// x.type() of older code.
+// Result of x.type() in older code.
 struct DeprecatedTypeProperties {
   ScalarType type_;
   bool is_cuda() const { return true; }

@@ -1,4 +1,4 @@
-// How a tensor core adds up, as measured on a Hopper GPU (docs/tensor-cores.md). Part of kw/ptx.h.
+// Sums of a tensor core, as measured on a Hopper GPU (docs/tensor-cores.md). Part of kw/ptx.h.
 #pragma once
 
 #include <stdint.h>
@@ -13,15 +13,15 @@ typedef int32_t FourInts __attribute__((vector_size(16)));
 
 constexpr uint32_t kNaN = 0x7fffffff;
 
-// The power of two that a factor counts as when summands are aligned: that of its exponent, of subnormal numbers that
-// of the format's smallest normal one (`least`).
+// Returns the power of two by which a factor's products are aligned: that of its exponent. Subnormal numbers count as
+// the format's smallest normal number (`least`).
 KW_SUM double power_of(double x, double least) {
     if (x == 0) return 0;
     const double power = __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) & 0x7ff0000000000000);
     return power < least ? least : power;
 }
 
-// To a float with that many bits behind the first, cutting off what does not fit; nothing left is +0.
+// Truncates to a float with `kept` fraction bits; zero results are +0.
 KW_SUM float cut(double x, int kept) {
     const double size = __builtin_fabs(x);
     if (!(size < 0x1p128)) return static_cast<float>(x);
@@ -35,8 +35,8 @@ KW_SUM float cut(double x, int kept) {
     return near == 0 ? 0.0f : near;
 }
 
-// start + a[0] b[0] + ... + a[Count - 1] b[Count - 1], with exact products: all summands are aligned with the largest,
-// by the sums of their factors' exponents, and cut off `kept` bits behind it. The sum of what is left is exact.
+// Returns start + a[0] b[0] + ... + a[Count - 1] b[Count - 1] with exact products. All summands are aligned with the
+// largest, by the sum of their factors' exponents, and truncated `kept` bits below it. The sum of the rest is exact.
 template <int Count>
 KW_SUM double aligned_sum(const double* a, const double* a_power, const double* b, const double* b_power, double start,
                           double start_power, int kept) {
@@ -57,7 +57,7 @@ KW_SUM double aligned_sum(const double* a, const double* a_power, const double* 
     const double second = largest[2] > largest[3] ? largest[2] : largest[3];
     const double top = first > second ? first : second;
     if (top == 0) return 0;
-    // Powers of two: 2^kept / top by their exponents alone.
+    // 2^kept / top, computed on the exponents, because both are powers of two.
     const uint64_t inverse = (uint64_t{2 * 1023} << 52) + (static_cast<uint64_t>(kept) << 52) - __builtin_bit_cast(uint64_t, top);
     const double scale = __builtin_bit_cast(double, inverse);
     const double unit = top * __builtin_bit_cast(double, static_cast<uint64_t>(1023 - kept) << 52);
@@ -66,13 +66,13 @@ KW_SUM double aligned_sum(const double* a, const double* a_power, const double* 
     return static_cast<double>(int64_t{sum[0]} + sum[1] + sum[2] + sum[3]) * unit;
 }
 
-// Four such sums beside each other: those of one row of a and of four columns of b, whose elements of one k lie side by
-// side, `apart` from those of the next.
+// Four such sums at once: of one row of a with four columns of b. The columns' elements of one k are adjacent,
+// `apart` elements before those of the next k.
 template <int Count>
 KW_SUM Four aligned_sums(const double* a, const double* a_power, const double* b, const double* b_power, int apart, Four start,
                          Four start_power, int kept) {
     Four products[Count];
-    constexpr double least = 0x1p-600;  // below every power that there is
+    constexpr double least = 0x1p-600;  // below every possible power
     Four largest = {least, least, least, least};
     largest = start_power > largest ? start_power : largest;
     for (int k = 0; k < Count; k++) {
@@ -86,7 +86,7 @@ KW_SUM Four aligned_sums(const double* a, const double* a_power, const double* b
     const int64_t both = (int64_t{2 * 1023} << 52) + (int64_t{kept} << 52);
     const Four scale = (Four)(both - (FourWords)largest);
     const Four unit = largest * __builtin_bit_cast(double, static_cast<uint64_t>(1023 - kept) << 52);
-    FourInts even = __builtin_convertvector(start * scale, FourInts), odd = {};  // 16 bits of room would not do for one
+    FourInts even = __builtin_convertvector(start * scale, FourInts), odd = {};  // two, as one could overflow
     for (int k = 0; k < Count; k += 2) {
         even += __builtin_convertvector(products[k] * scale, FourInts);
         odd += __builtin_convertvector(products[k + 1] * scale, FourInts);
@@ -94,7 +94,7 @@ KW_SUM Four aligned_sums(const double* a, const double* a_power, const double* b
     return (__builtin_convertvector(even, Four) + __builtin_convertvector(odd, Four)) * unit;
 }
 
-// As `cut`, of four.
+// Vector form of `cut`.
 KW_SUM void cut_four(Four x, int kept, float* to) {
     const FourWords size = (FourWords)x & 0x7fffffffffffffff;
     const FourWords plain = (size >= 0x3810000000000000 & size < 0x47f0000000000000) | size == 0;
@@ -106,14 +106,14 @@ KW_SUM void cut_four(Four x, int kept, float* to) {
     for (int i = 0; i < 4; i++) to[i] = static_cast<float>(whole[i]);
 }
 
-// The same where a summand is infinite or no number: the result is one of these, or what an addition makes of them.
+// Sum with an infinite or NaN summand: plain additions give the same infinity or NaN.
 template <int Count>
 __attribute__((noinline, unused, no_sanitize("thread"))) static double special_sum(const double* a, const double* b, double start) {
     for (int k = 0; k < Count; k++) start += a[k] * b[k];
     return start;
 }
 
-// a * b + start in doubles. Of several NaN that of b is kept, then that of the sum, quiet ones.
+// Returns a * b + start in doubles. Of several NaN it keeps that of b, then that of start, made quiet.
 KW_SUM double fused(double a, double b, double start) {
     const double sum = __builtin_fma(a, b, start);
     if (__builtin_expect(sum == sum, 1)) return sum;

@@ -1,8 +1,8 @@
-// What translated PTX calls: one small function for every instruction that is no C++ operator.
+// Support for translated PTX: one small function for every instruction that is no C++ operator.
 //
-// The names follow the PTX ISA, and so do the corner cases: shifts by more than the width, NaN in min and
-// max, rounding modes, saturation. Approximate functions are the accurate ones; a GPU's differ in the last
-// places. Included by generated code only.
+// The names and the corner cases follow the PTX ISA: shifts by more than the width, NaN in min and max, rounding modes,
+// saturation. Approximate sin, cos, lg2, ex2 and tanh deviate like a GPU's (approximate.h). The other approximate
+// instructions are computed accurately. Included only by generated code.
 #pragma once
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ KW_PTX_THREAD(const int, kw_lane);
 KW_PTX_THREAD(char* const, kw_shared_base);
 KW_PTX_THREAD(const int, kw_spinning);
 
-// In a function that calls itself, as long as a call lasts.
+// Accounts for the stack of a recursive function for the duration of a call.
 struct Deeper {
     int bytes;
     Deeper(int more, int line) : bytes(more) { kw_stack(more, line); }

@@ -1,7 +1,6 @@
 // Floating-point instructions. Part of kw/ptx.h.
 //
-// Compiled with -ffp-contract=off: a multiplication and an addition are one operation only where the PTX
-// says fma.
+// Compiled with -ffp-contract=off: a multiplication and an addition are fused only where the PTX says fma.
 #pragma once
 
 #include <fenv.h>
@@ -11,11 +10,11 @@
 KW_PTX float flush(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
 KW_PTX float flush_half(float x) { return __builtin_fabsf(x) < 0x1p-14f ? __builtin_copysignf(0.0f, x) : x; }
 
-// Into [0, 1]; NaN becomes 0.
+// Clamps to [0, 1]; NaN becomes 0.
 KW_PTX float saturate(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
 KW_PTX double saturate(double x) { return x > 0 ? (x < 1 ? x : 1.0) : 0.0; }
 
-// tf32: a float with 10 bits behind the point; halfway cases go away from zero (rna), or to the even one.
+// Rounds to tf32, a float with 10 fraction bits. Ties go away from zero (rna) or to even (rn).
 KW_PTX uint32_t to_tf32(float x, uint32_t more) {
     const uint32_t bits = as_bits(x);
     if ((bits & 0x7f800000u) == 0x7f800000u) return is_nan(x) ? 0x7fffffffu : bits;
@@ -25,17 +24,17 @@ KW_PTX uint32_t to_tf32_rna(float x) { return to_tf32(x, 0x1000); }
 KW_PTX uint32_t to_tf32_rn(float x) { return to_tf32(x, 0xfff + (as_bits(x) >> 13 & 1)); }
 KW_PTX uint32_t to_tf32_rz(float x) { return to_tf32(x, 0); }
 
-// Negative becomes 0, NaN stays.
+// Relu: negative values become 0, NaN stays.
 KW_PTX float rectify(float x) { return x < 0 ? 0.0f : x; }
 KW_PTX double rectify(double x) { return x < 0 ? 0.0 : x; }
 
 KW_PTX float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 KW_PTX double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-// The product of two halves is exact in a double.
+// The product of two half or bfloat16 values is exact in a double.
 KW_PTX double fma_f16(float a, float b, float c) { return odd_sum(static_cast<double>(a) * b, c); }
 KW_PTX double fma_bf16(float a, float b, float c) { return odd_sum(static_cast<double>(a) * b, c); }
 
-// An exact zero that operands of both signs leave is negative when rounding down (IEEE 754, 6.3).
+// An exact zero from operands of different signs is negative when rounding down (IEEE 754, 6.3).
 KW_PTX_CALL float sum_rounded(double a, double b, Rounding mode) {
     const float sum = round_to_float(odd_sum(a, b), mode);
     const bool negative = __builtin_signbit(a) || __builtin_signbit(b);
@@ -58,7 +57,7 @@ KW_PTX_CALL float sqrt_rounded(float x, Rounding mode) {
 }
 KW_PTX float rcp_rounded(float x, Rounding mode) { return div_rounded(1.0f, x, mode); }
 
-// Doubles have no wider type: the processor rounds as it is told.
+// There is no wider type than double, so the processor's rounding mode is set.
 template <class Operate>
 static __attribute__((noinline, unused)) double directed(Rounding mode, Operate operate) {
     static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
@@ -161,7 +160,8 @@ KW_PTX double round_to_integral(double x, Rounding mode) {
     return mode == kDown ? __builtin_floor(x) : __builtin_ceil(x);
 }
 
-// Out of range is clamped. NaN is 0, or the sign bit alone where one of the types has 64 bits (PTX ISA, cvt).
+// Values out of range are clamped. NaN becomes 0, or only the sign bit if one of the types has 64 bits (PTX ISA,
+// cvt).
 template <class T, bool Wide, class F>
 KW_PTX T to_integer(F value, Rounding mode) {
     constexpr bool is_signed = static_cast<T>(-1) < 0;

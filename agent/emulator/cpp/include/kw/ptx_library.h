@@ -1,12 +1,12 @@
-// Functions that device code calls and that have no PTX body. Part of kw/ptx.h.
+// Functions that device code calls and that have no PTX body: vprintf and the assertion. Part of kw/ptx.h.
 //
-// Parameters and results come as the addresses of parameter variables.
+// Parameters and results are passed as addresses of parameter variables.
 #pragma once
 
 #include <stdio.h>
 #include <string.h>
 
-// What these do inside is no access of the kernel.
+// Not instrumented: accesses within these functions are not the kernel's.
 #define KW_PTX_LIBRARY static inline __attribute__((unused, no_sanitize("thread")))
 
 template <class T> KW_PTX_LIBRARY T parameter(const char* from) {
@@ -24,7 +24,7 @@ struct PrintArguments {
     }
 };
 
-// One conversion, `%` to its letter; `*` takes its number from the arguments.
+// Prints one conversion, from `%` to its letter; `*` takes its number from the arguments.
 KW_PTX_LIBRARY void print_conversion(const char* start, const char* end, PrintArguments& arguments) {
     char spec[64];
     size_t length = 0;
@@ -56,7 +56,7 @@ KW_PTX_LIBRARY void print_conversion(const char* start, const char* end, PrintAr
     }
 }
 
-// vprintf: the arguments lie one after the other, each at a multiple of its size.
+// vprintf: the arguments are consecutive, each aligned to its size.
 KW_PTX_LIBRARY void print(char* result, const char* format_parameter, const char* arguments_parameter) {
     const char* format = parameter<const char*>(format_parameter);
     PrintArguments arguments{parameter<const char*>(arguments_parameter)};

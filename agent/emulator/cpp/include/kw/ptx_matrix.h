@@ -1,8 +1,8 @@
-// Operations of a whole warp on matrices: mma, ldmatrix, stmatrix, wmma. Part of kw/ptx.h.
+// Warp-wide matrix operations: mma, ldmatrix, stmatrix, wmma. Part of kw/ptx.h.
 //
-// The last lane to come computes for all; what it reads and writes on the way is announced as the lane's own
-// whose registers it fills. Fragments of mma.sync are laid out as the PTX ISA says; those of wmma, of which it says
-// nothing, as it suits. How sums are rounded: docs/tensor-cores.md.
+// The last lane to arrive computes for all. Its accesses are reported as those of the lane that passed the address.
+// Fragments of mma.sync are laid out as in the PTX ISA. It leaves those of wmma open, so theirs are arbitrary.
+// docs/tensor-cores.md describes how sums are rounded.
 #pragma once
 
 #include "kw/matrix_sum.h"
@@ -12,7 +12,7 @@
 
 namespace matrix {
 
-// Types of elements: as bits in registers, and as the number they stand for.
+// Element types: kBits wide in registers, and value() gives the number that the bits stand for.
 struct F16 {
     enum { kBits = 16, kKept = 25 };
     static constexpr double kLeast = 0x1p-14;
@@ -73,7 +73,7 @@ struct B1 {
     KW_MATRIX int64_t value(uint64_t bits) { return bits & 1; }
 };
 
-// Accumulators.
+// Accumulator types.
 struct Float {
     enum { kBits = 32 };
     static constexpr double kLeast = 0x1p-126;
@@ -82,7 +82,7 @@ struct Float {
         return sum != sum ? __builtin_bit_cast(float, kNaN) : cut(sum, kept < 23 ? kept : 23);
     }
     KW_MATRIX void made_four(Four sums, int kept, float* to) { cut_four(sums, kept < 23 ? kept : 23, to); }
-    // Rounded to nearest, as an addition outside the tensor cores.
+    // Rounds to nearest, like an addition outside the tensor cores.
     KW_MATRIX float added(float x, float y) {
         const float sum = x + y;
         return sum != sum ? __builtin_bit_cast(float, kNaN) : sum;
@@ -122,8 +122,8 @@ struct Place {
     int row, column;
 };
 
-// Of a register's element among those of a lane, by the PTX ISA's pictures of mma.m16n8 and mma.m8n8: a row holds four
-// lanes' registers, and further registers go down first (16 rows), then to the right.
+// Return the place of an element within the fragment, by the PTX ISA's figures of mma.m16n8 and mma.m8n8. Four lanes'
+// registers make up a row; further registers go down first (16 rows), then to the right.
 template <int Rows, int PerRegister>
 KW_MATRIX Place fragment_of_a(int lane, int number) {
     const int element = number % PerRegister, index = number / PerRegister, down = Rows / 8;
@@ -135,7 +135,7 @@ KW_MATRIX Place fragment_of_b(int lane, int number) {
 }
 KW_MATRIX Place fragment_of_c(int lane, int number) { return {lane / 4 + 8 * (number / 2), lane % 4 * 2 + number % 2}; }
 
-// wmma: elements are dealt out to the lanes one after the other, those of f16 twice.
+// wmma: the lanes take consecutive elements; those of f16 are held twice.
 KW_MATRIX Place dealt(int lane, int number, int each, int rows, int columns) {
     const int index = (lane * each + number) % (rows * columns);
     return {index / columns, index % columns};
@@ -145,7 +145,7 @@ KW_MATRIX Place flipped(Place p) { return {p.column, p.row}; }
 
 template <class T> constexpr int per_register = T::kBits >= 32 ? 1 : 32 / T::kBits;
 
-// The element's bits among registers, each in a word of its own.
+// Read or write one element within registers, each of which occupies a 64-bit word.
 template <int Bits>
 KW_MATRIX uint64_t element(const uint64_t* registers, int number) {
     constexpr int each = Bits >= 32 ? 1 : 32 / Bits;
@@ -169,20 +169,20 @@ enum Combine { kMultiply, kMultiplySaturating, kXor, kAnd };
 template <bool First, class T, class Other> struct Chosen { typedef T type; };
 template <class T, class Other> struct Chosen<false, T, Other> { typedef Other type; };
 
-// A row of a, or a column of b: its elements, and what they count as when summands are aligned.
+// A row of a or column of b: its elements, and the powers of two by which summands are aligned.
 template <class T, int Depth>
 struct Line {
     typename T::Value value[Depth], power[Depth];
-    bool special;  // an element is infinite or no number
+    bool special;  // an element is infinite or NaN
 
-    // When all are set.
+    // Call once all elements are set.
     KW_MATRIX_MEMBER void seal() {
         double most = 0;
         for (int k = 0; k < Depth; k++) most = power[k] > most ? static_cast<double>(power[k]) : most;
         special = most > 0x1p1000;
     }
 
-    // As: the format in which the tensor core takes it.
+    // As: the format in which the tensor core takes the element.
     template <class As = T>
     KW_MATRIX_MEMBER void set(int k, typename T::Value x) {
         value[k] = x;
@@ -190,7 +190,7 @@ struct Line {
     }
 };
 
-// start + a * b with the sums of D, of `Count` elements from `first` on, made at once.
+// Returns start + a * b over `Count` elements from `first` on, summed at once in D's format.
 template <int Count, class A, class B, class D, int Depth>
 KW_MATRIX float summed(const Line<A, Depth>& a, const Line<B, Depth>& b, int first, float start, int kept) {
     const double power = power_of(start, D::kLeast);
@@ -219,8 +219,8 @@ KW_MATRIX auto fold(const Line<A, Depth>& a, const Line<B, Depth>& b, typename D
     }
 }
 
-// mma.sync of fp8, which Hopper makes of two products of halves: first those elements whose k is 0 or 1 beyond a multiple
-// of 4, then the others. What they started from is added last.
+// mma.sync of fp8, which Hopper computes as two products of halves: first the elements with k mod 4 below 2, then the
+// others. The accumulator is added last.
 constexpr int place_of_small(int k, int depth) { return k / 4 * 2 + k % 2 + (k % 4 < 2 ? 0 : depth / 2); }
 template <class D, class A, class B, int Depth>
 KW_MATRIX float fold_small(const Line<A, Depth>& a, const Line<B, Depth>& b, float start) {
@@ -230,7 +230,7 @@ KW_MATRIX float fold_small(const Line<A, Depth>& a, const Line<B, Depth>& b, flo
 
 enum Layout { kMma, kWmma };
 
-// What a lane brings to a product and takes away: registers, each in a word. InA, InB: elements of a lane.
+// A lane's operands and results: registers, each in a word. InA and InB below: elements per lane.
 struct Operands {
     uint64_t a[8], b[8], c[8], d[8];
 };
@@ -277,14 +277,14 @@ struct Product {
     }
 };
 
-// ldmatrix and stmatrix: lane 8 j + r brings the address of row r of matrix j.
+// ldmatrix and stmatrix: lane 8 j + r passes the address of row r of matrix j.
 struct Rows {
     char* row;
     uint32_t d[4];
     void* code;
 };
 
-// Where in a matrix of 16-bit elements the halves of a lane's register lie.
+// Returns the index, in an 8 x 8 matrix of 16-bit elements, of one half of a lane's register.
 KW_MATRIX int half_of(int lane, int half, bool flip) {
     const int row = lane / 4, column = lane % 4 * 2 + half;
     return flip ? column * 8 + row : row * 8 + column;
@@ -335,7 +335,7 @@ static __attribute__((unused, no_sanitize("thread"))) void flip_within(void* con
     }
 }
 
-// wmma.load and wmma.store: each lane brings where the matrix begins and how far its rows (or columns) are apart.
+// wmma.load and wmma.store: each lane passes the matrix's address and the stride between its rows (or columns).
 struct Tile {
     char* first;
     int64_t stride;  // in elements
@@ -343,7 +343,7 @@ struct Tile {
     uint64_t registers[8];
 };
 
-// ColumnMajor: how it lies in memory. Which: 'b' is dealt out by columns.
+// ColumnMajor: layout in memory. Which: 'b' is distributed by columns.
 template <int Rows_, int Columns, int In, int Bits, bool ColumnMajor, char Which, bool Stores>
 struct TileMoved {
     static __attribute__((no_sanitize("thread"))) void compute(void* const* lanes) {
@@ -370,7 +370,7 @@ struct TileMoved {
     }
 };
 
-// The calls below stand in the candidate's lines: an access is told by where they return to.
+// Not inlined: the return address is the place in the candidate's code to which an access is attributed.
 #define KW_MATRIX_CALL static __attribute__((noinline, unused, no_sanitize("thread")))
 
 template <class What>

@@ -1,13 +1,13 @@
 // Memory and atomic operations. Part of kw/ptx.h.
 //
-// Blocks run on several OS threads, so atomic operations are real ones.
+// Blocks run on several OS threads, so the atomic operations are real ones.
 #pragma once
 
-// A vector access is one access, which faults where the address is no multiple of its size (16 bytes).
+// A vector access is a single access, which faults if the address is not a multiple of its size (16 bytes).
 template <class T, int N> struct Vector { typedef T type __attribute__((vector_size(sizeof(T) * N))); };
 template <class T, int N> using vector = typename Vector<T, N>::type;
 
-// The runtime's own bookkeeping is no access of the kernel.
+// Not instrumented: this is the runtime's bookkeeping and not the kernel's access.
 static __attribute__((noinline, unused, no_sanitize("thread"))) uint32_t offset_of(kw_shared_site& site) {
     if (__atomic_load_n(&site.launch, __ATOMIC_ACQUIRE) != kw_launch_serial) kw_place_shared(&site);
     return site.offset;
@@ -22,7 +22,7 @@ KW_PTX bool is_shared(char* shared, uint64_t address) {
     return address - reinterpret_cast<uint64_t>(shared) < 512 * 1024;  // state.h, kSharedArena
 }
 
-// An address of shared memory of the cluster: this block's own as everywhere, others' with their rank (mapa).
+// Resolves a shared::cluster address: the block's own addresses are plain offsets, others carry a rank (mapa).
 KW_PTX char* cluster_shared(char* shared, uint32_t address) {
     return address < 512 * 1024 ? shared + address : kw_cluster_shared(address);
 }
@@ -34,8 +34,8 @@ template <> struct Word<4> { typedef uint32_t type; };
 template <> struct Word<8> { typedef uint64_t type; };
 template <class T> using WordOf = typename Word<sizeof(T)>::type;
 
-// Volatile accesses are how old code waits for other threads, and the runtime hears of each of them: by the
-// compiler, where that announces every access (-fsanitize=thread), and from here where it does not.
+// Old code waits for other threads through volatile accesses, so the runtime must see each of them. The compiler
+// announces them under -fsanitize=thread; otherwise these calls do.
 extern "C" {
 void __tsan_volatile_read1(void*);
 void __tsan_volatile_read2(void*);
@@ -71,13 +71,13 @@ template <class T> KW_PTX T load_read_only(const char* p) {
     return *reinterpret_cast<const T*>(p);
 }
 
-// The operations of the calling thread are atomic to its block alone while this lives.
+// While it lives, the calling thread's atomic operations have block scope.
 struct BlockScope {
     __attribute__((always_inline)) BlockScope() { kw_block_scope(1); }
     __attribute__((always_inline)) ~BlockScope() { kw_block_scope(0); }
 };
 
-// A read, or an operation that changes nothing, may be one of a loop that waits: the runtime lets others run.
+// A read, or an operation that changes nothing, may be part of a waiting loop, so the runtime lets others run.
 template <class T> KW_PTX T load_atomically(T* p) {
     const WordOf<T> word = __atomic_load_n(reinterpret_cast<WordOf<T>*>(p), __ATOMIC_SEQ_CST);
     kw_poll(p, word);
@@ -87,7 +87,7 @@ template <class T> KW_PTX void store_atomically(T* p, T value) {
     __atomic_store_n(reinterpret_cast<WordOf<T>*>(p), as<WordOf<T>>(value), __ATOMIC_SEQ_CST);
 }
 
-// Replaces what stands there by update(old) and gives old. A first guess stands in for a load, as in device_atomic.h.
+// Replaces the value at the address by update(old) and returns old. Starts from a guess, as in device_atomic.h.
 template <class T, class Update>
 KW_PTX T atomic_update(char* address, Update update) {
     WordOf<T>* word = reinterpret_cast<WordOf<T>*>(address);
@@ -167,7 +167,7 @@ template <class T> KW_PTX T atomic_exch(char* address, T desired, int line) {
     return old;
 }
 
-// cp.async: what lies beyond `used` becomes zero.
+// cp.async: bytes from `used` on become zero.
 KW_PTX void copy_to_shared(char* to, const char* from, uint32_t bytes, uint32_t used) {
     kw_copy_async(to, from, bytes, used < bytes ? bytes - used : 0);
 }

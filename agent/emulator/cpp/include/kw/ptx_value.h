@@ -1,4 +1,4 @@
-// Bits as numbers and numbers as bits; half and bfloat16. Part of kw/ptx.h.
+// Conversions between bits and numbers, and the rounding to half, bfloat16 and float. Part of kw/ptx.h.
 #pragma once
 
 enum Rounding { kNearest, kZero, kDown, kUp };
@@ -25,8 +25,8 @@ KW_PTX uint16_t low(uint32_t pair) { return static_cast<uint16_t>(pair); }
 KW_PTX uint16_t high(uint32_t pair) { return static_cast<uint16_t>(pair >> 16); }
 KW_PTX uint32_t pair(uint32_t low_half, uint32_t high_half) { return (low_half & 0xffff) | high_half << 16; }
 
-// A double with the last place set wherever something was lost: rounding it again, to a type with at least
-// two bits less, gives what rounding once gives (Boldo and Melquiond 2008, "Emulation of FMA").
+// Round to odd: sets the last bit of the result if anything was lost. Rounding this again, to a type with at least
+// two bits less, gives the correctly rounded result (Boldo and Melquiond 2008, "Emulation of FMA").
 KW_PTX_CALL double toward(double rounded, double error) {
     const uint64_t bits = as_bits(rounded);
     if (!(error != 0) || __builtin_isinf(rounded) || __builtin_isnan(error) || (bits & 1) != 0) return rounded;
@@ -47,8 +47,8 @@ KW_PTX_CALL float odd_float(double x) {
     return as_float((x > y) == (y > 0) ? bits + 1 : bits - 1);
 }
 
-// A format with an 8-bit-or-smaller exponent in 16 bits, from the definition: scale to units in the last
-// place, round, and let a carry run into the exponent.
+// Rounds to a 16-bit format with an exponent of at most 8 bits: scales to units in the last place, rounds, and lets a
+// carry run into the exponent.
 template <int Fraction, int Bias>
 KW_PTX_CALL uint16_t narrow(double x, Rounding mode) {
     const uint16_t sign = __builtin_signbit(x) ? 0x8000 : 0;
@@ -61,7 +61,7 @@ KW_PTX_CALL uint16_t narrow(double x, Rounding mode) {
     if (exponent > Bias + 1) exponent = Bias + 1;
     const double units = magnitude * as_double(static_cast<uint64_t>(1023 + Fraction - exponent) << 52);
     const bool outward = mode == (sign != 0 ? kDown : kUp);
-    if (units >= 1 << (Fraction + 2)) {  // far beyond the largest
+    if (units >= 1 << (Fraction + 2)) {  // far above the largest finite value
         return static_cast<uint16_t>(sign | (mode == kNearest || outward ? infinity : infinity - 1));
     }
     int whole = static_cast<int>(units);

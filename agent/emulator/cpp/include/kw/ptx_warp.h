@@ -1,4 +1,4 @@
-// Threads, and shuffles as the PTX ISA defines them. Part of kw/ptx.h.
+// Thread numbers, and shuffles with the PTX ISA's operands. Part of kw/ptx.h.
 #pragma once
 
 KW_PTX uint32_t thread_number() {
@@ -11,8 +11,8 @@ struct Shuffled {
     bool inside;  // the source lane lies within the segment; otherwise the lane keeps its own value
 };
 
-// c holds the last lane of the segment in bits 0-4 and the mask that keeps a segment's number in bits 8-12.
-// The runtime knows whole segments; for others the source lane is worked out here.
+// Operand c has the segment's last lane in bits 0-4 and the mask of the segment number in bits 8-12. The runtime
+// handles whole segments; for others the source lane is computed here.
 KW_PTX Shuffled shuffle(int kind, uint32_t mask, uint32_t value, uint32_t b, uint32_t c, int line) {
     const int lane = kw_lane;
     const int distance = static_cast<int>(b & 31), clamp = static_cast<int>(c & 31), segment = static_cast<int>(c >> 8 & 31);

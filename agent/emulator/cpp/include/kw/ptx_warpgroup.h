@@ -1,20 +1,20 @@
-// Products of a warpgroup (wgmma): four warps, matrices in shared memory by descriptors. Part of kw/ptx.h.
+// Products of a warpgroup (wgmma): four warps, with matrices in shared memory given by descriptors. Part of kw/ptx.h.
 //
-// The last of the 128 threads to come computes for all. What is read of shared memory is told to the runtime, which
-// holds it against whoever writes there before the product has been waited for. Where the elements that a
-// descriptor speaks of lie: docs/tensor-cores.md.
+// The last of the 128 threads to arrive computes for all. The runtime is told what is read from shared memory, and
+// compares it with later writes until the product has been waited for. docs/tensor-cores.md describes where a
+// descriptor's elements lie.
 #pragma once
 
 #include "kw/ptx_matrix.h"
 
-// Of a lambda, whose accesses are no kernel's either.
+// For lambdas, whose accesses are not the kernel's either.
 #define KW_UNSEEN __attribute__((no_sanitize("thread")))
 
 namespace matrix {
 
-// Where a matrix lies: rows are those of a, or the columns of b, `bytes` of 32 go along k.
+// Location of a matrix in shared memory. Its rows are the rows of a or the columns of b, with 32 bytes each along k.
 struct Placed {
-    uint32_t start, leading, stride, width;  // width: of a row of the swizzle; 16 without one
+    uint32_t start, leading, stride, width;  // width: bytes of a swizzle row; 16 without a swizzle
 
     explicit Placed(uint64_t description)
         : start(static_cast<uint32_t>(description & 0x3fff) << 4),
@@ -29,12 +29,12 @@ struct Placed {
     uint32_t exchanged(uint32_t at) const {
         return at ^ ((at - offset * 128 >> 3) & (width - 16));
     }
-    // The 16 bytes `piece` along k of a row.
+    // Returns the address of 16-byte unit `piece` along k of a row.
     uint32_t along_depth(uint32_t row, uint32_t piece) const {
         const uint32_t first = start + row / 8 * stride + row % 8 * width;
         return exchanged(first + (width == 16 ? piece * leading : piece * 16));
     }
-    // Flipped: the 16 bytes `piece` along the rows, of one k.
+    // Transposed: returns the address of 16-byte unit `piece` along the rows for one k.
     uint32_t along_rows(uint32_t k, uint32_t piece) const {
         const uint32_t pieces = width / 16;
         if (width == 16) return start + k / 8 * leading + k % 8 * 16 + piece * stride;
@@ -51,10 +51,10 @@ struct GroupOperands {
     bool add;
 };
 
-// A matrix of Rows x Depth elements out of shared memory, each row beside the other.
+// Loads a matrix of Rows x Depth elements from shared memory. Returns false if nothing is to be computed.
 template <int Rows, int Depth, class T, bool Flipped>
 KW_MATRIX bool fetch(Line<T, Depth>* to, uint64_t description, const GroupOperands& by, int each_warp) {
-    constexpr int each = 128 / T::kBits;  // elements in 16 bytes
+    constexpr int each = 128 / T::kBits;  // elements per 16 bytes
     constexpr int pieces = Rows * Depth / each;
     const Placed placed(description);
     uint32_t units[pieces];
@@ -86,7 +86,7 @@ enum Flips { kPlain = 0, kFlipA = 1, kFlipB = 2, kNegateA = 4, kNegateB = 8, kSh
 
 template <int N, int Depth, class A, class B, class D, int How, Combine Mode>
 struct GroupProduct {
-    static constexpr int kElements = N / 2;  // of d, of a lane
+    static constexpr int kElements = N / 2;  // elements of d per lane
 
     static __attribute__((no_sanitize("thread"))) void compute(void* const* lanes) {
         static thread_local Line<A, Depth> a[64];
@@ -117,7 +117,7 @@ struct GroupProduct {
         }
     }
 
-    // Calls with row, column and start of every sum, and puts down what comes back.
+    // Calls sum(row, column, start) for every element of d and stores the result.
     template <class Sum>
     KW_MATRIX void each_sum(void* const* lanes, Sum sum) {
         constexpr int each = 32 / D::kBits;
@@ -134,7 +134,7 @@ struct GroupProduct {
         }
     }
 
-    // Sums of floats, four columns at a time.
+    // Sums in float, four columns at a time.
     KW_MATRIX void sum_rows(const Line<A, Depth>* a, const Line<B, Depth>* b, void* const* lanes) {
         static thread_local double across[Depth][N], power[Depth][N];
         static thread_local float starts[64][N], sums[64][N];

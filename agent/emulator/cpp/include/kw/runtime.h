@@ -1,12 +1,12 @@
-// The C interface of libkw_runtime: CUDA's execution model on a CPU.
+// C interface of libkw_runtime, which runs CUDA kernels on a CPU: launches, device memory, findings and the record.
 //
-// A kernel launch runs every block of the grid on a few OS threads; the threads of one block are fibers
-// of one OS thread that run one at a time and change over at barriers and warp operations. This header
-// is all that device code (kw/device.h) and host code (slim torch headers, ctypes) know of the runtime.
-// The CUDA runtime API itself (cudaMalloc, cudaGetLastError, ...) is declared by NVIDIA's
-// cuda_runtime_api.h and defined by the same library.
+// A launch runs the blocks of the grid on a few OS threads. The threads of a block are fibers of one OS thread: one
+// runs at a time, and they switch at barriers and warp operations. Device code (kw/device.h) and host code (the slim
+// torch headers, ctypes) know the runtime only through this header. The CUDA runtime API (cudaMalloc,
+// cudaGetLastError, ...) is declared by NVIDIA's cuda_runtime_api.h and defined in the same library.
 //
-// It does not emulate timing, caches, clusters or streams that overlap: every call is synchronous.
+// Timing and caches are not emulated. Every call has finished when it returns; streams.cpp checks that the program
+// would also be ordered correctly if streams overlapped.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@
 #include <cuda_runtime_api.h>
 #include <vector_types.h>
 
-#define KW_TORCH_MEMORY "libkw_torch.so"  // the library for kw_serve_torch, beside the runtime's
+#define KW_TORCH_MEMORY "libkw_torch.so"  // the library that calls kw_serve_torch, beside the runtime's
 
 extern "C" {
 
 enum {
-    KW_FRESH_BYTE = 0xFF,         // what fresh device memory holds, unless kw_draw chooses something else
-    KW_LARGEST_LITERAL = 8 << 20, // bytes of host data that a record takes in; of more it tells the size alone
-    KW_SAMPLED_BYTES = 1 << 20,   // from here on, memory of a sampled call is reserved and not committed
-    KW_UNLOCATED_LINE = 1000000,  // lines from here on belong to no line of the candidate's file
-    KW_RUNNING_BYTES = 512,       // of the file of kw_tell_running
+    KW_FRESH_BYTE = 0xFF,         // fill of fresh device memory, unless kw_draw chooses another
+    KW_LARGEST_LITERAL = 8 << 20, // largest host data written out in a record, bytes; beyond it only the size
+    KW_SAMPLED_BYTES = 1 << 20,   // while sampling, allocations from this size on are reserved, not committed
+    KW_UNLOCATED_LINE = 1000000,  // line numbers from here on are not lines of the candidate's file
+    KW_RUNNING_BYTES = 512,       // size of the file of kw_tell_running
     KW_SHARED_LIMIT_ATTRIBUTE = 8,
     KW_HOST_TO_DEVICE = 1
 };
-#define KW_LARGEST_ARENA 0x10000000000  // bytes of device memory that can be reserved: 1 TB
+#define KW_LARGEST_ARENA 0x10000000000  // most device memory that can be reserved: 1 TiB, in bytes
 
 #ifdef __cplusplus
 static_assert(KW_SHARED_LIMIT_ATTRIBUTE == cudaFuncAttributeMaxDynamicSharedMemorySize, "CUDA's own number");
@@ -36,144 +36,153 @@ static_assert(KW_HOST_TO_DEVICE == cudaMemcpyHostToDevice, "CUDA's own number");
 
 // ---- Host side -------------------------------------------------------------------------------------
 
-// Sets how many OS threads run blocks (clamped to 1..8; 2 if never called). Idempotent.
+// Sets the number of OS threads that run blocks (clamped to 1..8; default 2).
 void kw_init(int workers);
 
-// Device memory: 512-byte aligned, every byte 0xFF (so that floats that nobody wrote are NaN) unless kw_draw chose
-// something else, with unused addresses on both sides. Null when the arena is full. kw_free(nullptr) does nothing; a pointer that
-// kw_alloc did not return is ignored. kw_alloc_unfilled is for torch's allocator: it leaves in the memory what was
-// there, and no record tells of it.
+// Allocates device memory, 512-byte aligned, with unused addresses on both sides; null if the arena is full. Every
+// byte is 0xFF, so that floats which nobody wrote are NaN, unless kw_draw chose another fill. kw_alloc_unfilled
+// serves torch's allocator: it keeps the old contents and is not recorded. kw_free ignores null and pointers that
+// kw_alloc did not return.
 void* kw_alloc(size_t bytes);
 void* kw_alloc_unfilled(size_t bytes);
 void kw_free(void* pointer);
 
-// Whether the address lies in the range of device memory, allocated or not.
+// Returns 1 if the address lies in the range of device memory, allocated or not.
 int kw_on_device(const void* pointer);
 
-// Bytes of device memory that are allocated.
+// Returns the bytes of device memory that are allocated.
 size_t kw_allocated(void);
 
-// Kernel launches that were accepted so far, and their distinct kernel names, newline-separated.
-// kw_launch_names writes at most capacity bytes including the final NUL; it returns the length of the
-// whole text without the NUL, so that a short buffer can be seen and enlarged. kw_findings likewise.
+// Number of accepted kernel launches so far, and their distinct kernel names, separated by newlines. kw_launch_names
+// writes at most capacity bytes with the final NUL. It returns the length of the whole text without the NUL, so that
+// the caller can enlarge a buffer that was too short. The other functions with a buffer do the same.
 long kw_launch_count(void);
 size_t kw_launch_names(char* buffer, size_t capacity);
 
-// The distinct kernels that were launched since kw_sample was last called, in the order of their first launch, as a
-// JSON array of objects: kernel, grid, block and shared, the bytes of dynamic shared memory. A kernel is the
-// signature that its compiler gives it, with template arguments; of one that cannot say it, the callee as
-// written. Written as kw_findings writes.
+// Distinct kernels launched since the last kw_sample, in the order of their first launch, as a JSON array of objects:
+//   kernel   the compiler's signature with template arguments, or else the callee as written in the launch
+//   threads  most threads per block of its launches
+//   shared   most bytes of dynamic shared memory of its launches
+//   line     of its first launch
 size_t kw_kernels(char* buffer, size_t capacity);
 
-// From here on the file at path, which lives as long as the process, holds "LINE NAME" of the kernel that runs.
+// Keeps "LINE NAME" of the running kernel in the file at path, for the rest of the process.
 void kw_tell_running(const char* path);
 
-// What went wrong, as a JSON array of objects: kind, message, kernel (or null), line (or null), block
-// and thread ([x, y, z] or null), count, severity ("error" or "warning"); place and other: null, or library
-// and offset of the code that did it and of the other side of a race, where line is not known yet. A
-// message says "{other}" where the line of the latter belongs. One entry for each kind, place and kernel,
-// in the order of first occurrence.
+// Findings as a JSON array of objects in the order of first occurrence, one per kind, place and kernel:
+//   kind, message  "{other}" in a message is replaced by the line of the other side of a race
+//   kernel, line   or null
+//   block, thread  [x, y, z] or null
+//   count          number of occurrences
+//   severity       "error" or "warning"
+//   place, other   library and offset of the code whose line is not known yet, and of the other side of a race; or null
 size_t kw_findings(char* buffer, size_t capacity);
 void kw_clear_findings(void);
 
-// Checked execution, for the launches that follow (off at first): every access of device code that was
-// compiled for it is checked for bounds, races, and reads of shared memory that nobody wrote.
+// Turns on checked execution for the launches that follow (default off). Device code that was compiled for it then
+// has every access checked for bounds, for races, and for reads of shared memory that nobody wrote.
 void kw_check(int on);
 
-// What CUDA leaves open, for what follows: what fresh memory holds (all of 0xFF; floats of 1e4 and more in every
-// format; the same with a minus; an integer below 16; what was in the memory when it was freed), and in which order
-// blocks, warps and lanes begin. Interleaved: shuffled, and threads let others go first before some of their stores
-// to global memory, in code that was compiled for checks.
+// Chooses what CUDA leaves open. memory: the contents of fresh memory.
+//   ONES           bytes 0xFF
+//   HUGE           floats of at least 1e4 in every format; HUGE_NEGATIVE: the same negated
+//   LEAST          an integer below 16
+//   USED           what the memory held when it was freed
+// order: the order in which blocks, warps and lanes begin. INTERLEAVED is SHUFFLED, and threads also yield before some
+// of their stores to global memory, in code compiled for checks.
 enum { KW_MEMORY_ONES, KW_MEMORY_HUGE, KW_MEMORY_HUGE_NEGATIVE, KW_MEMORY_LEAST, KW_MEMORY_USED };
 enum { KW_ORDER_FORWARD, KW_ORDER_REVERSE, KW_ORDER_SHUFFLED, KW_ORDER_INTERLEAVED };
 void kw_draw(int memory, int order, uint64_t seed);
 
-// Who writes to global memory is noted (off at first) in checked launches, which count from 1 from here on. kw_writers
-// returns how many of the words of 4 bytes that [first, first + bytes) touches the last launch wrote, and fills one cell
-// for each word, unless cells is null or nothing is known. A cell, from the upper end: launch (12 bits, 0: nobody), block
-// (24), thread (10), how many stores to that allocation the thread made before (14), 2 unused, whether another thread
-// wrote it in the same launch, whether the last write was atomic.
+// Notes who writes each word of global memory in checked launches (default off). Every call restarts the count of
+// launches at 1. kw_writers returns how many 4-byte words of [first, first + bytes) the last launch wrote. It also
+// fills one cell per word, unless cells is null or nothing is known. Fields of a cell from the upper end:
+//   12 bits  launch; 0: nobody wrote the word
+//   24       block
+//   10       thread
+//   14       number of earlier stores of the thread to that allocation
+//    2       unused
+//    1       several threads of that launch wrote the word
+//    1       the last write was atomic
 void kw_note_writers(int on);
 size_t kw_writers(const void* first, size_t bytes, uint64_t* cells);
 
-// Locks the switches (kw_init, kw_check, kw_note_writers, kw_draw, kw_sample, kw_record, kw_record_note, kw_clear_findings,
-// kw_tell_running, kw_host_returned, kw_call_begins, kw_call_ends): from the first call of kw_lock on they do nothing but leave a finding, save
-// in a thread that has called kw_unlock with the same key, until it calls kw_lock again.
+// Locks the judge's switches: kw_init, kw_check, kw_note_writers, kw_draw, kw_sample, kw_record, kw_record_note,
+// kw_clear_findings, kw_tell_running, kw_host_returned, kw_call_begins and kw_call_ends. After the first kw_lock they
+// only leave a finding, except in a thread between kw_unlock and kw_lock with the same key.
 void kw_lock(uint64_t key);
 void kw_unlock(uint64_t key);
 
-// From here on, until it is turned off, launches run at real sizes on reserved memory: a sample of their blocks,
-// checked for addresses alone. Memory of a MB and more holds zeros, or numbers. Pending errors are forgotten.
-// The notes say, one a line, which kernels ran in part; they are written as kw_findings writes. Host only: launches
-// are looked at and noted, and no block runs.
+// Runs launches at real sizes on reserved memory until it is turned off: a sample of their blocks, checked for
+// addresses alone. Memory from 1 MiB on holds zeros, or numbers. Pending errors are forgotten. HOST_ONLY notes and
+// checks the launches, but runs no block. The notes list, one per line, which kernels ran in part.
 enum { KW_SAMPLE_OFF, KW_SAMPLE_ZEROS, KW_SAMPLE_NUMBERS, KW_SAMPLE_HOST_ONLY };
 void kw_sample(int mode);
 size_t kw_sample_notes(char* buffer, size_t capacity);
 
-// Memory outside the arena that kernels may use, or the name of memory inside it for messages: "float32
-// tensor [2, 3]". It holds until kw_unregister, kw_free, or other memory takes the place. 1 when the
-// memory was not known before.
+// Registers memory outside the arena that kernels may use, or names memory inside it for messages, such as "float32
+// tensor [2, 3]". Returns 1 if the memory was not known before. It holds until kw_unregister, kw_free, or until other
+// memory takes its place.
 int kw_register(const void* first, size_t bytes, const char* label);
 void kw_unregister(const void* first);
 
-// A record of everything done to device memory (off at first), from which another process can repeat the launches
-// without this one's host code: one JSON object per line, documented in torch_shim/recording.py. kw_record_settle
-// notes what host code wrote directly; call it before memory is changed in a way that the runtime does not see,
-// and kw_record_note with a line that says what was done afterwards.
+// Records everything done to device memory (default off), so that another process can repeat the launches without
+// this one's host code. One JSON object per line; torch_shim/recording.py documents them. kw_record_settle notes what
+// host code wrote directly. Call it before memory changes in a way that the runtime does not see, and kw_record_note
+// after that, with a line that describes the change.
 void kw_record(int on);
 void kw_record_settle(void);
 void kw_record_note(const char* line);
 size_t kw_recorded(char* buffer, size_t capacity);
 
-// How many of count elements from first still hold what fresh device memory holds and were never written
-// by a kernel while checks were on (nor by cudaMemset or cudaMemcpy); *index becomes that of the first one.
+// Returns how many of count elements from first still hold the fill of fresh memory and were never written, neither
+// by a checked kernel nor by cudaMemset or cudaMemcpy. *index becomes the index of the first such element.
 size_t kw_unwritten(const void* first, size_t count, size_t element_bytes, size_t* index);
 
-// For KW_TORCH_MEMORY alone: torch's CPU tensors are made in device memory, for the rest of the process.
+// Makes torch's CPU tensors in device memory for the rest of the process. Only KW_TORCH_MEMORY has it.
 void kw_serve_torch(void);
 
-// torch's current stream in this thread: a launch on the default one where it is another is a finding.
+// torch's current stream in this thread. A launch on the default stream is a finding if this is another one.
 cudaStream_t kw_current_stream(void);
 void kw_set_current_stream(cudaStream_t stream);
 
-// From here on tensors of the host may lie in device memory, and host code may use it.
+// Declares that host tensors may lie in device memory, so that host code may access it.
 void kw_sides_unknown(void);
 
-// Around a call of forward: work on other streams has to wait for torch's current one, and that for them.
+// Bracket a call of forward. Work on other streams must wait for torch's current stream, which must wait for it.
 void kw_call_begins(void);
 void kw_call_ends(void);
 
-// Tells that host code has ended without an exception: an error that it never asked for is a finding.
+// Reports that host code ended without an exception: an error that it never asked for becomes a finding.
 void kw_host_returned(void);
 
-// Leaves the error of a call of CUDA's API behind, and returns it.
+// Sets the last error of a failed CUDA API call, and returns it.
 cudaError_t kw_fail(const char* call, cudaError_t error);
 
-// cudaFuncSetAttribute with the text of its argument list: limits are kept by kernel name, because
-// a launch knows the name it was written with and not the address.
+// cudaFuncSetAttribute, given the text of its argument list. Limits are kept by kernel name, because a launch knows
+// the callee's name as written and not its address.
 cudaError_t kw_set_function_attribute(const char* text, enum cudaFuncAttribute attribute, int value);
 
 // ---- Launches --------------------------------------------------------------------------------------
 
 typedef struct kw_launch_request {
-    size_t size;               // of this struct, as the caller knows it
+    size_t size;               // of this struct, in the caller's version of the header
     const char* name;          // the callee as written, with template arguments
-    int line;                  // of the launch
-    int by_pointer;            // 1 when the callee is no __global__ function of the same source
+    int line;                  // line of the launch
+    int by_pointer;            // 1 if the callee is no __global__ function of the same source
     dim3 grid;
     dim3 block;
     size_t dynamic_bytes;      // dynamic shared memory
     void (*entry)(void*);      // calls the kernel for one thread
-    void* arguments;           // what entry gets; lives until kw_launch returns
-    size_t argument_bytes;     // its size; the kernel may read it
+    void* arguments;           // passed to entry; lives until kw_launch returns
+    size_t argument_bytes;     // size of *arguments, which the kernel may read
     cudaStream_t stream;
-    int cooperative;           // 1: its blocks are all there at once, or the launch is refused
-    unsigned cluster[3];       // blocks of a cluster; zeros: none
+    int cooperative;           // 1: all blocks run at once, or the launch is refused
+    unsigned cluster[3];       // blocks per cluster and dimension; zeros: no clusters
 } kw_launch_request;
 
-// Runs the whole grid, or reports why a GPU would not and sets the CUDA error; 0 either way. 1, with words on
-// standard error and nothing done, where the request is of another size than this runtime's: the caller was
-// built for, or mirrors, another version of this header, which is no fault of the kernel's.
+// Runs the whole grid and returns 0. A launch that a GPU would refuse also returns 0, with a finding and the CUDA
+// error set. Returns 1, with a message on standard error, if the caller was built for another version of this header.
 int kw_launch(const kw_launch_request* request);
 
 }  // extern "C"

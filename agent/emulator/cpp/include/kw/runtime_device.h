@@ -1,4 +1,4 @@
-// What device code calls of libkw_runtime; nothing of it is for Python.
+// Functions of libkw_runtime that device code calls; Python has no view of them.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 extern "C" {
 
-// For the launch that the same thread makes next: calls the kernel so that it says its signature by kw_kernel_is
-// and returns. Only where every kernel that can be launched does so while kw_asking_name is set.
+// Calls the kernel of this thread's next launch just for its name: it passes its signature to kw_kernel_is and
+// returns. Every kernel that can be launched must do so while kw_asking_name is set.
 void kw_name_kernel(void (*entry)(void*), void* arguments);
 void kw_kernel_is(const char* signature);
 
-// One __shared__ variable of one function (instance). Its offset holds for the launch with that serial.
+// A __shared__ variable of one function (instance). Its offset is valid for the launch with that serial number.
 typedef struct kw_shared_site {
     size_t bytes;
     const char* name;
@@ -20,12 +20,12 @@ typedef struct kw_shared_site {
     uint32_t offset;
 } kw_shared_site;
 
-// Gives the variable its place in the shared memory of the current launch.
+// Assigns the variable its offset in the shared memory of the current launch.
 void kw_place_shared(kw_shared_site* site);
 
 enum { KW_BARRIER_PLAIN, KW_BARRIER_COUNT, KW_BARRIER_AND, KW_BARRIER_OR };
 
-// Block barrier; site tells apart two barriers on one line. The result is that of the reduction.
+// Block barrier. `site` tells apart two barriers on one line. Returns the reduction over the predicates.
 int kw_barrier(int kind, int predicate, int line, int site);
 
 enum {
@@ -51,25 +51,25 @@ enum {
     KW_COLLECT
 };
 
-// Warp operation among the lanes in mask. argument: source lane or distance; width: of a shuffle segment.
+// Warp operation among the lanes in mask. argument: source lane or distance; width: segment width of a shuffle.
 uint64_t kw_warp_op(int kind, uint32_t mask, uint64_t value, int argument, int width, int line);
 
-// bar.sync and bar.arrive of the block's barrier `number`, 0 to 15, for `threads` of its threads (0: all of them).
-// The result of kw_named_sync is that of the reduction.
+// bar.sync and bar.arrive on barrier `number` (0 to 15) of the block, for `threads` threads (0: all of them).
+// kw_named_sync returns the reduction over the predicates.
 int kw_named_sync(int number, int threads, int kind, int predicate, int line);
 void kw_named_arrive(int number, int threads, int line);
 
-// An operation of the whole warp, such as mma.sync: the last lane to come calls `compute` with what each lane
-// brought, room of the emulator's own where a lane has returned.
+// Operation of a whole warp, such as mma.sync: the last lane to arrive calls `compute` with what each lane passed. A
+// lane that has returned is represented by a scratch buffer.
 typedef void (*kw_collected)(void* const* lanes);
-enum { KW_COLLECTED_BYTES = 1024 };  // that a lane may bring, at most
+enum { KW_COLLECTED_BYTES = 1024 };  // most bytes that a lane can pass
 void kw_warp_collect(kw_collected compute, void* mine, int line);
 
-// Within `compute`: tells of an access by that lane.
+// Within `compute`: reports an access made by that lane.
 void kw_lane_access(int lane, const void* address, size_t bytes, int writes, void* code);
 
-// Products of a warpgroup (wgmma). What the thread has committed and waited for, in groups, how often it has fenced, and
-// what it had committed when it waited last.
+// Products of a warpgroup (wgmma), as a thread sees them: groups committed, groups waited for, fences executed, and
+// the groups that were committed at its last wait.
 typedef struct kw_products {
     uint32_t committed, done, fences, waited;
 } kw_products;
@@ -77,46 +77,46 @@ kw_products kw_products_now(void);
 void kw_products_fence(void);
 void kw_products_commit(void);
 void kw_products_wait(uint32_t prior);
-// The last of the 128 threads to come calls `compute` with what each brought.
+// The last of the 128 threads to arrive calls `compute` with what each passed.
 void kw_group_collect(kw_collected compute, void* mine, int line);
-// Within `compute`, of one operand: the places of the 16-byte units that are read, a quarter of them by each warp, or
-// all by all. 0: not to be read, or nothing is to be computed.
+// Within `compute`, for one operand: reports the 16-byte units that are read, given as offsets in shared memory. Each
+// warp reads a quarter of them if each_warp is set, else all warps read all. Returns 0 if nothing is to be computed.
 int kw_product_reads(const uint32_t* units, int count, int each_warp, int swizzle, void* code);
-// Registers of products under way are used, those of a group (counted from 1); a product takes some that were written
-// since the last fence.
+// Report the use of a register of product group `group` (counted from 1) before its wait, and a product that takes
+// registers written since the last fence.
 void kw_product_touched(uint32_t group, int line);
 void kw_product_unfenced(int line);
 
-// An atomicCAS or atomicExch that changed nothing: a thread that only does that may be waiting for ever.
-// kw_spin_over tells that the wait is over; it is needed only while the variable kw_spinning is set.
+// Reports an atomicCAS or atomicExch that changed nothing: a thread that does only that may be waiting for ever.
+// kw_spin_over ends the wait; device code calls it only while kw_spinning is set.
 void kw_spin(const void* address, uint64_t observed, int line);
 void kw_spin_over(void);
 
-// A read, or an atomic operation that changed nothing, which may be one of a loop that waits.
+// Reports a read, or an atomic operation that changed nothing, which may be part of a waiting loop.
 void kw_poll(const void* address, uint64_t observed);
 
-// Between these two the thread's atomic operations are of the block's scope.
+// Turns block scope for the thread's atomic operations on or off.
 void kw_block_scope(int on);
 
-// A load that passes by the caches of one multiprocessor (__ldcg) comes next: it may be one of a loop that waits.
+// Announces a load that bypasses L1 (__ldcg), which may be part of a waiting loop.
 void kw_cached_read(const void* address, size_t bytes);
 
-// A load by the read-only cache (ld.global.nc, __ldg) comes next.
+// Announces a load through the read-only cache (ld.global.nc, __ldg).
 void kw_read_only(const void* address, size_t bytes);
 
-// A recursive function takes, or with a minus gives back, so many bytes of its thread's stack.
+// Adds to the stack that the thread's recursive calls hold, in bytes; negative on return.
 void kw_stack(int bytes, int line);
 
-// cp.async: the calling thread's copies to shared memory, made at the latest when it waits for them. The last
-// `zeros` of the bytes become zero and are not read. kw_wait_copies leaves out the last `prior` groups that
-// were committed; kw_wait_all_copies waits for those too that were not.
+// cp.async. A copy is made when its thread waits for it, the latest moment that CUDA allows. The last `zeros` bytes
+// are zero-filled and not read. kw_wait_copies leaves out the last `prior` committed groups; kw_wait_all_copies also
+// waits for copies that were not committed.
 void kw_copy_async(void* to, const void* from, size_t bytes, size_t zeros);
 void kw_commit_copies(void);
 void kw_wait_copies(unsigned prior);
 void kw_wait_all_copies(void);
 
-// mbarriers in shared memory, by their address. An arrival may expect bytes of copies; its result is the state for
-// kw_mbarrier_state_over. Over: whether the phase is; the others of the block get a turn where it is not.
+// mbarriers in shared memory, by address. An arrival may add expected bytes; it returns the state token for
+// kw_mbarrier_state_over. The *_over functions return 1 if the phase is over, after a turn for other threads if not yet.
 void kw_mbarrier_init(void* barrier, uint32_t count);
 void kw_mbarrier_invalidate(void* barrier);
 uint64_t kw_mbarrier_arrive(void* barrier, uint32_t count, int64_t bytes, int drops);
@@ -124,8 +124,8 @@ void kw_mbarrier_expect(void* barrier, int64_t bytes);
 int kw_mbarrier_parity_over(void* barrier, uint32_t parity);
 int kw_mbarrier_state_over(void* barrier, uint64_t state);
 
-// cp.async.bulk: from global to shared memory, told to an mbarrier; from shared to global memory in groups. reduce:
-// null for a copy.
+// cp.async.bulk. Loads from global to shared memory complete on an mbarrier, stores to global memory in bulk groups.
+// reduce: null for a plain copy.
 typedef void (*kw_reduction)(char* to, const char* from, size_t bytes);
 void kw_bulk_load(void* to, const void* from, uint32_t bytes, void* barrier);
 void kw_bulk_store(void* to, const void* from, uint32_t bytes, kw_reduction reduce);
@@ -133,10 +133,10 @@ void kw_bulk_commit(void);
 void kw_bulk_wait(uint32_t prior, int reads_only);
 void kw_proxy_fence(void);
 
-// cp.async.mbarrier.arrive: counted or not, when the copies of the thread are there.
+// cp.async.mbarrier.arrive: finishes the thread's copies. Arrives at the mbarrier only if counted (.noinc).
 void kw_copies_arrive(void* barrier, int counted);
 
-// Clusters. Shared addresses of another block's are made by kw_map_shared (mapa), and found by kw_cluster_shared.
+// Clusters. kw_map_shared (mapa) makes an address in another block's shared memory, kw_cluster_shared resolves it.
 enum {
     KW_CLUSTER_RANK, KW_CLUSTER_SIZE, KW_CLUSTER_RANK_X, KW_CLUSTER_RANK_Y, KW_CLUSTER_RANK_Z, KW_CLUSTER_SIZE_X,
     KW_CLUSTER_SIZE_Y, KW_CLUSTER_SIZE_Z, KW_CLUSTER_X, KW_CLUSTER_Y, KW_CLUSTER_Z, KW_CLUSTERS_X, KW_CLUSTERS_Y,
@@ -151,14 +151,14 @@ uint32_t kw_rank_of(const char* address);
 int kw_is_cluster_shared(uint64_t address);
 char* kw_cluster_shared(uint32_t address);
 
-// st.async: bytes that arrive in shared memory of the cluster and tell an mbarrier there.
+// st.async: a store to shared memory of the cluster that completes on an mbarrier there.
 void kw_store_async(void* to, const void* value, uint32_t bytes, void* barrier);
-// cp.async.bulk from this block's shared memory to another's.
+// cp.async.bulk from this block's shared memory to another block's.
 void kw_bulk_to_peer(void* to, const void* from, uint32_t bytes, void* barrier);
-// A load that each block of the mask gets at the same places.
+// Multicast load: every block in the mask receives it at the same offset.
 void kw_bulk_multicast(void* to, const void* from, uint32_t bytes, void* barrier, uint32_t ranks);
-// cp.async.bulk.tensor: what a tensor map takes at these coordinates; ranks: the blocks that get it, 0 for none but
-// that of `to`. offsets: of a load by im2col, those of the spatial dimensions.
+// cp.async.bulk.tensor: copies the box of a tensor map at these coordinates. ranks: mask of the receiving blocks, 0
+// for the block of `to` alone. offsets: im2col offsets of the spatial dimensions.
 typedef struct kw_tensor_place {
     int rank;
     const int32_t* at;
@@ -168,21 +168,21 @@ typedef struct kw_tensor_place {
 void kw_tensor_load(void* to, const void* tensor_map, kw_tensor_place place, void* barrier, uint32_t ranks);
 void kw_tensor_store(const void* tensor_map, kw_tensor_place place, void* from, const kw_reduction* by_type);
 
-// Asked for its name, the kernel also says how its clusters are.
+// Called by a kernel that is asked for its name, if it is declared with cluster dimensions.
 void kw_kernel_cluster(unsigned x, unsigned y, unsigned z);
 
-// grid.sync(): every thread of a cooperative launch.
+// grid.sync(), called by every thread of a cooperative launch.
 void kw_grid_sync(int line);
 
-// Lets the other threads of the block run.
+// Yields to the other threads of the block.
 void kw_yield(void);
 
-// Ends the launch with cudaErrorAssert; outside a kernel it is the C library's own.
+// Ends the launch with cudaErrorAssert; outside a kernel it is the C library's __assert_fail.
 [[noreturn]] void kw_assert_fail(const char* condition, const char* file, unsigned line, const char* function);
 [[noreturn]] void kw_trap(int line);
 
 long long kw_clock(void);
 
-extern uint32_t kw_launch_serial;  // the current launch; compared with kw_shared_site::launch
+extern uint32_t kw_launch_serial;  // number of the current launch; see kw_shared_site::launch
 
 }  // extern "C"

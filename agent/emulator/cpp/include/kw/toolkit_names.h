@@ -1,5 +1,5 @@
-// Names of toolkit headers that only nvcc reads, for host code whose kernels run from their PTX: enough for `using`
-// directives and for device functions, whose bodies never run here.
+// Names of toolkit headers that only nvcc reads, for host code whose kernels run from their PTX. They suffice for
+// `using` directives and for device functions, whose bodies never run here.
 #pragma once
 
 #include <cstdint>

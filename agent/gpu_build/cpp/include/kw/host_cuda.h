@@ -1,6 +1,6 @@
-// at::cuda and c10::cuda on one real GPU: the current stream, guards, checks, properties. What needs torch
-// asks Python; the rest is CUDA's own runtime. Streams of torch's pool, and making another stream the
-// current one, are not here: code that uses them is built by torch itself.
+// at::cuda and c10::cuda for a real GPU: the current stream, guards, checks, properties. They call Python for what
+// torch knows, and the CUDA runtime for the rest. torch's stream pool and changing the current stream are missing:
+// torch itself builds code that uses them.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -28,7 +28,7 @@ class CUDAStream {
   Device device() const { return Device(kCUDA, 0); }
   DeviceIndex device_index() const { return 0; }
 };
-// Defined in gpu_build/cpp/library.cpp, as all that has no body here.
+// Defined in gpu_build/cpp/library.cpp, as is everything here without a body.
 CUDAStream getCurrentCUDAStream(DeviceIndex = -1);
 CUDAStream getDefaultCUDAStream(DeviceIndex = -1);
 DeviceIndex current_device();
@@ -36,7 +36,7 @@ DeviceIndex device_count();
 void set_device(DeviceIndex);
 void device_synchronize();
 
-// Sets the device, and the one before at the end.
+// Sets the device, and restores the previous one at the end of its scope.
 class CUDAGuard {
   int before_ = 0;
 
@@ -63,7 +63,7 @@ class OptionalCUDAGuard {
   ~OptionalCUDAGuard();
 };
 
-// Throws c10::Error with CUDA's words for anything but success.
+// Throws c10::Error with CUDA's error text unless the error is cudaSuccess.
 void check(cudaError_t error);
 
 }  // namespace cuda

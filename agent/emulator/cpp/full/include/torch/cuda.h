@@ -1,3 +1,4 @@
+// torch::cuda for the single emulated device, in place of torch's own header.
 #pragma once
 #include <c10/core/Device.h>
 #include <cuda_runtime.h>

@@ -1,3 +1,4 @@
+// gpuAtomicAdd on CUDA's atomicAdd, in place of torch's own header.
 #pragma once
 #include "kw/host_cuda.h"
 

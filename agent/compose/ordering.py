@@ -9,7 +9,7 @@ from agent.compose.pointwise import FLOATS, applied
 from agent.compose.reductions import reduced
 from agent.compose.tracing import Node, Varying
 from agent.compose.values import Pointwise, Scatter, Value
-from agent.compose.views import moved, permuted
+from agent.compose.views import leading, moved, permuted
 
 LONGEST = 4096
 """Maximum number of elements that are sorted. The work grows with its square."""
@@ -53,7 +53,7 @@ def _sorted(source: Value, axis: int, descending: bool, node: Node) -> tuple[Val
             return (*index[:-1], own)
 
         whole = Scatter(rows.shape, value.dtype, "sorted", base, value, (ranks,), place)
-        first = whole if shape == rows.shape else moved(whole, shape, lambda kernel, index: index)
+        first = whole if shape == rows.shape else leading(whole, shape)
         found.append(permuted(first, back))
     return found[0], found[1]
 

@@ -11,7 +11,7 @@ from agent.compose.pointwise import applied
 from agent.compose.reductions import converted_to
 from agent.compose.tracing import Node
 from agent.compose.values import Scatter, Value, broadcast
-from agent.compose.views import expanded, moved
+from agent.compose.views import expanded, leading, moved
 
 _ADDED = ("float32", "float64", "int32", "int64")
 """Dtypes that threads can add to in memory at the same time."""
@@ -100,7 +100,7 @@ def _at(source: Any, shape: tuple[Dim, ...], dtype: str) -> Value:
         return applied("{0}", [source], shape, dtype)
     source = converted_to(source, dtype)
     if len(source.shape) == len(shape) and source.shape != shape and not any(map(is_one, source.shape)):
-        return moved(source, shape, lambda kernel, index: index)  # the source may be larger
+        return leading(source, shape)  # the source may be larger
     return expanded(source, shape)
 
 

@@ -35,6 +35,18 @@ def moved(
     )  # fmt: skip
 
 
+def leading(source: Value, shape: tuple[Dim, ...]) -> Value:
+    """Return the first elements of `source` along each dimension, as many as `shape` has."""
+
+    def place(kernel: Kernel, index: Index) -> Index:
+        pairs = zip(index, shape, source.shape, strict=True)
+        return tuple(
+            digits if used == size else offset(kernel, digits, "{}", size) for digits, used, size in pairs
+        )
+
+    return moved(source, shape, place)
+
+
 def reshaped(source: Value, shape: tuple[Dim, ...]) -> Value:
     if shape == source.shape:
         return source

@@ -69,7 +69,8 @@ __device__ __forceinline__ void matrix_multiply(float (&d)[32], uint64_t a, uint
         : "l"(a), "l"(b), "r"(add));
 }
 
-// The same for d[64 x 128] and b[128 x 16].
+// d[64 x 128] (+)= a[64 x 16] * b[128 x 16]^T for the warpgroup, asynchronous until matrix_wait. d is laid out as
+// above.
 __device__ __forceinline__ void matrix_multiply(float (&d)[64], uint64_t a, uint64_t b, int add) {
     asm volatile(
         "{\n"

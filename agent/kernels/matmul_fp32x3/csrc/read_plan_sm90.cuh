@@ -18,18 +18,19 @@ struct ReadPlan {
     int64_t bytes;  // workspace
 };
 
-// True if 16 bytes can be copied at a time, along the depth or along rows.
+// Returns true if 16 bytes can be copied at a time, along the depth or along rows.
 inline bool is_strip(const float* values, int64_t row_step, int64_t depth_step) {
     const int64_t step = depth_step == 1 ? row_step : depth_step;
     return (depth_step == 1 || row_step == 1) && step % 4 == 0 && reinterpret_cast<uintptr_t>(values) % 16 == 0;
 }
 
 constexpr int64_t kMostReadParts = 256;
-// Smallest depth for two fp16 per value, since their error shows in shorter sums. They are used for tiles of 128 columns alone, because
+// Smallest depth for two fp16 per value, since their error shows in shorter sums. Only tiles of 128 columns use two fp16, because
 // narrower tiles are memory-bound.
 constexpr int64_t kLeastOfHalves = 1024;
 
-// Model of an H100: `kChunkUs` per chunk of a tile, about 6 us of fixed time per block, and a launch to add up parts.
+// Chooses the split-K parts by a model of an H100: `kChunkUs` per chunk of a tile, about 6 us of fixed time per block, and a launch to
+// add up parts.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
     constexpr double kChunkUs[3] = {1.0, 1.07, 1.1}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
     const bool is_wide = plan.columns == 128;
@@ -66,7 +67,7 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     return plan;
 }
 
-// True if this is faster than splitting the operands first.
+// Returns true if reading the operands once is faster than splitting them first.
 inline bool is_worth(const Forward& args, const ReadPlan&) {
     return args.precision == linear::kFp32x3 && args.m * args.n < 350 * (args.m + args.n);
 }

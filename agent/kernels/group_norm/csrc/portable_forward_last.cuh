@@ -22,7 +22,7 @@ struct Slabs {
     int64_t tiles;           // tiles of the channels
     int64_t tile_groups;     // groups per tile, at most kTileGroups; a tile begins with a whole pack
     int64_t group_channels;
-    int across;              // threads side by side in a row of channels; the threads after them handle further positions
+    int across;              // threads side by side in a row of channels; threads after them handle further positions
 };
 
 // One block's part of the tensor: positions of one sample and a tile of channels.

@@ -14,7 +14,7 @@ namespace kernelwright::group_norm::sm90 {
 
 constexpr int64_t kRoomBytes = 64 * 1024 * 1024;  // maximum of x and dy for evict-first; above it there is no gain
 constexpr int64_t kShareBytes = 64 * 1024;  // approximate bytes of a row per SM: two more such shares fit into the ring
-constexpr int64_t kLongRow = 1024 * 1024;   // bytes; such rows have half of kShareBytes per SM: all blocks wait for the first row
+constexpr int64_t kLongRow = 1024 * 1024;   // bytes; half of kShareBytes per SM for longer rows: all wait for the first
 constexpr int kClearThreads = 256;
 
 inline int attribute(cudaDeviceAttr which, int64_t device) {

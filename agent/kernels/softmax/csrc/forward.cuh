@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
     if (end >= 0) y[end] = from_float<T>(exp_for<T>(to_float(x[end]) - level) * factor);
 }
 
-// Number of packs from which the cost of a row's ends is negligible, so that longer rows share the instances for ragged
-// rows.
+// Launches a kernel for rows of many packs. The cost of a row's ends is then negligible, so that rows of whole packs
+// share the instances for ragged rows.
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kHeld / V;

@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kKeptThreads) kept_rows(
 }
 
 #ifndef KW_PORTABLE_ONLY
-constexpr int64_t kKeptBytes = 72 << 10;       // maximum for rows that exceed kKeptBytes in each block of the largest cluster
-constexpr int64_t kMostKeptBytes = 224 << 10;  // maximum bytes, for rows that exceed kKeptBytes in each block of the largest cluster
+constexpr int64_t kKeptBytes = 72 << 10;       // bytes of a row per block, so that three blocks fit on an SM
+constexpr int64_t kMostKeptBytes = 224 << 10;  // for rows that exceed kKeptBytes in each block of the largest cluster
 
 // Launch shape of kept_rows for rows of `packs` packs.
 struct Kept {

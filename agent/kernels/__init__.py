@@ -2,7 +2,7 @@
 
 Functions take the arguments of torch's functions. Modules have the constructor and the state_dict of torch's
 modules. Importing this package imports no other module. The first name taken from it imports torch, and the
-first call on a GPU builds the kernel for it. A call that a kernel does not support falls back to torch, with a
+first call on a GPU builds the kernel for it. An unsupported call falls back to torch, with a
 warning (`routing`). `info()` lists these fallbacks, and the verdicts on each kernel.
 """
 

@@ -64,7 +64,7 @@ class AddRows:
         stats: Tensors,
         wanted: Sequence[bool],
     ) -> Gradients:
-        """Return the gradients of each summand, of the weight and of the bias; None for unwanted gradients."""
+        """Return the gradients of each summand, of the weight and of the bias; None if unwanted."""
         grads, added, parameters = grads.contiguous(), added.contiguous(), parameters.contiguous()
         made = gradient_shapes(added, parameters, wanted)
         device = added.get_device()

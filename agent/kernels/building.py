@@ -127,7 +127,7 @@ class _Tools(Record):
 
 
 def _cudart(major: str) -> Path:
-    """Return the path of CUDA's runtime library. The running torch has already loaded a library of this name."""
+    """Return the path of CUDA's runtime library. The running torch has loaded a library of this name."""
     places = [home / "lib" for home in wheel_homes()]
     with contextlib.suppress(EnvironmentFault):
         include = cuda_headers.directory(None)

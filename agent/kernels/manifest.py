@@ -162,7 +162,7 @@ def with_verdict(manifest: Manifest, verdict: Verified) -> Manifest:
 
 
 def with_times(manifest: Manifest, measured: tuple[Measured, ...]) -> Manifest:
-    """Return the manifest with new times, which replace older ones of the same GPU, shape, dtype and setting."""
+    """Return the manifest with new times in place of those of the same GPU, shape, dtype and setting."""
 
     def place(one: Measured) -> tuple[object, ...]:
         return one.gpu, one.shape, one.dtype, one.setting

@@ -12,7 +12,7 @@ FORWARD, STEP = "forward", "forward and backward"
 
 @dataclass(frozen=True)
 class Gain:
-    """Milliseconds of the original operations and of the fused call on the example, without the host's time."""
+    """Milliseconds of the original operations and of the fused call on the example, on the GPU alone."""
 
     gpu: str
     before_ms: float

@@ -43,7 +43,7 @@ class Fallback(UserWarning):
 
 
 class OutsideEnvelope(RuntimeError):
-    """Error for a call that the kernel does not support, with AGENT_KERNELS_STRICT set or without a fallback."""
+    """Error for an unsupported call, with AGENT_KERNELS_STRICT set or without a fallback."""
 
 
 _fallbacks: Counter[tuple[str, str]] = Counter()
@@ -131,7 +131,7 @@ class Parts:
         return self._of(function, values).ask(function, fields, *values)
 
     def remembered(self, alike: Alike, function: str, fields: str, *values: float) -> int:
-        """Return a function's cached number from the library of the call's dtype. See `Library.remembered`."""
+        """Return a function's cached number from the call's library. See `Library.remembered`."""
         return self._of(function, values).remembered(alike, function, fields, *values)
 
     def _of(self, function: str, values: tuple[float, ...]) -> Library:

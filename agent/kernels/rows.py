@@ -171,7 +171,7 @@ class Rows:
 
 
 def fits(x: torch.Tensor, shape: tuple[int, ...], *parameters: torch.Tensor | None) -> bool:
-    """Return True if torch accepts these sizes and the result is not empty; otherwise torch handles the call."""
+    """Return True if torch accepts these sizes and the result is not empty; otherwise torch computes."""
     # len(shape) == 0 instead of bool(), because torch.compile of torch 2.11 does not trace bool() of a tuple.
     if len(shape) == 0 or x.shape[-len(shape) :] != shape or x.numel() == 0:
         return False

@@ -47,7 +47,7 @@ SHORT = 256
 
 
 def is_torchs(kernel: str, x: torch.Tensor, *others: torch.Tensor | None) -> bool:
-    """Return True if torch should compute this call, for its size; `others` are the call's further tensors."""
+    """Return True if torch should compute a call of this size; `others` are its further tensors."""
     if not x.is_cuda or torch.compiler.is_compiling():
         return False
     if routing.is_disabled() or routing.is_always() or torch.cuda.is_current_stream_capturing():

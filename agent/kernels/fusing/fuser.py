@@ -66,7 +66,7 @@ def arguments(example: Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """Return the tensors of the model's output. The model gets copies of the inputs, as it may write to them."""
+    """Return the tensors of the model's output. The model gets copies of the inputs: it may write to them."""
     args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
     # Compiled parts run eagerly here, so that hooks see their modules.
     with torch.no_grad(), torch.compiler.set_stance("force_eager"):

@@ -46,7 +46,7 @@ class Pattern:
     find: Find
     fused: Callable[..., Any]
     refuses: Callable[..., str | None] = lambda *_: None
-    """(tensors of `fused`) -> why the kernel does not support them, beyond the rules of `routing`; or None."""
+    """(tensors of `fused`) -> why the kernel does not support them, beyond `routing`'s rules; or None."""
     constants: int = 0
     """Number of tensors, counted from the last, that are tables without a gradient.
 

@@ -142,7 +142,7 @@ class _Checked(fx.Interpreter):
         self._keep(candidate.sites)
 
     def _keep(self, sites: Iterable[Site]) -> None:
-        """Keep the inputs of a pair until its last node; the interpreter drops values after their last use."""
+        """Keep the inputs of a pair until its last node; the interpreter drops values after the last use."""
         places = {node: place for place, node in enumerate(self.graph.nodes)}
         last = {node: user for user, nodes in self.user_to_last_uses.items() for node in nodes}
         for site in sites:

@@ -53,7 +53,7 @@ class Ready:
 
 
 def made_ready(entry: Entry, means: Means, mode: str | None = None) -> Ready:
-    """Call every side once, which compiles it. A `mode` of torch.compile adds a side compiled in that mode."""
+    """Call every side once, which compiles it. A `mode` of torch.compile adds one more side."""
     case = entry.case
     sides: dict[str, Function] = {"ours": case.ours, "eager": case.native}
     sides["compile"] = means.compiled(case.native, None)

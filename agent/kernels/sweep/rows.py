@@ -72,7 +72,7 @@ class Row(Record):
 
 
 def load(folder: Path, kernel: str) -> dict[tuple[str, str], Row]:
-    """Return the last stored measurement of each row. Raises EnvironmentFault for a file that cannot be read."""
+    """Return the last measurement of each row. Raises EnvironmentFault for a file that cannot be read."""
     path = folder / f"{kernel}{SUFFIX}"
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []

@@ -61,7 +61,7 @@ class Sweep:
                     yield self._timed(place, name)
 
     def _made_ready(self, dealt: dict[int, Sequence[str]], ready: dict[int, list[str]]) -> Iterator[Answer]:
-        """Fill `ready` with prepared rows, and yield the faults. A process that takes too long is replaced."""
+        """Fill `ready` with prepared rows, and yield the faults. A process that is too slow is replaced."""
         open_rows = {place: len(share) for place, share in dealt.items()}
         rows = sum(open_rows.values())
         until = min(time.monotonic() + STUCK_S, self._deadline - ABOUT_S * rows)

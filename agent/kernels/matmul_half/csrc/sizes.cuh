@@ -5,7 +5,8 @@
 
 namespace kernelwright::matmul_half {
 
-// y = alpha * a * b + beta * c, all float16 or all bfloat16. Strides are in elements and may be 0. No size is 0.
+// Arguments of y = alpha * a * b + beta * c, all float16 or all bfloat16. Strides are in elements and may be 0. No size
+// is 0.
 struct Forward {
     const void* a;
     const void* b;
@@ -21,7 +22,8 @@ struct Forward {
     int64_t device;
 };
 
-// Copies `from` [from_rows, from_length] to `to` [rows, length], cropped or zero-padded, both contiguous. No size is 0.
+// Arguments of a copy of `from` [from_rows, from_length] to `to` [rows, length], cropped or zero-padded, both
+// contiguous. No size is 0.
 struct Rows {
     const void* from;
     void* to;

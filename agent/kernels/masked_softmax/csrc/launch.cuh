@@ -434,7 +434,7 @@ inline bool mask_fits_vectors(const Forward& args) {
     if (args.mask == nullptr) return true;
     const int64_t vector = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
     const bool begins = args.kind == kAdded ? aligned(args.mask) : reinterpret_cast<uintptr_t>(args.mask) % vector == 0;
-    const int64_t strides = args.batch_stride | args.head_stride | args.query_stride;  // a vector's size is a power of two
+    const int64_t strides = args.batch_stride | args.head_stride | args.query_stride;  // vector is a power of 2
     return begins && strides % vector == 0;
 }
 

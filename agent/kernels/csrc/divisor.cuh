@@ -13,7 +13,7 @@ template <typename Index>
 struct Divisor {
     unsigned by, factor, shift;
 
-    explicit Divisor(int64_t number) : by(unsigned(number)), shift(0) {  // from 1 to 2^31
+    explicit Divisor(int64_t number) : by(unsigned(number)), shift(0) {  // number is from 1 to 2^31
         while ((uint64_t{1} << shift) < by) ++shift;
         factor = unsigned((((uint64_t{1} << shift) - by) << 32) / by + 1);
     }
@@ -28,7 +28,7 @@ struct Divisor<int64_t> {
     uint64_t factor;
     unsigned shift;
 
-    explicit Divisor(int64_t number) : by(number), shift(0) {  // from 1 to 2^62
+    explicit Divisor(int64_t number) : by(number), shift(0) {  // number is from 1 to 2^62
         while ((uint64_t{1} << shift) < uint64_t(by)) ++shift;
         const uint64_t above = (uint64_t{1} << shift) - uint64_t(by);
         factor = uint64_t((static_cast<unsigned __int128>(above) << 64) / uint64_t(by) + 1);

@@ -15,7 +15,7 @@ namespace kernelwright::matrix {
 using namespace kernelwright::sm90;
 
 constexpr int kRowBytes = 128;   // 64 fp16 of a row: the width of the swizzle
-constexpr int kAtomBytes = 1024; // 8 rows
+constexpr int kAtomBytes = 1024; // 8 rows of kRowBytes
 
 // Byte offset of a 16-byte piece in a tile with rows of 64 fp16, in the 128-byte swizzle that wgmma reads. The pieces
 // of a row are permuted by the row number, so that a column of pieces covers all banks.

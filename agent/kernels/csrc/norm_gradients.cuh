@@ -18,7 +18,7 @@
 namespace kernelwright {
 
 constexpr int kMostStages = 3;      // rows of a team in shared memory: the current one and those in flight
-constexpr int kMostBlocks = 2;      // per SM
+constexpr int kMostBlocks = 2;      // resident blocks per SM
 constexpr int kStaticBytes = 2048;  // of an SM's shared memory, used by a block besides its rows
 
 // Arguments of the backward kernel. Tensors are [rows, packs].
@@ -30,7 +30,7 @@ struct GradientArguments {
     Parameter weight;
     const float* means;
     const float* rstds;
-    Pack<T, V>* dx;         // or null
+    Pack<T, V>* dx;         // gradient of the input, or null
     float* partials;        // [2][blocks][length]: sums of dy * xhat, then of dy; or null
     int rows, length;
     int packs;         // maximum number of packs of a row

@@ -48,9 +48,9 @@ __device__ __forceinline__ void leave_row_sums(
 template <bool kCentred, bool kRows, typename T, int V>
 __device__ __forceinline__ void gradients_of_columns(
     const ColumnArguments<T, V>& args, int slab, int slabs, RowSums* row_sums) {
-    constexpr int kRowsUnderWay = kRows ? 2 : 4;  // per thread; more would spill
+    constexpr int kRowsUnderWay = kRows ? 2 : 4;  // rows in flight per thread; more would spill registers
     constexpr int kKinds = kCentred ? 2 : 1;
-    constexpr int kEach = kKinds * V;  // sums of a thread
+    constexpr int kEach = kKinds * V;  // sums that a thread accumulates
     // Partial sums of the threads that share columns, below each other. The padding in between avoids bank conflicts.
     __shared__ alignas(kVectorBytes) float table[kFewThreads * (kEach + 1)];
     const int log_width = kRows ? kLogWarp : args.log_width, width = 1 << log_width;

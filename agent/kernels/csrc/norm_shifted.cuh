@@ -59,7 +59,7 @@ template <int V>
 struct ShiftedRow {
     int before;  // elements in front; also the offset of each pack in the parameters' packs
     int packs;
-    int behind;  // first element behind the packs
+    int behind;  // index of the first element behind the packs
 
     // `place` is the row's first element, counted from address 0. Even the last pack must have two whole packs of
     // parameters.

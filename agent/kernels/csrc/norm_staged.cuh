@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) norm_staged(
         float sum = 0.0f, squares = 0.0f, mean = 0.0f;
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
-            Pack<T, V> pack = filled<T, V>(0.0f);  // a missing pack adds nothing
+            Pack<T, V> pack = filled<T, V>(0.0f);  // a missing pack adds 0 to the sums
             if (is_row(r) && is_pack(u)) {
                 const int i = (r * kPacks + u) * kTensors;
                 pack = staged[i][thread];

@@ -91,7 +91,7 @@ __device__ __forceinline__ Partition warp_merge(Partition mine) {
     return {max, warp_sum(mine.sum * expf(mine.max - level_of(max)))};
 }
 
-// Overloads for plain sums.
+// Overloads of merge and warp_merge for plain sums.
 template <int N>
 __device__ __forceinline__ float merge(const float (&some)[N]) {
     float sum = 0.0f;
@@ -101,7 +101,7 @@ __device__ __forceinline__ float merge(const float (&some)[N]) {
 }
 __device__ __forceinline__ float warp_merge(float mine) { return warp_sum(mine); }
 
-// Returns the identity of `merge`.
+// Returns the identity of `merge` for the argument's type.
 __device__ __forceinline__ Partition nothing_for(Partition) { return {-INFINITY, 0.0f}; }
 __device__ __forceinline__ float nothing_for(float) { return 0.0f; }
 

@@ -40,8 +40,8 @@ struct Partial {
 // Destination of the results: states of a part, or final values.
 template <typename Op>
 struct Reduced {
-    Partial<Op>* states;  // null in the last pass
-    void* values;         // of `dtype`, or int64_t indices
+    Partial<Op>* states;  // partial results; null in the last pass
+    void* values;         // results of type `dtype`, or int64_t indices
     void* beside;         // residual for the gradient, of the type that `Op` defines; null if not wanted
     float factor;
     int64_t dtype;
@@ -90,7 +90,7 @@ template <typename Op, typename In, int V>
 __device__ __forceinline__ void take_packs(
     typename Op::State (&mine)[V], const Pack<In, V>* x, int64_t stride, int first, int end, int step, int origin,
     bool across, const Streamed& reads) {
-    constexpr int kMost = 64 / int(sizeof(Pack<In, V>));  // 16 registers
+    constexpr int kMost = 64 / int(sizeof(Pack<In, V>));  // packs that take 16 registers
     constexpr int kPacks = kReducePacks<V> < kMost ? kReducePacks<V> : kMost;
     const int64_t hop = step * stride;
     x += first * stride;
@@ -116,7 +116,7 @@ inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Shape {
     bool by_rows;
     int64_t outer, length, inner;
-    int width;  // threads side by side
+    int width;  // threads side by side in a row or across columns
     int64_t blocks, splits;
     int height = 1;  // for columns: threads above each other
     // For rows of several segments: the number of segments, the rows between two segments of a result (`neighbours`),

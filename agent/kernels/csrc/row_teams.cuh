@@ -73,7 +73,7 @@ struct RowRing {
 
     __device__ __forceinline__ void copy(int stage, int tensor, const Pack<T, V>* row) const {
         each_pack<kPacks>(first, step, packs, [&](int u, int place) {
-            if constexpr (Team::kShifted) {  // zeros behind the row
+            if constexpr (Team::kShifted) {  // zeroes the elements behind the row
                 const int behind = max(0, (place + 1) * V - end);
                 __pipeline_memcpy_async(&at(stage, tensor, u), row + place, sizeof(*row), behind * sizeof(T));
             } else {

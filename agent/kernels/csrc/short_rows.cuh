@@ -8,7 +8,7 @@
 
 namespace kernelwright {
 
-constexpr int kLanesThreads = 256;  // maximum block size
+constexpr int kLanesThreads = 256;  // maximum threads of a block
 constexpr int kFewLanes = 64;       // block size for few rows, where larger blocks would leave SMs idle
 constexpr int64_t kFewBlocks = 64;
 
@@ -19,14 +19,14 @@ constexpr int kNoEnd = 1 << 30;
 template <bool kWhole, int L, int P, int V>
 struct ShortShare {
     static constexpr int kPacked = P * V;
-    static constexpr int kSize = kPacked + (kWhole ? 0 : 2);  // elements, the ends last
+    static constexpr int kSize = kPacked + (kWhole ? 0 : 2);  // elements of the share, the ends last
 
     unsigned row;
     bool is_there, leads;  // leads: true in the first lane of the row
     int64_t first;
     int at;  // index of `first` within the row
     int left;
-    int end[2];  // relative to `first`, or kNoEnd
+    int end[2];  // places of the end elements relative to `first`, or kNoEnd
 
     // Finds the share of this thread. There may be up to kMaxGrid rows.
     __device__ __forceinline__ ShortShare(int64_t rows, int length, unsigned block = blockIdx.x) {

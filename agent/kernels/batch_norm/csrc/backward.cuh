@@ -17,8 +17,8 @@ struct Backward {
     const void* variance;
     const void* weight;
     const void* bias;
-    void* dx;       // or null
-    void* dz;       // or null
+    void* dx;       // gradient of x, or null
+    void* dz;       // gradient of the residual and of the activation's input, or null
     void* dweight;  // param_dtype [channels], or null
     void* dbias;    // param_dtype [channels], or null
     float* workspace;  // backward_workspace(args) bytes
@@ -40,7 +40,7 @@ constexpr int kThreads = 256;
 constexpr int kBlocks = 2;           // minimum resident blocks per SM
 constexpr int kPacks = 2;            // loads of each tensor in flight per thread
 constexpr int kSumRows = 32;         // rows per thread in channels-last layout
-constexpr int64_t kSumBlocks = 2048;  // target grid in contiguous layout
+constexpr int64_t kSumBlocks = 2048;  // target number of blocks in contiguous layout
 constexpr int kFinishers = 8;        // warps that add the parts of 32 channels
 
 // Split of a channel's sum: number of parts, and packs or rows in each.

@@ -12,16 +12,16 @@ namespace kernelwright::batch_norm {
 struct Forward {
     const void* dy;        // null in the forward
     const void* x;         // not read in a backward without an activation
-    const void* residual;  // like x; or null
+    const void* residual;  // same layout as x; or null
     const void* mean;      // [channels], as are variance, weight (or null) and bias (or null)
     const void* variance;
     const void* weight;
     const void* bias;
-    void* y;               // in the backward dx, or null
-    void* dz;              // in the backward, or null
+    void* y;               // result; in the backward dx, or null
+    void* dz;              // gradient of z in the backward, or null
     int64_t n, channels, spatial;
     int64_t dtype, param_dtype;
-    int64_t layout, act;  // Layout and Act of group_norm
+    int64_t layout, act;  // values of Layout and Act of group_norm
     double eps;
     cudaStream_t stream;
     int64_t device;

@@ -42,7 +42,7 @@ struct Conv {
     const float* x;
     const float* plain;           // the weight, groups matrices of [features, depth]
     const unsigned char* weight;  // the weight split and packed
-    const int* exponents;         // of the weight's rows
+    const int* exponents;         // exponents of the weight's rows
     const float* bias;
     float* y;
     const Tap* taps;              // count padded to a multiple of kDepth
@@ -57,7 +57,7 @@ struct Conv {
     int width;                    // features per tile
     bool all;                     // lo * lo is included
 
-    __host__ __device__ int of_group() const { return (shape.features + kTile - 1) / kTile; }  // packed tiles
+    __host__ __device__ int of_group() const { return (shape.features + kTile - 1) / kTile; }  // packed tiles of a group's weight
 };
 
 // Position of a tile. Tiles with the same pixels are adjacent in order, so that the pixels stay in the caches.
@@ -153,7 +153,7 @@ __device__ __forceinline__ void multiply_half(float (&partial)[FEATURES / 2], co
 
 // Destination of a pixel's features, computed before the products so that the epilogue does not wait for it.
 struct Row {
-    float* to;  // null past the last pixel
+    float* to;  // destination, null past the last pixel
     int number;
 };
 
@@ -278,7 +278,7 @@ __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FE
 
 template <int FEATURES>
 __device__ __forceinline__ void store_tile(const Conv& p, const float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
-    const int features = p.shape.features - place.features * FEATURES - threadIdx.x % 4 * 2;  // from this thread's first on
+    const int features = p.shape.features - place.features * FEATURES - threadIdx.x % 4 * 2;  // number of features from this thread's first on
     const bool whole = (place.features + 1) * FEATURES <= p.shape.features;
     const int64_t plane = p.shape.plane;
     #pragma unroll
@@ -346,7 +346,7 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
                 matrix::matrix_begin();
                 multiply_half<FEATURES, ALL>(partial, stage, group, half);
                 matrix::matrix_wait(partial);
-                __syncwarp();  // all lanes have read their factors
+                __syncwarp();  // all lanes have read their factors from the stage
                 if (half == 1) matrix::barrier_arrive(ring.free + turn.stage);
                 matmul::add(sum, partial, rows_of[half]);
             }
@@ -364,7 +364,7 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
 // Computes the units of a persistent block, one block per SM.
 template <int FEATURES, bool ALL>
 __global__ void __launch_bounds__(kThreads, 1) conv_fp32x3(const __grid_constant__ Conv p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     constexpr int kStages = Layout<FEATURES>::kStages;
     extern __shared__ unsigned char shared[];
     const matmul::Ring ring = matmul::ring_in(shared, kStages, Layout<FEATURES>::kStageBytes);

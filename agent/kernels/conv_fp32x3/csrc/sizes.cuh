@@ -29,7 +29,7 @@ struct Forward {
     int64_t stride_d, stride_h, stride_w;
     int64_t padding_d, padding_h, padding_w;
     int64_t dilation_d, dilation_h, dilation_w;
-    int64_t precision;                                        // linear::Precision
+    int64_t precision;                                        // value of linear::Precision
     cudaStream_t stream;
     int64_t device;
 };

@@ -27,7 +27,7 @@ struct Gradients {
 // Returns the gradients at one element, whose share of its pixel's sum is exp(v - y). log_sum is log2(e) * y.
 __device__ __forceinline__ Gradients gradients_of(float c, Norm by, float dy, float log_sum) {
     const float z = fmaf(c, by.scale, by.shift);
-    const float power = exp2f(z > 60.0f ? 60.0f : z);  // this form keeps NaN
+    const float power = exp2f(z > 60.0f ? 60.0f : z);  // a conditional instead of fminf keeps NaN
     const float r = __fdividef(1.0f, 1.0f + power);    // tanh is 1 - 2 r, see `activate`
     const float bent = fmaf(r, 2.0f / 3.0f * kLog2e, -5.0f / 3.0f * kLog2e);
     const float v = fmaf(c, kLog2e, fmaf(r, bent, 2.0f / 3.0f * kLog2e));

@@ -14,7 +14,7 @@
 namespace kernelwright::conv_logsumexp {
 
 inline bool valid(const Forward& f) {
-    const int64_t most = 65535;  // grid limit in y and z
+    const int64_t most = 65535;  // maximum grid size in y and z
     return f.n > 0 && f.n <= most && f.in_channels > 0 && f.channels > 0 && f.groups > 0 && f.groups <= most * 32 &&
            f.channels % f.groups == 0 && f.channels <= most && f.height > 2 && f.width > 2 &&
            f.height * f.width < (int64_t{1} << 27) && f.path >= kAuto && f.path <= kRecomputed;

@@ -177,7 +177,7 @@ __device__ __forceinline__ void activate(float (&c)[4], const Norm (&by)[4]) {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const float z = fmaf(c[i], by[i].scale, by[i].shift);
-        r[i] = 1.0f + exp2f(z > 26.0f ? 26.0f : z);  // this form keeps NaN
+        r[i] = 1.0f + exp2f(z > 26.0f ? 26.0f : z);  // a conditional instead of fminf keeps NaN
     }
     invert(r, [](float product) { return __fdividef(1.0f, product); });
     #pragma unroll

@@ -48,7 +48,7 @@ struct alignas(16) Channel {
 };
 
 struct alignas(128) Stage {
-    uint4 hi[kPixels + kTail];  // Pixel
+    uint4 hi[kPixels + kTail];  // hi of each pixel's 8 channels, as a Pixel
     uint4 lo[kPixels + kTail];
     Channel channels[kOut];
 };

@@ -14,7 +14,7 @@ constexpr int kRowPacks = 8;      // packs of a row per thread
 constexpr int kColumnPacks = 16;  // consecutive rows of a column per thread
 constexpr int kHeldWidth = 8;     // packs of columns per block, for loads of 128 bytes
 
-constexpr int64_t kLineBytes = 128;  // an L2 line
+constexpr int64_t kLineBytes = 128;  // bytes of an L2 line
 static_assert(kRowPacks * kVectorBytes == kLineBytes, "a thread asks for as much as it takes");
 
 // Distribution of a length over one block, a cluster or the grid. kStrips does not hold it in registers (strips.cuh).

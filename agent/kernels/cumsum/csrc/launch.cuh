@@ -23,7 +23,7 @@ struct Forward {
 };
 
 constexpr int64_t kEnough = 256;    // blocks that saturate memory without a split
-constexpr int64_t kOfParts = 512;   // target blocks with a split
+constexpr int64_t kOfParts = 512;   // target number of blocks with a split
 
 constexpr int64_t kOfWarp = 16;  // packs per lane up to which a warp takes a row
 

@@ -7,7 +7,7 @@
 namespace kernelwright::cumsum {
 
 constexpr int kShortPacks = 2;                        // packs of a row per lane
-constexpr int64_t kLongestShort = kShortPacks * kWarp;  // packs
+constexpr int64_t kLongestShort = kShortPacks * kWarp;  // maximum packs of a short row
 
 // Sums short rows. `width` consecutive lanes handle a row: a power of two up to 32.
 template <typename T, int V>

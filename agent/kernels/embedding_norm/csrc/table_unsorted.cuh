@@ -18,7 +18,7 @@ constexpr int kIdsUnder = 8;          // loads of ids in flight per thread
 constexpr int kDealtRows = 8;         // loads in flight per thread for an entry of many rows
 constexpr int kRowBits = 14;          // bits of a word for the row; the remaining bits are the entry
 constexpr int64_t kMostUnsorted = int64_t{1} << kRowBits;  // rows: one mask per lane has to cover a warp's share
-constexpr int64_t kMostDealt = int64_t{kUnsortedBlocks} << (32 - kRowBits);  // entries
+constexpr int64_t kMostDealt = int64_t{kUnsortedBlocks} << (32 - kRowBits);  // maximum entries of the table
 static_assert(kMostUnsorted <= int64_t{kUnsortedThreads} * kWarp);
 
 // The rows of a block's entries, ascending. Each word packs the row and the index of the entry within the block.
@@ -100,7 +100,7 @@ __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const 
                 for (int u = 0; u < kDealtRows; ++u) {
                     const int from = __shfl_sync(0xffffffff, row, max(0, __ffs(int(mask)) - 1));
                     if (mask != 0 && first + lane < packs) taken[u] = dx[int64_t{from} * packs + first + lane];
-                    mask &= mask - 1;  // 0 stays 0
+                    mask &= mask - 1;  // a mask of 0 stays 0
                 }
                 #pragma unroll
                 for (int u = 0; u < kDealtRows; ++u) add(sum, taken[u]);

@@ -27,7 +27,7 @@ struct Forward {
 };
 
 struct Backward {
-    const void* dy;  // contiguous
+    const void* dy;  // gradient of y, contiguous
     const void* gate;
     const void* value;
     void* dgate;  // null if unwanted, as is dvalue
@@ -78,7 +78,7 @@ template <typename Index>
 struct Layout {
     Index total;
     Divisor<Index> packs;  // divides by the packs per row
-    int64_t gate_stride, value_stride, grad_stride;  // in packs
+    int64_t gate_stride, value_stride, grad_stride;  // elements from one row to the next, in packs
 
     // Returns the position of the thread's pack `u`.
     template <int V>

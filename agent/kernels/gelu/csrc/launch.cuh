@@ -12,7 +12,7 @@ struct Forward {
     const void* x;
     void* y;
     int64_t count;
-    int64_t tanh;  // 1: the tanh approximation
+    int64_t tanh;  // 1 for the tanh approximation, 0 for erf
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;

@@ -31,7 +31,7 @@ struct Slab {
     int64_t slab;
     int64_t first_group, groups;
     int64_t first_channel, channels;
-    int64_t begin, end;      // positions
+    int64_t begin, end;      // the slab's positions
     int64_t start;           // element offset of the sample's first position in the tile's first channel
 };
 

@@ -17,7 +17,7 @@ struct ShortRows {
     int length;
     int spatial;
     int groups, group_channels;
-    double inverse;  // 1 / length
+    double inverse;  // 1 / elements of a row
     Divisor<int> by_spatial, by_groups;
 };
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    if (f.act == kSilu) {  // inline: the activation of most models
+    if (f.act == kSilu) {  // inlined, since it is the activation of most models
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             z.v[k] = sizeof(T) == 2 ? __fdividef(z.v[k], 1.0f + __expf(-z.v[k])) : activate(kSilu, z.v[k]);
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     constexpr int kWarps = kShortThreads / kWarp;
     __shared__ double of_warp[2][kWarps];
     const int row = blockIdx.x * blockDim.y + threadIdx.y;
-    if (row >= r.rows) return;  // whole warps exit
+    if (row >= r.rows) return;  // a row has whole warps, so whole warps exit
     const int64_t start = int64_t{row} * r.length;
     const T* x = static_cast<const T*>(f.x) + start;
     const int head = head_of<T, V>(x);

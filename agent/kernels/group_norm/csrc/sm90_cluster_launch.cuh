@@ -20,7 +20,7 @@ constexpr int64_t kShortPlane = 16;         // packs; for planes up to this leng
 constexpr double kPieceCost = 2.5;
 constexpr int kMostRounds = 4;
 constexpr int64_t kMostOfCluster = 16;      // blocks; a GPU may refuse more than kMaxCluster
-constexpr int64_t kWideCluster = 12;        // blocks, if several share an SM
+constexpr int64_t kWideCluster = 12;        // blocks of a wide cluster, if several share an SM
 constexpr int64_t kBlocksOfSm = 3;          // blocks of wide clusters per SM
 constexpr int64_t kMorePacks = 64;
 

@@ -20,7 +20,7 @@ struct Facts {
     float mean, rstd;
     Affine here, next;
     int left;   // elements from `left` on belong to the next channel
-    int count;  // elements
+    int count;  // number of elements of the chunk
 };
 
 template <typename T>
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(kChannelThreads)
     const int begin = (channel - group * parts.group_channels) * parts.plane;
     const int first = begin / parts.part;
     const int count = (begin + parts.plane - 1) / parts.part - first + 1;
-    const int second = first * parts.part < begin ? 1 : 0;  // index into the first part's sums
+    const int second = first * parts.part < begin ? 1 : 0;  // index of the plane's sum among the first part's sums
     const int64_t sample_parts = b.groups * parts.of_row;
     const int64_t before = int64_t{group} * parts.of_row + first;
     // The lanes stride over parts and samples.

@@ -28,12 +28,12 @@ struct Forward {
 template <int V>
 constexpr int kHeld = V == 1 ? kTile : 8;  // packs of a row that a thread has in registers
 
-// Computes a row per block. An invalid target makes the row NaN, and is not read at. The first P packs of each thread
-// stay in registers; the remaining packs of the row are read again.
+// Computes a row per block. An invalid target makes the row NaN and is not used as an index. The first P packs of each
+// thread stay in registers; the remaining packs of the row are read again.
 template <int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args, int64_t packs) {
     await_earlier();
-    constexpr int N = kTile / V;  // packs of a tile
+    constexpr int N = kTile / V;  // packs of a thread that are reduced together
     static_assert(P % N == 0);
     __shared__ Partition of_warp[kMaxWarps];
     __shared__ float of_sum[kMaxWarps];

@@ -27,14 +27,14 @@ constexpr int kConsumers = 2;  // warpgroups of 64 rows, besides the producer
 constexpr int kThreads = 128 * (kConsumers + 1);
 constexpr int kBand = 8;       // rows of tiles per band
 constexpr int kSlots = kStages + 1;  // slots for exponents: as many as tiles in flight
-constexpr int kExponentBytes = kTile * static_cast<int>(sizeof(int));  // per operand
+constexpr int kExponentBytes = kTile * static_cast<int>(sizeof(int));  // bytes of a tile's exponents, per operand
 constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 8 + kSlots * 2 * kExponentBytes;
 
 struct Product {
     Packed x, weight;
     const float* bias;  // [n], or null
     int m, n, k;
-    int stages;         // along K, a multiple of PROMOTE
+    int stages;         // stages along K, a multiple of PROMOTE
     // For the check after the product (anew_sm90.cuh): a flag that some tile is suspect, which is 0 before; the largest magnitude
     // in each row of a tile, [n_tiles, m_tiles * 128]; and the least magnitude of a row if all its products lose accuracy.
     int* suspect;
@@ -66,7 +66,7 @@ __device__ __forceinline__ Tile tile_at(const Product& p, int number) {
 // Ring of stages in shared memory. A tile's exponents are loaded with its first stage; after the sums the consumers would have to
 // wait for them.
 struct Ring {
-    unsigned char* stages;  // 1024-aligned
+    unsigned char* stages;  // memory of the stages, 1024-aligned
     uint64_t* full;
     uint64_t* free;
     int* exponents;         // [kSlots][x's 128, weight's 128]
@@ -345,7 +345,7 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
 template <int PROMOTE, class Finish>
 __global__ void __launch_bounds__(kThreads, 1)
     linear_fp32x3(const __grid_constant__ Product p, const __grid_constant__ Finish finish) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared);
     if (threadIdx.x == 0) {

@@ -28,7 +28,7 @@ using namespace kernelwright::matrix;
 
 constexpr int kTile = 128;                     // rows of each operand per tile
 constexpr int kDepth = 64;                     // K of one stage
-constexpr int kHalfBytes = kTile * kRowBytes;  // hi or lo of one operand
+constexpr int kHalfBytes = kTile * kRowBytes;  // bytes of hi or lo of one operand's tile
 constexpr int kOperandBytes = 2 * kHalfBytes;
 constexpr int kSplitValues = 8;                // values per thread and step: 16 bytes of hi, 16 of lo
 constexpr int kNothing = 400;                  // exponent of a row of zeros, above all others, so that its sums pass every check

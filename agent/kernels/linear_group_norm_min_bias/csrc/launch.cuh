@@ -25,7 +25,7 @@ struct Forward {
     void* workspace;           // forward_workspace(args) bytes, 256-aligned
     int64_t m, n, k;
     int64_t groups, count;
-    int64_t precision;         // linear::Precision
+    int64_t precision;         // value of linear::Precision
     double eps;
     cudaStream_t stream;
     int64_t device;

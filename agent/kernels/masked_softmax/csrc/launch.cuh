@@ -21,7 +21,7 @@ struct Forward {
     int64_t rows, length, queries, heads;
     // Strides of the mask by batch, head and query, in elements; 0 where all batches, heads or queries share the mask.
     int64_t batch_stride, head_stride, query_stride;
-    int64_t kind;  // a Mask
+    int64_t kind;  // value of the enum Mask
     double scale;
     int64_t causal, start;
     int64_t dtype;
@@ -76,7 +76,7 @@ struct Scores {
     Row row;
     int64_t start;   // offset of the row's first element in x
     int64_t masked;  // offset of the row's first element in the mask
-    int keys;        // visible keys
+    int keys;        // number of visible keys
 };
 
 // Returns the offset of a row's first element in the mask.

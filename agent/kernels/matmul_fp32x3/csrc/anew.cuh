@@ -100,17 +100,17 @@ template <class OfA, class OfB, class Meet>
 __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], int64_t begin, int64_t end, float below,
                                           bool shared_out, SampleShare a, const OfA& of_a, SampleShare b, const OfB& of_b,
                                           const Meet& meet) {
-    constexpr float kMargin = 1.25f;  // against sampling noise
+    constexpr float kMargin = 1.25f;  // margin against sampling noise
     constexpr int kMany = kFollowedStep / 2;
     const int thread = threadIdx.x, lane = thread % 32;
     const float *const own_a = sample.of_a[thread / kFollowers], *const own_b = sample.of_b[thread % kFollowers];
-    const float *const first = sample.of_a[thread / 32 * 2], *const second = sample.of_a[thread / 32 * 2 + 1];  // a warp's rows
+    const float *const first = sample.of_a[thread / 32 * 2], *const second = sample.of_a[thread / 32 * 2 + 1];  // the two rows that a warp follows
     Followed mine = {0.0f, 0.0f, 0.0f}, all = mine;
     float sum = 0.0f, steps = 0.0f;
     const auto add = [&](int i) {
         const float product = own_a[i] * own_b[i];
         sum = fmaf(own_a[i], own_b[i], sum);
-        mine.add({product != 0.0f ? fabsf(sum) : 0.0f, fabsf(product), product != 0.0f ? 1.0f : 0.0f});  // without a branch
+        mine.add({product != 0.0f ? fabsf(sum) : 0.0f, fabsf(product), product != 0.0f ? 1.0f : 0.0f});  // selected without a branch
     };
     const auto follow = [&](SampleShare& a, SampleShare& b) {  // returns true once decided
         if (begin >= end) return true;
@@ -141,7 +141,7 @@ __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[k
         for (const Followed& of : of_warps) all.add(of);
         return all.sums > kMargin * below * all.products || all.values > kFollowed * kAnewThreads;
     };
-    SampleShare next_a = a, next_b = b;  // two steps are in flight
+    SampleShare next_a = a, next_b = b;  // samples of two steps are in flight
     a.load(of_a, begin, end), b.load(of_b, begin, end);
     next_a.load(of_a, begin + kFollowedStep, end), next_b.load(of_b, begin + kFollowedStep, end);
     while (!follow(a, b) && !follow(next_a, next_b)) {

@@ -95,7 +95,7 @@ __device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kCon
 // Checks the sums of a block's rows of its tile.
 __device__ __noinline__ void hold_few(const Product& p, bool sparse, unsigned char* memory) {
     __shared__ AnewShared shared;
-    consumers_meet();  // the rows have been stored
+    consumers_meet();  // the block's rows have been stored
     const Share share(p);
     const Band band = band_of(p, share.batch, share.tile, share.half * kBlockRows, kBlockRows);
     auto& spans = *reinterpret_cast<Spans*>(memory);
@@ -160,7 +160,7 @@ template <bool ALL>
 __device__ __forceinline__ void store_halves(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
-    int2 exponents[8];  // loads overlap with the exchange
+    int2 exponents[8];  // these loads overlap with the exchange
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
         exponents[j] = __ldcg(reinterpret_cast<const int2*>(p.exponents + share.batch * p.b_rows + at.column + 8 * j));
@@ -236,7 +236,7 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
 
 template <bool ALL, bool BY_ROWS>
 __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant__ Product p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared, kFewStages, kFewStageBytes);
     const Told told(ring);
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant_
         *told.small = 0;
         matrix::barriers_made();
     }
-    sm90::cluster_meet();  // all barriers are initialised
+    sm90::cluster_meet();  // all barriers of the cluster are initialised
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32;
     if (group == kConsumers) {
         sm90::give_registers<kLoaderRegisters>();

@@ -27,7 +27,7 @@ struct Plain {
 // Position of a thread's four values of a slice: along rows if those are contiguous in memory, else along the depth.
 struct Quarter {
     int row, depth;
-    int of_row, of_depth;  // increments to the next value
+    int of_row, of_depth;  // increments from a value to the next
 };
 
 __device__ __forceinline__ Quarter quarter_of(const Plain& of) {

@@ -22,15 +22,15 @@ using linear::kThreads;
 
 constexpr int kConsumerRegisters = 232;
 constexpr int kLoaderRegisters = 40;
-constexpr int kStageBytes = kPackedBytes + kOperandBytes;  // a's packed tile and b's
+constexpr int kStageBytes = kPackedBytes + kOperandBytes;  // a stage: a's packed tile and b's
 constexpr int kSharedBytes = kStages * kStageBytes + matrix::kAtomBytes + 2 * kStages * 8;
 
 struct Product {
     linear::Product tiles;     // sizes of one matrix; no other field is used
-    const unsigned char* a;    // packed
+    const unsigned char* a;    // a, split and packed
     const unsigned char* b;
     int64_t a_bytes, b_bytes;  // batch strides; 0 if all share one matrix
-    const int* exponents;      // of b's columns
+    const int* exponents;      // exponents of b's columns
     int64_t b_rows;            // batch stride of `exponents`
     int batch;
     Schedule cut;
@@ -245,7 +245,7 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
             sm90::products_done<1>(first);
             add(sum, first, rows[0]);
             sm90::products_done<0>(second);
-            __syncwarp();  // all lanes have read their factors
+            __syncwarp();  // all lanes have read their factors from the stage
             matrix::barrier_arrive(ring.free + turn.stage);
             add(sum, second, rows[1]);
         }
@@ -257,7 +257,7 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
 // Computes the units of a persistent block, one block per SM.
 template <bool ALL>
 __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_constant__ Product p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared, kStages, kStageBytes);
     if (threadIdx.x == 0) {
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
 }
 
 constexpr int kJoinThreads = 256;
-constexpr int kJoined = 4;  // elements per thread
+constexpr int kJoined = 4;  // elements that a thread adds up
 
 // Adds up the split-K parts in order.
 __global__ void __launch_bounds__(kJoinThreads) matmul_join(const __grid_constant__ Product p) {

@@ -26,7 +26,7 @@ struct ReadOnce {
     int parts;  // split-K parts
     int left_tiles, right_tiles;
     int m, n;      // sizes of y
-    bool turned;   // left rows are y's columns
+    bool turned;   // the left operand's rows are y's columns
     float* to;     // sums of the parts [parts, m, n], or y
     float factor;  // factor of the sums stored to `to`
     Outcome out;   // epilogue once the parts are added
@@ -77,7 +77,7 @@ template <int N, class Split>
 struct ReadRing {
     using Shape = ReadShape<N, Split::kParts>;
     unsigned char *left, *right, *split;
-    float* factors;  // per slot and group of columns
+    float* factors;  // factor of each group of columns in each slot
     uint64_t *full, *free;
 
     __device__ __forceinline__ explicit ReadRing(unsigned char* shared, bool again = false) {
@@ -235,7 +235,7 @@ __device__ __forceinline__ bool all_doubt(const Halves::Doubt& mine) {
 // Multiplies a tile. With HALVES two fp16 per value are tried first, and three bf16 used if two fp16 are not enough.
 template <int N, bool HALVES>
 __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid_constant__ ReadOnce p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const ReadRing<N, Halves> ring(shared);
     const ReadRing<N, Thirds> ring_again(shared, true);

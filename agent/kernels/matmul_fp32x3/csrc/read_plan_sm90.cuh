@@ -14,8 +14,8 @@ struct ReadPlan {
     bool halves;    // try two fp16 per value first
     bool adds;      // a second kernel adds up the parts, or c
     int64_t columns, tiles, parts;
-    double us;      // modelled time
-    int64_t bytes;  // workspace
+    double us;      // modelled time in us
+    int64_t bytes;  // bytes of the workspace
 };
 
 // Returns true if 16 bytes can be copied at a time, along the depth or along rows.
@@ -51,7 +51,7 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
                 is_strip(args.b, args.b_column, args.b_depth);
     // b on the left saves 4 us: adjacent lanes store rows of the left operand, and b's columns are contiguous in y. But a left operand
     // that is contiguous along the depth saves 0.12 us per chunk.
-    constexpr int64_t kDeep = 40;  // chunks per block
+    constexpr int64_t kDeep = 40;  // chunks of depth per block
     const int64_t chunks = ceil_div(args.k, kChunk);
     const bool is_deep = chunks * ceil_div(args.m, kLeftRows) * ceil_div(args.n, kLeftRows) >= kDeep * sms;
     const bool a_is_faster = std::min(args.m, args.n) > 64 && is_deep && args.a_depth == 1 && args.b_depth != 1;

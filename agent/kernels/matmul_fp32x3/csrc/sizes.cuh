@@ -44,8 +44,8 @@ struct Forward {
     int64_t a_batch, a_row, a_depth;     // [batch, m, k]
     int64_t b_batch, b_depth, b_column;  // [batch, k, n]
     int64_t c_batch, c_row, c_column;    // [batch, m, n]
-    int64_t precision;                   // linear::Precision or More
-    int64_t a_part, b_part, y_part;      // Part
+    int64_t precision;                   // value of linear::Precision or More
+    int64_t a_part, b_part, y_part;      // values of Part
     double alpha, beta;
     cudaStream_t stream;
     int64_t device;

@@ -23,7 +23,7 @@ struct SparseRows {
     float values[ROWS][kPiece];
     unsigned bits[kPiece / 32];  // one bit per depth: the value of any row is nonzero there
     uint16_t depths[kPiece];     // the depths at which any row is nonzero
-    int count;                   // length of the list
+    int count;                   // number of depths in the list
 };
 
 // Lists the depths whose bits are set, in order. One warp calls it.

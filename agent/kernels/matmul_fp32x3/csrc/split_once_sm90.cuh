@@ -6,13 +6,13 @@
 
 namespace kernelwright::matmul {
 
-constexpr int kSplitWarps = 16;  // per block
+constexpr int kSplitWarps = 16;  // warps per block
 constexpr int kBothThreads = 32 * kSplitWarps;
 constexpr int kKept = 16;        // values per lane, a quarter of a stage
 constexpr int kKeptRows = 32 * kKept / kDepth;           // pairs of column and stage per warp
 constexpr int kStaged = kKeptRows * matrix::kRowBytes;   // bytes of hi, or of lo, per warp
 constexpr int kBothBytes = kSplitWarps * 2 * kStaged;
-constexpr int64_t kMostKept = 2 * kSplitWarps;            // stages
+constexpr int64_t kMostKept = 2 * kSplitWarps;            // maximum number of stages of b
 constexpr int kBothShared = kBothBytes > int{sizeof(Packed)} ? kBothBytes : int{sizeof(Packed)};
 
 // A group of warps keeps 2^bits columns of b: 8 with one stage per warp, or 4 with two stages beyond a depth of 1024.
@@ -47,7 +47,7 @@ struct Kept {
 // One column of one stage of b: number `number` of a warp's kKeptRows.
 struct KeptRow {
     int column, stage;
-    int64_t row, depth;  // in the matrix
+    int64_t row, depth;  // indices in the matrix
     bool is_there;
 
     __device__ __forceinline__ KeptRow(const Operand& of, const Kept& at, int number)
@@ -202,7 +202,7 @@ __device__ __forceinline__ int split_tile_of_a(const Operand& of, int64_t block,
     Packed& tile = *reinterpret_cast<Packed*>(memory);
     const Portion at(of, block);
     const int number = static_cast<int>(at.first_row / kTile);
-    if (at.stage < of.first_stage(number) || at.stage >= of.past_stage(number)) return 0;  // never read
+    if (at.stage < of.first_stage(number) || at.stage >= of.past_stage(number)) return 0;  // no product reads this stage
     float v[Eights<kBothThreads>::kValues];
     load<kBothThreads>(v, of, at);
     const int sparse = pack_as<kBothThreads, false>(tile, of, at, v);

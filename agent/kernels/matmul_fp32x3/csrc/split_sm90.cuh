@@ -430,7 +430,7 @@ __device__ __forceinline__ void split_a(const Operand& of, int64_t block) {
     const int number = static_cast<int>(at.first_row / kTile);
     const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
     if (threadIdx.x == 0) of.noted[block] = all = 0;
-    if (!is_there) return;  // never read
+    if (!is_there) return;  // no product reads this stage
     float v[Eights<kSplitThreads>::kValues];
     load<kSplitThreads>(v, of, at);
     const int sparse = pack_as<kSplitThreads, false>(tile, of, at, v);
@@ -464,7 +464,7 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_
     const Portion at(of, block);
     const int number = static_cast<int>(at.first_row / kTile);
     const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
-    if (!is_there && at.stage > 0) return;  // never read
+    if (!is_there && at.stage > 0) return;  // no product reads this stage
     if (threadIdx.x < kTile) {
         const int64_t row = at.number * kTile + threadIdx.x;
         int largest = 0;

@@ -32,7 +32,7 @@ constexpr int kPartBytes = N * kChunk * 2;  // bytes of one part of N split colu
 // Shared memory of a block with N columns: rings of unsplit chunks, and of columns split into PARTS.
 template <int N, int PARTS>
 struct ReadShape {
-    static constexpr int kRaw = N == 128 ? 4 : N == 64 ? 6 : 8;  // slots of unsplit rows
+    static constexpr int kRaw = N == 128 ? 4 : N == 64 ? 6 : 8;  // slots of the ring of unsplit rows
     static constexpr int kRawColumns = N == 128 && PARTS == 2 ? 6 : kRaw;
     static constexpr int kSplit = 4;
     static constexpr int kLeftBytes = kLeftRows / kWarpRows * kWarpBytes;

@@ -143,7 +143,7 @@ struct Result {
 };
 
 struct Tile {
-    int64_t batch, row, column;  // first element in the result
+    int64_t batch, row, column;  // indices of the tile's first element in the result
 };
 
 // Returns a tile by its number. Tiles are ordered in bands of kBand rows of tiles, down a band first, so that concurrent blocks
@@ -159,7 +159,7 @@ __device__ __forceinline__ Tile tile_at(const Forward& args, int64_t number) {
 template <typename T, bool A_ACROSS, bool B_ACROSS>
 __global__ void __launch_bounds__(kThreads, 2)
     matmul_half(const __grid_constant__ Forward args, bool a_by_eights, bool b_by_eights) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // never called elsewhere
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // this kernel is never called on other architectures
     __shared__ __align__(128) unsigned char ring[kStages][2][kTileBytes];
     const Tile tile = tile_at(args, blockIdx.x);
     const Side<T> a = side_of<T>(args.a, tile.batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth, a_by_eights);

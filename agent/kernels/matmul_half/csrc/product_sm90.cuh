@@ -52,7 +52,7 @@ __device__ __forceinline__ uint64_t descriptor_of(const unsigned char* slice, in
 
 template <typename T, bool A_ACROSS, bool B_ACROSS>
 __global__ void __launch_bounds__(kThreads, 2) matmul_half_sm90(const __grid_constant__ Forward args) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const uint32_t past = matrix::shared_address(shared) % matrix::kAtomBytes;
     unsigned char* const ring = shared + (past == 0 ? 0 : matrix::kAtomBytes - past);

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kRowThreads) copy_rows_kernel(
     const auto* words = reinterpret_cast<const uint4*>(from);
     const Index first = (Index(blockIdx.x) * (kRowThreads * kRowWords) + threadIdx.x) * kWordElements;
     uint4 low[kRowWords], high[kRowWords];
-    int begins[kRowWords];  // first element within `low`
+    int begins[kRowWords];  // index of a word's first element within `low`
     int taken[kRowWords];   // valid elements of a word; -1 if it is assembled from elements
     #pragma unroll
     for (int u = 0; u < kRowWords; ++u) {

@@ -16,7 +16,7 @@ struct Forward {
     int64_t a_batch, a_row, a_depth;     // [batch, m, k]
     int64_t b_batch, b_depth, b_column;  // [batch, k, n]
     int64_t c_batch, c_row, c_column;    // [batch, m, n]
-    int64_t dtype;                       // Dtype, not kFloat32
+    int64_t dtype;                       // value of Dtype, not kFloat32
     double alpha, beta;
     cudaStream_t stream;
     int64_t device;

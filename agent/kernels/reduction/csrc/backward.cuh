@@ -42,7 +42,7 @@ struct Layout {
     Index packs;
     Divisor<Index> inner;  // packs of a result's row, or of r1 if c is 1
     Divisor<Index> r1, b, r2;
-    bool has_one, is_alone;  // c == 1, r2 == 1
+    bool has_one, is_alone;  // has_one: c == 1; is_alone: r2 == 1
 
     // Location of a pack: the index of its result, or of its pack of results, and the index in r1 of its first element.
     struct Found {
@@ -160,8 +160,8 @@ __global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(
 template <typename Index>
 struct Columns {
     Index items;
-    Divisor<Index> inner;   // packs of a row
-    Divisor<Index> chunks;  // groups of kTilePacks rows in r1
+    Divisor<Index> inner;   // divides by the packs of a row
+    Divisor<Index> chunks;  // divides by the groups of kTilePacks rows in r1
     Divisor<Index> b, r2;
 };
 

@@ -20,7 +20,7 @@ struct Forward {
     void* workspace;
     int64_t a, r2, b, r1, c;
     int64_t kind;
-    double factor;  // multiplies the result
+    double factor;  // the result is multiplied by it
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
@@ -33,7 +33,7 @@ constexpr int64_t kLargestState = 8;  // bytes of the largest state
 struct Plan {
     Shape first, second;
     bool is_one;
-    int64_t parts, reduced, more, end;  // bytes
+    int64_t parts, reduced, more, end;  // byte offsets in the workspace
 
     Plan(const Forward& args, const Shape& of_elements, const Shape& of_both) : first(of_elements) {
         is_one = args.r2 == 1;

@@ -71,7 +71,7 @@ public:
             return overflow == 0;
         }
         if (type == &PyUnicode_Type) return put_text(value);
-        if (!PyTuple_Check(value) && type != &PyList_Type) return false;  // torch.Size is a tuple
+        if (!PyTuple_Check(value) && type != &PyList_Type) return false;  // a torch.Size counts as a tuple
         const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
         put(count);
         for (Py_ssize_t i = 0; i < count; ++i) {

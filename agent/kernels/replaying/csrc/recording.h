@@ -52,7 +52,7 @@ struct Recording;
 // Connection between a forward call and its backward call.
 struct Gradient {
     std::string name;
-    Held formula;                        // recording.Formula, which also records
+    Held formula;                        // `Formula` of recording.py, which also records
     std::vector<int64_t> saved;          // numbers of the tensors to save, or NONE
     std::vector<int64_t> differentiated; // inputs that may want a gradient, or NONE
     std::vector<int64_t> values;         // results that have a gradient

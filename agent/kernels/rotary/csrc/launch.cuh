@@ -20,7 +20,7 @@ struct Forward {
     int64_t size, half;   // half is at least 1
     int64_t start;        // first position, if angles are computed
     int64_t interleaved;  // 1: pairs are (2i, 2i + 1)
-    int64_t backwards;    // 1: rotate by the negative angle
+    int64_t backwards;    // 1: rotates by the negative angle
     int64_t dtype, param_dtype;
     cudaStream_t stream;
     int64_t device;
@@ -41,7 +41,7 @@ struct Rows {
     Index packs, rotated;  // packs of a row; items of a row that are rotated
     Divisor<Index> items;  // divides by the items per row
     Divisor<Index> inner, positions, second;
-    Index by_first, by_second, by_position, by_inner;  // in packs
+    Index by_first, by_second, by_position, by_inner;  // strides of x in packs
     bool dense;
 
     // Locations for item `at`: its first pack in x and in y, the distance to its second pack, and its angles in the table.

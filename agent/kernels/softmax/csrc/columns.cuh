@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kWholeColumnThreads) whole_columns(
     for (int k = 0; k < V; ++k) {
         const float max = tile_max(tile[k]);
         const float sum = take_exponentials<T>(tile[k], level_of(max));
-        factor[k] = isinf(max) ? NAN : 1.0f / sum;  // `inverse` would take more registers
+        factor[k] = isinf(max) ? NAN : 1.0f / sum;  // calling `inverse` would take more registers
     }
     #pragma unroll
     for (int i = 0; i < N; ++i) {

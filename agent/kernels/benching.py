@@ -49,7 +49,7 @@ def measured(case: Case, here: Machine) -> Measured:
     disable_tf32()
     ours, eager = case.call(case.ours), case.call(case.native)
     # Cases share one function. Without a reset torch compiles it for dynamic sizes from the second shape on,
-    # and leaves it to eager after eight.
+    # and runs it in eager mode after eight shapes.
     torch.compiler.reset()
     compiled = case.call(torch.compile(case.native))
     for call in (ours, eager, compiled) * 3:

@@ -45,7 +45,7 @@ struct alignas(sizeof(T) * V) Pack {
 template <typename T>
 constexpr int kVector = kVectorBytes / int(sizeof(T));
 
-inline bool aligned(const void* data) {  // null passes: it is never loaded from
+inline bool aligned(const void* data) {  // a null pointer counts as aligned: it is never loaded from
     return reinterpret_cast<uintptr_t>(data) % kVectorBytes == 0;
 }
 

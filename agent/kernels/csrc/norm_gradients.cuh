@@ -19,7 +19,7 @@ namespace kernelwright {
 
 constexpr int kMostStages = 3;      // rows of a team in shared memory: the current one and those in flight
 constexpr int kMostBlocks = 2;      // resident blocks per SM
-constexpr int kStaticBytes = 2048;  // of an SM's shared memory, used by a block besides its rows
+constexpr int kStaticBytes = 2048;  // bytes of an SM's shared memory, used by a block besides its rows
 
 // Arguments of the backward kernel. Tensors are [rows, packs].
 template <typename T, int V>
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         return kScaleApart<Team> ? apart.template pack<T, V>(place(u)) : held_scale[u];
     };
     int stage = 0, turn = 0;
-    // All teams iterate as long as the first has a row, since they meet at barriers.
+    // All teams iterate as long as the first team has a row, since they meet at barriers.
     for (; row + team >= 0; row -= stride) {
         // Calls copies_wait with constant arguments: a variable count would compile to a branch for every possible
         // value, executed in each row.
@@ -291,7 +291,7 @@ struct GradientPlan {
     int64_t bytes;              // shared memory of a block
 };
 
-// Returns the maximum number of packs of a row, wherever it begins.
+// Returns the maximum number of packs of a row, for any offset of the row within a pack.
 template <typename Team, int V>
 int64_t packs_of(int64_t length) { return Team::kShifted ? (length + 2 * V - 2) / V : length / V; }
 

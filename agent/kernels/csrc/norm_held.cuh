@@ -19,7 +19,7 @@ struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
     static constexpr bool kEarly = kEarly_, kWide = kWide_;
     static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // teams per block
-    // A grid of one or two blocks per SM.
+    // True for a grid of one or two blocks per SM.
     static constexpr bool kFew = kTeam == 0 && kPacks <= 2 && kBlocks == 1;
 
     __device__ __forceinline__ static unsigned team() { return kTeam == 0 ? 0 : threadIdx.x / (kThreads / kTeams); }

@@ -141,7 +141,8 @@ struct Shape {
     }
 };
 
-// A block handles as many rows as it has teams of width * share threads (a power of two), or a part of one row.
+// Reduces rows. A block handles as many rows as it has teams of width * share threads (a power of two), or a part of
+// one row.
 template <typename Op, typename T, int V, bool SEGMENTS>
 __global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
     const Pack<T, V>* x, Reduced<Op> out, Shape shape, int64_t part) {
@@ -236,7 +237,8 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) all[u] = Op::merge(all[u], shuffled(all[u], offset));
     }
-    // Every thread of a group has the results of its rows: each writes some of them.
+    // Distributes the stores: every thread of a group has the results of all rows of the group, and writes some of
+    // them.
     for (int own = place; own < kPacks; own += group) {
         State state = all[0];
         #pragma unroll

@@ -52,7 +52,8 @@ __device__ __forceinline__ Two from_floats(float a, float b) {
     else return __floats2bfloat162_rn(a, b);
 }
 
-// Returns true if rows and parameters can be read in vectors of T. Null passes: it is never loaded from.
+// Returns true if rows and parameters can be read in vectors of T. A null pointer counts as aligned: it is never loaded
+// from.
 template <typename T, typename... Tensors>
 bool in_vectors(int64_t length, const Tensors*... tensors) {
     return length % kVector<T> == 0 && (aligned(tensors) && ...);

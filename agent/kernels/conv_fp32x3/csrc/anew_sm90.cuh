@@ -31,7 +31,7 @@ __device__ __forceinline__ bool is_window_sparse(const Conv& p, const Tile& tile
         const Tap* taps = p.taps + i * kDepth + half * kOfThread;
         float v[kOfThread];
         gather(v, window, pixel.mask, taps);
-        const float dense = matmul::scale_of(8 - matmul::exponent_for(matmul::largest_of<kOfThread>(v)));  // scaled threshold: 2^-6 of the largest value
+        const float dense = matmul::scale_of(8 - matmul::exponent_for(matmul::largest_of<kOfThread>(v)));  // 2^-6 of the largest v
         int there = 0, large = 0;
         #pragma unroll
         for (int j = 0; j < kOfThread; ++j) {

@@ -278,7 +278,7 @@ __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FE
 
 template <int FEATURES>
 __device__ __forceinline__ void store_tile(const Conv& p, const float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
-    const int features = p.shape.features - place.features * FEATURES - threadIdx.x % 4 * 2;  // number of features from this thread's first on
+    const int features = p.shape.features - place.features * FEATURES - threadIdx.x % 4 * 2;  // features from this thread's on
     const bool whole = (place.features + 1) * FEATURES <= p.shape.features;
     const int64_t plane = p.shape.plane;
     #pragma unroll

@@ -73,7 +73,7 @@ __device__ __forceinline__ float logit_of(const GivenForward& args, int64_t row,
     return known ? to_float(static_cast<const T*>(args.x)[row * args.length + target]) : NAN;
 }
 
-constexpr int kNowhere = -0x7fffffff;  // outside every row, counted from any of its elements
+constexpr int kNowhere = -0x7fffffff;  // index outside every row, counted from any element of the row
 
 // Returns the target's index in its row, or kNowhere for an invalid target.
 __device__ __forceinline__ int place_of(int64_t target, int64_t length) {

@@ -21,7 +21,7 @@ struct TableBackward {
     int64_t device;
 };
 
-constexpr int kTableWarps = 8;     // per block, each with its own entry
+constexpr int kTableWarps = 8;     // warps per block, each with an entry of its own
 constexpr int kTablePacks = 2;     // packs of a row per lane
 constexpr int kLongRun = 32;       // maximum rows of an entry that a warp adds; a block adds more
 constexpr int kLongWarps = 32;

@@ -17,7 +17,7 @@ constexpr int kUnsortedBlocks = 128;  // a power of two; entries are assigned to
 constexpr int kIdsUnder = 8;          // loads of ids in flight per thread
 constexpr int kDealtRows = 8;         // loads in flight per thread for an entry of many rows
 constexpr int kRowBits = 14;          // bits of a word for the row; the remaining bits are the entry
-constexpr int64_t kMostUnsorted = int64_t{1} << kRowBits;  // rows: one mask per lane has to cover a warp's share
+constexpr int64_t kMostUnsorted = int64_t{1} << kRowBits;  // maximum rows: one mask per lane has to cover a warp's share
 constexpr int64_t kMostDealt = int64_t{kUnsortedBlocks} << (32 - kRowBits);  // maximum entries of the table
 static_assert(kMostUnsorted <= int64_t{kUnsortedThreads} * kWarp);
 

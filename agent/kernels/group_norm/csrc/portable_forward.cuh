@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
     const int step = team * V;
     const int first = lane * V - lead_of<T, V>(x);
     const int spatial = static_cast<int>(f.spatial);
-    const int channels = step / spatial, positions = step - channels * spatial;  // distance from a thread's pack to its next one
+    const int channels = step / spatial, positions = step - channels * spatial;  // from a pack to the thread's next
     const int before = first < 0 ? 0 : first / spatial;
     const int channel = static_cast<int>(split(row, f.groups).remainder * r.group_channels);
     const Place<int> start_at = {channel + before, first - before * spatial};

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     await_earlier();
     if (__ldcg(p.suspect) == 0) return;
     const auto place_of = [&](int number) { return Tile{number / p.n_tiles(), number % p.n_tiles()}; };
-    const int warp = threadIdx.x / 32, blocks = gridDim.x, of_block = min(kWarps, (p.tiles() - 1) / blocks + 1);  // of_block: tiles that a block judges per step
+    const int warp = threadIdx.x / 32, blocks = gridDim.x, of_block = min(kWarps, (p.tiles() - 1) / blocks + 1);  // of_block tiles per step
     int strip = -1;  // row of tiles for which the nonzero values of x are known
     for (int first = blockIdx.x * of_block; first < p.tiles(); first += of_block * blocks) {
         const bool has_one = warp < of_block && first + warp < p.tiles();

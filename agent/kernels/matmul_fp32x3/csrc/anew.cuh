@@ -104,7 +104,7 @@ __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[k
     constexpr int kMany = kFollowedStep / 2;
     const int thread = threadIdx.x, lane = thread % 32;
     const float *const own_a = sample.of_a[thread / kFollowers], *const own_b = sample.of_b[thread % kFollowers];
-    const float *const first = sample.of_a[thread / 32 * 2], *const second = sample.of_a[thread / 32 * 2 + 1];  // the two rows that a warp follows
+    const float *const first = sample.of_a[thread / 32 * 2], *const second = sample.of_a[thread / 32 * 2 + 1];  // the warp's two rows
     Followed mine = {0.0f, 0.0f, 0.0f}, all = mine;
     float sum = 0.0f, steps = 0.0f;
     const auto add = [&](int i) {

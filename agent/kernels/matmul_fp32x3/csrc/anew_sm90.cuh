@@ -101,7 +101,7 @@ __device__ __forceinline__ Seen look_at(const Product& p, const Band& band, bool
     float scale = 0.0f;
     for (int i = 0; i < kAnewWarps; ++i) scale = fmaxf(scale, shared.scales[i]);
     const float none = factor_of(kNoValue);
-    const float products = needed_for(2.0f * static_cast<float>(p.plain.a.depth)) * (1 << kMargin) * fabsf(p.out.alpha) * scale;  // threshold for a factor of 1
+    const float products = needed_for(2.0f * static_cast<float>(p.plain.a.depth)) * (1 << kMargin) * fabsf(p.out.alpha) * scale;  // for a factor of 1
     const int warp = threadIdx.x / 32, first = warp * kRows, of_tile = static_cast<int>(band.first_row % kTile);
     const auto factor_at = [&](int i) {
         const float factor = i < band.rows ? fmaxf(shared.factors[0][of_tile + i], shared.factors[1][of_tile + i]) : 0.0f;

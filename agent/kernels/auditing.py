@@ -32,7 +32,8 @@ def audited(
 ) -> tuple[Manifest, Evaluation]:
     """Return the manifest with the new verdict, not yet saved, and the evaluation itself.
 
-    `arch` (`90a`) names the architecture of the judge's GPU. The judged file then includes the path for it.
+    `arch` (`90a`) names the architecture of the judge's GPU. The judged file then includes
+    the path for that architecture.
     """
     candidate = Candidate(problem=problem.name, source=sources.candidate(name, arch), origin="catalogue")
     evaluation = judge.confirm(problem, candidate, judge.evaluate(problem, candidate))

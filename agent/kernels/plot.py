@@ -1,7 +1,7 @@
 """Picture docs/kernels.svg, drawn from the kernel.json files.
 
 Write it with `python -m agent.kernels.plot > docs/kernels.svg`. Each kernel has a row for its reference shape
-and one for the training step at that shape. A row shows the floor (the minimum time for the traffic), the
+and one for the training step at that shape. A row shows the floor (the roofline's time), the
 kernel, torch.compile and eager, as multiples of the kernel's own time on a logarithmic scale.
 """
 

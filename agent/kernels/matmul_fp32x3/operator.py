@@ -43,7 +43,7 @@ def matmul_fp32x3(
     """Return alpha * a @ b + beta * c like torch.addmm and torch.matmul with TF32 off.
 
     c broadcasts to the product. a_is and b_is are whole, or lower or upper for a triangular operand. The side
-    of its diagonal that does not exist is not read and counts as 0, and known zeros are not multiplied. y_is
+    outside the triangle is not read and counts as 0, and known zeros are not multiplied. y_is
     names the side of the result that is computed; the other side is 0.
 
     precision is one of:

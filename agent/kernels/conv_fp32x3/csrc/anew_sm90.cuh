@@ -1,4 +1,4 @@
-// The check after a convolution: tiles in which the split into two fp16 loses too much are recomputed in float arithmetic.
+// The check after a convolution: tiles in which the split into two fp16 loses too much accuracy are recomputed in float arithmetic.
 //
 // The loss matters where large values of a window meet zeros, so that small values count. The bound is that of
 // matmul_fp32x3/csrc/anew.cuh, with the windows of pixels as a and the weight as b. The loss also matters where sums are short (see that
@@ -44,7 +44,7 @@ __device__ __forceinline__ bool is_window_sparse(const Conv& p, const Tile& tile
     return sparse;
 }
 
-// Returns true if a tile's sums are short. All threads call it.
+// Returns true if a tile's sums are short: a float sum would be more accurate (matmul_fp32x3/csrc/anew.cuh). All threads call it.
 __device__ __forceinline__ bool are_short(const Conv& p, const Tile& tile) {
     __shared__ matmul::Sample sample;
     __shared__ matmul::Followed followed[matmul::kAnewThreads / 32];
@@ -62,7 +62,7 @@ __device__ __forceinline__ bool are_short(const Conv& p, const Tile& tile) {
                              [] { __syncthreads(); });
 }
 
-// Returns true if a listed tile has lost too much. All threads call it, two per pixel.
+// Returns true if a listed tile has lost too much accuracy. All threads call it, two per pixel.
 __device__ __forceinline__ bool has_lost(const Conv& p, const Tile& tile, int losses) {
     if ((losses & kShort) != 0 && are_short(p, tile)) return true;
     if ((losses & kSmall) == 0) return false;

@@ -230,7 +230,7 @@ __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATUR
     return found;
 }
 
-// Reasons to check a tile (anew_sm90.cuh): sums so small that a window's small values may have lost too much, or sums that may be
+// Reasons to check a tile (anew_sm90.cuh): sums so small that a window's small values may have lost too much accuracy, or sums that may be
 // short.
 enum Loss { kSmall = 1, kShort = 2 };
 

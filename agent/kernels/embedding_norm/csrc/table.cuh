@@ -10,7 +10,7 @@ namespace kernelwright::embedding_norm {
 
 struct TableBackward {
     const void* dx;           // [rows, length]
-    const int64_t* unsorted;  // [rows] ids, those outside the table ignored; null if they are sorted, as the next two fields
+    const int64_t* unsorted;  // [rows] ids, those outside the table ignored; null if the next two fields have them sorted
     const int32_t* ids;       // [rows], ascending
     const int64_t* order;     // row of dx of each sorted id, ascending among equal ids
     void* dtable;             // [entries, length]

@@ -87,7 +87,7 @@ __device__ __forceinline__ Cursor first_chunk(const Share& share, int skipped) {
 struct Ring {
     unsigned char* slots;
     uint64_t* full;
-    uint64_t* free;  // arrivals of a summer and a storer that have both read the slot
+    uint64_t* free;  // a summer and a storer have both read the slot
 };
 
 // Communication between the warps of a block for each row in flight.

@@ -13,13 +13,14 @@ namespace kernelwright::linear {
 
 static_assert(kTile == kSide);
 
-// Threshold below which sums are short, as in matmul::short_below. Against a split-K SGEMM the threshold is higher, since sums leave
+// Threshold below which sums are short (matmul_fp32x3/csrc/anew.cuh). Against a split-K SGEMM it is higher than matmul::short_below,
+// since sums leave the tensor cores every 64 of K.
 // the tensor cores every 64 of K.
 __device__ __forceinline__ float short_below(bool shared_out) { return shared_out ? 6.5f : matmul::short_below(false, false); }
 
 enum Verdict { kKept, kDoubted, kLost };  // kDoubted: a sample of the sums has to be followed
 
-// Judges whether a row of a tile may have lost too much, or its sums may be short. All lanes of a warp call it.
+// Judges whether a row of a tile may have lost too much accuracy, or its sums may be short. All lanes of a warp call it.
 __device__ __forceinline__ Verdict judge(const Product& p, const Tile& tile) {
     constexpr int kRows = kTile / 32;  // rows per lane
     const int lane = threadIdx.x % 32, of_x = tile.of_x * kTile + lane, of_weight = tile.of_weight * kTile + lane;
@@ -51,8 +52,8 @@ __device__ __forceinline__ Verdict judge(const Product& p, const Tile& tile) {
     return 2 * rows > min(kTile, p.m - tile.of_x * kTile) || may_have_few(p, tile) ? kDoubted : kKept;
 }
 
-// Recomputes the tiles that lost too much. Returns at once if no tile is suspect. Otherwise a block takes a few adjacent tiles at a
-// time and judges each by one warp. The whole block then follows sums of the doubted tiles and recomputes the lost ones.
+// Recomputes the tiles that lost too much accuracy. Returns at once if no tile is suspect. Otherwise a block takes a few adjacent tiles at
+// a time and judges each by one warp. The whole block then follows sums of the doubted tiles and recomputes the lost ones.
 template <class Finish>
 __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     linear_anew(const __grid_constant__ Product p, const matmul::Plain x, const matmul::Plain weight, const Finish finish) {

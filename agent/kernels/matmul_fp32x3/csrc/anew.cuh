@@ -93,8 +93,9 @@ struct SampleShare {
     }
 };
 
-// Returns true if the running sums of a tile over depths [begin, end) are shorter than `below`. All kAnewThreads call it, with `meet`
-// as their barrier. Each thread follows one sum until the sample as a whole is decided. `of_a(follower, depth)` and `of_b` return the
+// Returns true if the running sums of a tile over depths [begin, end) are shorter than `below`, their threshold relative to single
+// products. All kAnewThreads call it, with `meet` as their barrier. Each thread follows one sum until the sample as a whole is decided.
+// `of_a(follower, depth)` and `of_b` return the values.
 // values.
 template <class OfA, class OfB, class Meet>
 __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], int64_t begin, int64_t end, float below,

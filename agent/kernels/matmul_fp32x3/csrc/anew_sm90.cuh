@@ -1,9 +1,9 @@
 // The check after matmul_fp32x3's product: tiles for which two fp16 lost too much accuracy are recomputed (anew.cuh).
 //
-// If both operands are dense (see split_sm90.cuh), small values cannot lose too much. A quarter of the products of each sum are 2^15 or
-// more, and rounding a float sum at each of them costs 2^-25.3 of it, more than the loss. But sums of dense operands can be short if they
-// cancel. So each block tests samples from a few of its tiles, and checks all its tiles if the sums of a sample are small. If the operands
-// are not dense, all tiles are checked.
+// If both operands are dense (see split_sm90.cuh), small values cannot lose too much accuracy. A quarter of the products of each sum are
+// 2^15 or more, and rounding a float sum at each of them costs 2^-25.3 of it, more than the loss. But sums of dense operands can be short
+// (anew.cuh) if they cancel. So each block tests samples from a few of its tiles, and checks all its tiles if the sums of a sample are
+// small. If the operands are not dense, all tiles are checked.
 #pragma once
 
 #include "anew_tile.cuh"
@@ -86,8 +86,8 @@ __device__ __forceinline__ float2 sizes_of(const Product& p, const Band& band, i
 
 // Result of testing a band's sums.
 struct Seen {
-    bool is_lost;   // a row may have lost too much of its small values
-    bool is_small;  // the band's sums may be short
+    bool is_lost;   // small values of a row may have lost too much accuracy
+    bool is_small;  // the band's sums may be short (anew.cuh)
 };
 
 // Tests a band's sums. `is_first` is set for the first band of its rows.
@@ -167,8 +167,8 @@ __device__ __forceinline__ bool are_finite(const Product& p, const Band& band, A
     return shared.not_finite == 0;
 }
 
-// Checks a band of up to 16 * ROWS rows and recomputes it if it may have lost too much. All 256 threads call it, with `meet` as their
-// barrier. `sparse` is set unless both operands are dense. Bands of the same rows share `spans`.
+// Checks a band of up to 16 * ROWS rows and recomputes it if it may have lost too much accuracy. All 256 threads call it, with `meet` as
+// their barrier. `sparse` is set unless both operands are dense. Bands of the same rows share `spans`.
 template <int ROWS = 8, class Meet>
 __device__ __forceinline__ void hold(const Product& p, const Band& band, bool is_first, bool sparse, AnewShared& shared, Spans& spans,
                                      const Meet& meet) {

@@ -209,7 +209,7 @@ __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile&
     copies_made<0>();
 }
 
-// Stores the sums with few instructions, since a short product waits for them. Nothing is added here.
+// Stores the sums with few instructions, since a product of small depth waits for them. c and other parts are not added here.
 template <int N>
 __device__ __forceinline__ void store_part(const ReadOnce& p, const ReadTile& tile, const float (&sum)[N / 2]) {
     const int row = tile.first_left + static_cast<int>(threadIdx.x) / 32 * kWarpRows + static_cast<int>(threadIdx.x) % 32 / 4;
@@ -226,7 +226,8 @@ __device__ __forceinline__ void store_part(const ReadOnce& p, const ReadTile& ti
     }
 }
 
-// Returns true if any row has lost too much, or the sums of half of the rows (four threads each) are short. All threads call it.
+// Returns true if any row has lost too much accuracy, or the sums of half of the rows (four threads each) are short (anew.cuh). All threads
+// call it.
 __device__ __forceinline__ bool all_doubt(const Halves::Doubt& mine) {
     const bool lost = __syncthreads_or(mine.lost);
     return __syncthreads_count(mine.is_short) >= kLeftThreads / 2 || lost;

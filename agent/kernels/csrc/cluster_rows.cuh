@@ -100,7 +100,7 @@ inline bool lack_blocks(int64_t rows, int64_t packs) { return rows <= kFewRows &
 
 constexpr int64_t kFewestRows = 16;  // up to this many rows, clusters of the widest size fit on the GPU at once
 
-// Distribution of rows. A row of few long ones gets a cluster, with as few threads as hold it at `each` packs per
+// Distribution of rows. Each of few long rows gets a cluster, with as few threads as hold it at `each` packs per
 // thread, since the fixed work per thread outweighs that of its packs. Any other row gets one block.
 struct Spread {
     int64_t blocks = 1;

@@ -1,7 +1,7 @@
 // LayerNorm and RMSNorm backward for few rows, also of x + residual: every gradient in one launch.
 //
-// Some blocks handle one row each and compute dx. The others handle columns and compute the parameters' gradients. They
-// do not synchronise, so the tensors are read twice, which costs less than a second launch for few rows.
+// Some blocks handle one row each and compute dx. The other blocks handle columns and compute the parameters' gradients. The two kinds do
+// not synchronise, so the tensors are read twice, which costs less than a second launch for few rows.
 #pragma once
 
 #include "launched.cuh"

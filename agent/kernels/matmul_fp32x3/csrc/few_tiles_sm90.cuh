@@ -1,5 +1,5 @@
 // Products of at most one tile per two SMs on sm_90a, after a split in one launch (split_once_sm90.cuh). A cluster of two blocks
-// multiplies a tile of 128 x 128, 64 rows per block. Each block loads half of b's columns and multicasts them to both blocks.
+// multiplies a tile of 128 x 128, 64 rows per block. Each block loads half of b's packed tile and multicasts it to both.
 //
 // The two warpgroups of a block take stages in turn, so a block has all its sums without waiting for other blocks. The split's counts of
 // small values are added up while the first stages load. A block checks its own sums if needed, since another launch would take

@@ -1,9 +1,9 @@
 """Shipped kernels as drop-in replacements: `from agent.kernels import group_norm, GroupNorm`.
 
 Functions take the arguments of torch's functions. Modules have the constructor and the state_dict of torch's
-modules. Importing this package imports nothing else. The first name taken from it imports torch, and the
-first call on a GPU builds the kernel for it. A call that a kernel does not take falls back to torch, with a
-warning (`routing`). `info()` lists these fallbacks, and what each kernel was verified on.
+modules. Importing this package imports no other module. The first name taken from it imports torch, and the
+first call on a GPU builds the kernel for it. An unsupported call falls back to torch, with a
+warning (`routing`). `info()` lists these fallbacks, and the verdicts on each kernel.
 """
 
 import sys

@@ -8,12 +8,12 @@ M = TypeVar("M", bound="Acting")
 
 
 class Acting(nn.Module):
-    """Mixin that precedes torch's class among the bases, and keeps its parameters, buffers and state_dict."""
+    """Mixin that precedes torch's class among the bases, whose parameters and state_dict it keeps."""
 
     act: str = "none"
 
     def __init__(self, *arguments: Any, act: str = "none", **options: Any) -> None:
-        """Take torch's arguments, and the name of the activation."""
+        """Take the arguments of torch's class, and the name of the activation."""
         super().__init__(*arguments, **options)
         self.act = act
 
@@ -25,5 +25,5 @@ class Acting(nn.Module):
         return made
 
     def extra_repr(self) -> str:
-        """Return torch's text, followed by the activation if there is one."""
+        """Return the representation of torch's class, followed by the activation if there is one."""
         return super().extra_repr() + ("" if self.act == "none" else f", act={self.act}")

@@ -33,11 +33,11 @@ class Grads:
 
 @dataclass(frozen=True)
 class AddRows:
-    """Forward and backward of one kernel: on CUDA, on the CPU, and as shapes alone."""
+    """Forward and backward of one kernel: on CUDA, on the CPU, and as allocation of the results alone."""
 
     kernel: str
     rows: Rows
-    """Implementation of the norm without the sum."""
+    """Implementation of the same norm without the sum."""
 
     def launch_forward(
         self, terms: Sequence[torch.Tensor], parameters: Parameters, dims: int, eps: float, statistics: bool
@@ -64,7 +64,7 @@ class AddRows:
         stats: Tensors,
         wanted: Sequence[bool],
     ) -> Gradients:
-        """Return the gradients of each summand, of the weight and of the bias; None for unwanted ones."""
+        """Return the gradients of each summand, of the weight and of the bias; None if unwanted."""
         grads, added, parameters = grads.contiguous(), added.contiguous(), parameters.contiguous()
         made = gradient_shapes(added, parameters, wanted)
         device = added.get_device()

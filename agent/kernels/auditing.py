@@ -1,7 +1,7 @@
 """Judging a shipped kernel's ModelNew file, and recording the verdict in its kernel.json.
 
 The caller passes the judge: this package neither builds nor runs a candidate. The emulator judges the
-portable path. Code for one architecture is judged only on a GPU of that architecture.
+portable path. The path for one architecture is judged only on a GPU of that architecture.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in
     "linear_fp32x3": "level1/matmul",
     "matmul_fp32x3": "level1/matmul",
 }
-"""Reference against which each kernel is judged. A promoted kernel has its own reference beside it."""
+"""Problem on which each kernel is judged. A promoted kernel has its own reference beside it."""
 
 
 def reference(name: str) -> str:
@@ -32,7 +32,8 @@ def audited(
 ) -> tuple[Manifest, Evaluation]:
     """Return the manifest with the new verdict, not yet saved, and the evaluation itself.
 
-    `arch` (`90a`) names the architecture of the judge's GPU. The judged file then includes the path for it.
+    `arch` (`90a`) names the architecture of the judge's GPU. The judged file then includes
+    the path for that architecture.
     """
     candidate = Candidate(problem=problem.name, source=sources.candidate(name, arch), origin="catalogue")
     evaluation = judge.confirm(problem, candidate, judge.evaluate(problem, candidate))
@@ -53,9 +54,9 @@ def audited(
 
 
 def described(name: str) -> Manifest:
-    """Return the saved manifest, updated from the operator's own constants if there is one.
+    """Return the saved manifest, updated from the operator's own constants if the kernel has an operator.
 
-    These are its schemas, dtypes and envelope. Imports torch.
+    The constants are its schemas, dtypes and envelope. Imports torch.
     """
     if name not in sources.NAMES:
         return manifest.load(name)

@@ -34,7 +34,7 @@ def attention() -> list[Case]:
             assert mask is not None
             return torch.softmax(scores.masked_fill(~mask, -torch.inf), -1)
 
-        # A causal row is read up to its diagonal, and written in full.
+        # Half of the elements are read in causal rows, which end at the diagonal; all are written.
         read = 0.5 if causal else 1.0
         return Case(
             "masked_softmax", ours, native, shape, (), dtype, "causal" if causal else "mask of keys",
@@ -60,7 +60,7 @@ def attention() -> list[Case]:
 
 
 def reductions() -> list[Case]:
-    """Return reductions of whole tensors, long and short rows, columns, and channels between both."""
+    """Return reductions of whole tensors, of long and short rows, of columns, and of a middle dimension."""
 
     def made(kind: str, shape: tuple[int, ...], dims: list[int], dtype: torch.dtype) -> Case:
         def ours(x: torch.Tensor) -> torch.Tensor:

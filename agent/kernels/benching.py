@@ -3,7 +3,7 @@
 A round is one call of each side in random order, each after the L2 cache has been overwritten. Some cases
 time many calls back to back instead, with a warm cache. The report has percentiles over the rounds. The ratio
 has a 95 % interval of the median over the rounds' own ratios. TF32 is off. A training case counts forward and
-backward. Everything here needs a GPU.
+backward. All functions here need a GPU.
 """
 
 import math
@@ -49,7 +49,7 @@ def measured(case: Case, here: Machine) -> Measured:
     disable_tf32()
     ours, eager = case.call(case.ours), case.call(case.native)
     # Cases share one function. Without a reset torch compiles it for dynamic sizes from the second shape on,
-    # and leaves it to eager after eight.
+    # and runs it in eager mode after eight shapes.
     torch.compiler.reset()
     compiled = case.call(torch.compile(case.native))
     for call in (ours, eager, compiled) * 3:
@@ -84,14 +84,14 @@ def disable_tf32() -> None:
 
 
 def fastest(rounds: list[dict[str, float]], names: Iterable[str]) -> str:
-    """Return the side with the lowest median."""
+    """Return the name of the side with the lowest median time."""
     return min(names, key=lambda name: median(spans[name] for spans in rounds))
 
 
 def interval(
     rounds: list[dict[str, float]], names: Iterable[str] = ("eager", "compile")
 ) -> tuple[float, float]:
-    """Return the 95 % interval of the median of (time of the best of `names` / ours).
+    """Return the 95 % interval of the median of (time of the fastest of `names` / time of the kernel).
 
     The interval is taken from the order statistics of the rounds.
     """
@@ -128,7 +128,7 @@ class Clock:
 
 
 def times_of(values: list[float]) -> Times:
-    """Return the percentiles 20, 50 and 80."""
+    """Return the percentiles 20, 50 and 80 of the times."""
     fifths = quantiles(values, n=5, method="inclusive")
     return Times(p20=round(fifths[0], 6), p50=round(median(values), 6), p80=round(fifths[3], 6))
 

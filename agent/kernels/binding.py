@@ -1,7 +1,7 @@
 """Calls into a kernel's C library: each function takes one struct of 8-byte fields, packed at once.
 
 ctypes and `struct` cost 0.5 us a call, and the library uses no symbol of torch (ADR 12). The caller is
-responsible for the pointers: nothing here checks tensors.
+responsible for the pointers: this module does not check tensors.
 """
 
 import ctypes
@@ -14,9 +14,9 @@ from agent.kernels.replaying import watching
 
 Alike = tuple[int, ...] | None
 MOST_REMEMBERED = 4096
-"""Maximum number of remembered answers, for programs whose sizes never stop changing."""
+"""Maximum size of the cache of `Library.remembered`, for programs whose sizes never stop changing."""
 _PLACES: dict[int, tuple["Library", str]] = {}
-"""Library and name of each function whose launches were recorded, by address."""
+"""Library and name of each C function whose launches were recorded, by the function's address."""
 
 
 class LaunchError(RuntimeError):
@@ -24,13 +24,13 @@ class LaunchError(RuntimeError):
 
 
 class Library:
-    """Loaded library of one kernel.
+    """Loaded C library of one kernel.
 
     The fields of a struct are spelled as in `struct`: `q` for an address or an integer, `d` for a double.
     """
 
     def __init__(self, name: str, path: Path) -> None:
-        """Load the library. Raises OSError if the system cannot load it."""
+        """Load the library. Raises OSError if the operating system cannot load it."""
         self._name = name
         self._loaded = ctypes.CDLL(str(path))
         self._loaded.error_text.restype = ctypes.c_char_p
@@ -50,19 +50,19 @@ class Library:
             recorder.launched(address, fields, values)
 
     def refuse(self, function: str, code: int) -> NoReturn:
-        """Raise LaunchError for the code that the function returned."""
+        """Raise LaunchError for the error code that the function returned."""
         said = self._loaded.error_text(code).decode()
         raise LaunchError(f"{self._name}: {function} was not launched: {said} (CUDA error {code})")
 
     def ask(self, function: str, fields: str, *values: float) -> int:
-        """Return the number that a function answers."""
+        """Return the number that a C function returns for these fields."""
         pack, run = self._bound.get(function) or self._bind(function, fields, ctypes.c_int64)
         return run(pack(*values))
 
     def remembered(self, alike: Alike, function: str, fields: str, *values: float) -> int:
-        """Return the number that a function answers, asked once for all calls with the same `alike`.
+        """Return the number that a C function returns, called once for all calls with the same `alike`.
 
-        With None, the function is called each time.
+        If `alike` is None, the function is called each time.
         """
         if alike is None:
             return self.ask(function, fields, *values)
@@ -83,7 +83,7 @@ class Library:
 
 
 def refuse(address: int, code: int) -> NoReturn:
-    """Raise LaunchError for a recorded launch, in the name of the library with the function at `address`."""
+    """Raise LaunchError for a recorded launch. The text names the library of the C function at `address`."""
     library, function = _PLACES[address]
     library.refuse(function, code)
 

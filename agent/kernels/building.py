@@ -1,11 +1,11 @@
 """Build of a kernel's C libraries for one architecture, into a cache keyed by content.
 
-`library(name, arch, part)` returns the path of a finished library. It is one that was shipped for exactly
-these sources (`built`), or one built here. A build happens at most once for its sources, flags, compiler,
-torch and architecture. It goes into a folder of its own, which is renamed once complete. The hash of either
-library is checked against the one that its build recorded. A caller waits at most LOCK_LIMIT_S for another
-process's build, and the error names that process. The lock belongs to the operating system, so that a dead
-process releases it. Raises BuildFault with a remedy. Nothing is loaded here, and neither torch nor CUDA is
+`library(name, arch, part)` returns the path of a finished library: one that was shipped for exactly these
+sources (`built`), or one built here. A build happens at most once for its sources, flags, compiler, torch and
+architecture. It goes into a folder of its own, which is renamed once complete. The hash of either library is
+checked against the hash that its build recorded. A caller waits at most LOCK_LIMIT_S for another process's
+build, and the error names that process. The lock belongs to the operating system, so that a dead process
+releases it. Raises BuildFault with a remedy. No library is loaded here, and neither torch nor CUDA is
 started.
 """
 
@@ -39,7 +39,7 @@ BUILD_LIMIT_S = 600.0
 SPLIT = ("group_norm", "matmul_fp32x3")
 """Kernels with the longest builds, for which nvcc compiles the functions in parallel."""
 SPLIT_SINCE = 13
-"""Minimum major version of nvcc for that option, of the versions tried."""
+"""Minimum major version of nvcc for compiling functions in parallel, of the versions tried."""
 
 
 def library(
@@ -93,14 +93,14 @@ def made_once(made: Path, name: str, build: Callable[[Path], Build], lock_limit_
 def architecture(capability: tuple[int, int]) -> str:
     """Return nvcc's name of a compute capability: `90a` for (9, 0), otherwise the plain number.
 
-    Instructions of Hopper alone, such as wgmma, exist for the target `90a` only.
+    Instructions that only Hopper has, such as wgmma, exist for the target `90a` only.
     """
     number = f"{capability[0]}{capability[1]}"
     return "90a" if number == "90" else number
 
 
 class _Tools(Record):
-    """Compiler, and the runtime library to link against."""
+    """Compiler, and CUDA's runtime library to link against."""
 
     nvcc: Path
     version: str
@@ -127,7 +127,7 @@ class _Tools(Record):
 
 
 def _cudart(major: str) -> Path:
-    """Return CUDA's runtime library. The running torch has already loaded one of this name."""
+    """Return the path of CUDA's runtime library. The running torch has loaded a library of this name."""
     places = [home / "lib" for home in wheel_homes()]
     with contextlib.suppress(EnvironmentFault):
         include = cuda_headers.directory(None)
@@ -160,7 +160,7 @@ def torch_version() -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path, name: str, limit_s: float) -> Iterator[None]:
-    """Hold the lock. Raises BuildFault that names the holder, from a note written beside the lock file."""
+    """Hold the lock on `path`. Raises BuildFault that names the holder, from a note beside the lock file."""
     holder = path.with_suffix(".holder")
     lock = FileLock(path)
     try:

@@ -1,7 +1,7 @@
-"""Finished libraries, and the record beside each: what it was built from, and its hash.
+"""Finished libraries, and the record beside each: its sources, flags and target, and its hash.
 
-Libraries are shipped as folders, one each. A shipped library is loaded if its sources, architecture and CUDA
-version are those wanted. The hash detects a file that was damaged or replaced by mistake. Anyone who can
+Each library is shipped in a folder of its own. A shipped library is loaded if its sources, architecture and
+CUDA version are those wanted. The hash detects a file that was damaged or replaced by mistake. Anyone who can
 write to the folder can run any code, as with every library.
 """
 
@@ -48,12 +48,12 @@ class Build(Record):
 
 
 def report(library_path: Path) -> Build:
-    """Return the record of the build of that library."""
+    """Return the record of the build of the library at this path."""
     return Build.model_validate_json((library_path.parent / REPORT).read_text(encoding="utf-8"))
 
 
 def is_whole(folder: Path) -> bool:
-    """Return True if the library in the folder is the one that its build left."""
+    """Return True if the library in the folder has the hash that its build recorded."""
     try:
         return hashlib.sha256((folder / LIBRARY).read_bytes()).hexdigest() == report(folder / LIBRARY).sha256
     except (OSError, ValueError):
@@ -90,10 +90,10 @@ def ship(library_path: Path, folder: Path) -> Path:
 def shipped(
     folder: Path, name: str, arch: str, part: str, cuda: str, made_of: str | None = None
 ) -> Path | None:
-    """Return the library that `ship` put there, or None if there is none for these sources and this CUDA.
+    """Return the library that `ship` put in `folder`, or None if it has none for these sources and this CUDA.
 
     `made_of` is the digest to expect, by default that of the kernel's sources. Raises BuildFault for a file
-    that is not the one that was built.
+    whose hash is not the recorded one.
     """
     place = folder / _shipped_name(name, arch, part)
     try:

@@ -1,4 +1,4 @@
-"""One kernel at one shape: both sides as functions of the same tensors, and their errors against float64."""
+"""One kernel at one shape: the kernel and torch as functions of the same tensors, and their errors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ class Case:
     backward_share: float = 2.0
     """Elements that a backward pass moves besides the result's gradient, per element of the input.
 
-    By default these are the input again, and its gradient."""
+    By default the pass reads the input again and writes its gradient."""
     in_a_row: int = 1
     """Number of calls back to back in one timing. Above 1 the launch overhead counts."""
     rivals: Mapping[str, Function] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Case:
 
     @property
     def flops(self) -> int:
-        """Return the floating-point operations of the products; a training step has three for each."""
+        """Return the floating-point operations of the products; a training step has three times as many."""
         return 2 * self.macs * (3 if self.trains else 1)
 
     def call(self, function: Function, device: str = "cuda") -> Callable[[], object]:
@@ -111,8 +111,8 @@ class Case:
 def made_once(make: Callable[[torch.Tensor], Made]) -> Callable[[torch.Tensor], Made]:
     """Return `make` with its result cached by the tensor's shape, dtype and device.
 
-    For inputs that a model has before the call, such as tables and targets. One side would launch their
-    computation and the other would fuse it, and its time belongs to neither.
+    For inputs that a model has before the call, such as tables and targets. Without the cache one side would
+    launch their computation and the other would fuse it, and its time belongs to neither.
     """
     made: dict[tuple[Any, ...], Made] = {}
 
@@ -126,7 +126,7 @@ def made_once(make: Callable[[torch.Tensor], Made]) -> Callable[[torch.Tensor], 
 
 
 def both(case: Case) -> list[Case]:
-    """Return the case itself, and the case as a training step."""
+    """Return the case itself, and the same case as a training step."""
     setting = f"{case.setting} forward and backward".strip()
     return [case, replace(case, trains=True, setting=setting)]
 

@@ -1,4 +1,4 @@
-"""Timed cases of each kernel: its reference's shape, a training step there, and grids of sizes."""
+"""Timed cases of each kernel: its reference's shape, a training step at that shape, and grids of sizes."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -13,8 +13,8 @@ The host has to queue the call within this time."""
 def queued(call: Callable[[], object], before: Callable[[], object] | None = None) -> float:
     """Return the milliseconds of a call queued while the GPU waits; `before` is queued in front of it.
 
-    If the GPU starts before the host is done, it would idle within the call. The call is then repeated behind
-    a longer wait. A call that itself waits for the GPU is timed as it is.
+    If the GPU starts before the host has queued the call, it would idle within the call. The call is then
+    repeated behind a longer wait. A call that itself waits for the GPU is timed as it is.
     """
     ahead = AHEAD_CYCLES
     while True:

@@ -1,4 +1,4 @@
-"""Text of a source file without what changes nothing: comments, docstrings and blank lines.
+"""Text of a source file without comments, docstrings and blank lines.
 
 A verdict stands for as long as the code does. A better comment does not make a kernel unverified.
 """

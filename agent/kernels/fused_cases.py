@@ -135,7 +135,7 @@ def of_rotary(shape: tuple[int, ...], dim: int, dtype: torch.dtype, interleaved:
 
 
 def turns() -> list[Case]:
-    """Return queries of a decoder, with the positions before the heads and behind them."""
+    """Return queries of a decoder, with the positions in the dimension before the heads and behind them."""
     large = [
         of_rotary((8, 32, 2048, 128), -2, torch.float32),
         of_rotary((4, 4096, 32, 128), -3, torch.bfloat16),
@@ -146,7 +146,7 @@ def turns() -> list[Case]:
 
 
 def targets_of(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function that maps x to one of `shape[1]` classes for each of its rows."""
+    """Return a function that maps x to a target class for each of its rows, of `shape[1]` classes."""
 
     @made_once
     def targets(x: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,8 @@ def evaluated() -> list[Case]:
             return torch.zeros_like(x[0, :, 0, 0]), torch.ones_like(x[0, :, 0, 0])
 
         def laid(x: torch.Tensor) -> torch.Tensor:
-            # The case's shape is the order in memory; torch's shape has the channels second.
+            # The case's shape is the order in memory, with channels last; torch's shape has the channels
+            # second.
             return x.permute(0, 3, 1, 2) if is_last else x
 
         def ours(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:

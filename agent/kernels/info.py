@@ -1,4 +1,4 @@
-"""State of the kernels in this process, and what is known of each."""
+"""State of the kernels in this process, and the verdicts on each."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ class KernelInfo:
     name: str
     envelope: tuple[str, ...]
     verified: tuple[str, ...]
-    """One entry for each verdict, `verified on cuda: SCOPE`; empty if there is none."""
+    """One entry for each verdict, `verified on cuda: SCOPE`; empty without a verdict."""
     is_disabled: bool
     builds: dict[int, str] = field(default_factory=dict)
     """State of each CUDA device on which the kernel was called: `ready`, or why there is no library."""

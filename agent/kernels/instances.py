@@ -18,7 +18,8 @@ def instance_norm(
     """Return act(F.instance_norm(x, weight=weight, bias=bias, eps=eps) + residual) for x [n, channels, ...].
 
     Statistics are those of each image and channel, forward and backward. The call equals `group_norm` with
-    one group per channel, and has its envelope. Raises the errors of torch, also for planes of one element.
+    one group per channel, and the same calls are supported. Raises the errors of torch, also for planes of
+    one element.
     """
     if x.dim() < 3 or x.numel() <= x.shape[0] * x.shape[1]:
         y = F.instance_norm(x, weight=weight, bias=bias, eps=eps)

@@ -1,7 +1,7 @@
 """Record of a shipped kernel, kernel.json, written only by `agent kernels verify|bench|promote`.
 
 Unknown numbers are None, never 0 or -1. Times are those of the library's operator on the named GPU, beside
-torch's in the same run. Torch is not imported here.
+torch's operator in the same run. Torch is not imported here.
 """
 
 from typing import Literal
@@ -42,7 +42,7 @@ class Measured(Record):
     shape: tuple[int, ...]
     dtype: str
     setting: str = ""
-    """Further arguments of the call: groups, dimension, activation, direction."""
+    """Further arguments of the call, such as groups, dimension or activation, and the direction."""
     candidate_ms: Times
     eager_ms: Times | None = None
     compile_ms: Times | None = None
@@ -55,7 +55,7 @@ class Measured(Record):
     """Error of the kernel against float64."""
     rms_err: float | None = None
     native_max_abs_err: float | None = None
-    """Error of torch against float64."""
+    """Error of torch's operator against float64."""
     native_rms_err: float | None = None
     rivals: dict[str, Rival] = {}
     """Rivals by name, such as `TF32`."""
@@ -64,7 +64,7 @@ class Measured(Record):
 
 
 class Verified(Record):
-    """Verdict on the ModelNew file."""
+    """Verdict on the kernel's ModelNew file."""
 
     problem: str
     executor: Literal["cuda", "emulator"]
@@ -162,7 +162,7 @@ def with_verdict(manifest: Manifest, verdict: Verified) -> Manifest:
 
 
 def with_times(manifest: Manifest, measured: tuple[Measured, ...]) -> Manifest:
-    """Return the manifest with new times in place of those with the same GPU, shape, dtype and setting."""
+    """Return the manifest with new times in place of those of the same GPU, shape, dtype and setting."""
 
     def place(one: Measured) -> tuple[object, ...]:
         return one.gpu, one.shape, one.dtype, one.setting

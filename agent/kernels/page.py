@@ -1,7 +1,7 @@
 """Page docs/kernels.md, rendered from the kernel.json files.
 
-Write it with `python -m agent.kernels.page > docs/kernels.md`. It states only what a command has measured or
-judged.
+Write it with `python -m agent.kernels.page > docs/kernels.md`. The page only has figures that a command has
+measured, and verdicts.
 """
 
 import sys
@@ -102,7 +102,7 @@ def _rivals(measured: tuple[Measured, ...]) -> Iterator[str]:
 
 
 def _error(largest: float | None, rms: float | None) -> str:
-    """Return the errors as `2.7e-06, 3.3e-07`; empty if neither is known."""
+    """Return the largest and the rms error as `2.7e-06, 3.3e-07`; empty if neither is known."""
     return ", ".join(f"{error:.2g}" for error in (largest, rms) if error is not None)
 
 

@@ -41,7 +41,8 @@ def _rank(one: Wanted) -> int:
 def libraries(wanted: Sequence[Wanted], arch: str, jobs: int) -> Iterator[Path]:
     """Yield the path of each library as it becomes ready, with `jobs` compilers at a time.
 
-    Raises BuildFault for the first failure. Compilations under way then are finished, and their results kept.
+    Raises BuildFault for the first failure. Compilations in progress are then finished, and their results
+    kept.
     """
     first = sorted(wanted, key=_rank)
     pool = ThreadPoolExecutor(jobs)

@@ -1,8 +1,8 @@
 """Picture docs/kernels.svg, drawn from the kernel.json files.
 
 Write it with `python -m agent.kernels.plot > docs/kernels.svg`. Each kernel has a row for its reference shape
-and one for the training step there. A row shows the floor, the kernel, torch.compile and eager, as multiples
-of the kernel's own time on a logarithmic scale.
+and one for the training step at that shape. A row shows the floor (the roofline's time), the
+kernel, torch.compile and eager, as multiples of the kernel's own time on a logarithmic scale.
 """
 
 import math
@@ -22,7 +22,7 @@ SIDES = ("floor", "kernel", "torch.compile", "eager")
 
 
 class Mark(NamedTuple):
-    """Time of one side in a row."""
+    """Time of one side (floor, kernel, torch.compile or eager) in a row."""
 
     side: str
     x: float
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One case of one kernel."""
+    """One case of one kernel, drawn as a row."""
 
     kernel: str
     words: str
@@ -39,14 +39,14 @@ class Row(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """One multiple of the kernel's time on the scale."""
+    """Labelled multiple of the kernel's time on the scale."""
 
     label: str
     x: float
 
 
 def render() -> str:
-    """Return the picture; cases without a time of torch are left out."""
+    """Return the picture as SVG; cases without a time of torch are left out."""
     found = [case for name in sources.NAMES for case in _cases(manifest.load(name))]
     multiples = [ms / times["kernel"] for _, _, times in found for ms in times.values()]
     low = 2.0 ** math.floor(math.log2(min(multiples, default=0.5)))
@@ -76,9 +76,9 @@ def render() -> str:
 
 
 def _cases(known: Manifest) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield name, description and milliseconds of the first case.
+    """Yield name, description and milliseconds of the kernel's first case, then of its training step.
 
-    The second case follows if it is a training step.
+    The second case is the training step, and left out if it is not one.
     """
     for place, one in enumerate(known.measured[:2]):
         trains = "backward" in one.setting

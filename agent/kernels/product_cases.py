@@ -68,7 +68,7 @@ def halves() -> list[Case]:
 
 
 def convolutions() -> list[Case]:
-    """Return the cases of conv_fp32x3 with TF32 off; one as a training step too, and two transposed."""
+    """Return the cases of conv_fp32x3 with TF32 off, with one training step and two transposed cases."""
 
     def made(x: tuple[int, ...], weight: tuple[int, ...], more: dict[str, Any], back: bool = False) -> Case:
         space = len(weight) - 2

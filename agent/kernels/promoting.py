@@ -1,8 +1,8 @@
 """Promotion of a run's verified candidate to a file beside the shipped kernels.
 
-The file is kept with its reference and a kernel.json. The caller judges the candidate again. Only one that a
-real GPU verified again is kept, and anything else is refused. A promoted kernel is a ModelNew file; turning
-it into an operator with a gradient is manual work.
+The file is kept with its reference and a kernel.json. The caller judges the candidate again. Only a candidate
+that a real GPU verified again is kept, and any other is refused. A promoted kernel is a ModelNew file;
+turning it into an operator with a gradient is manual work.
 """
 
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from agent.store.renaming import with_reference_names
 def promote(problem: Problem, attempt: Attempt, again: Evaluation, run: str, verifier_version: str) -> str:
     """Keep the candidate, and return its name; an earlier kernel of that name is replaced.
 
-    Raises UsageError unless a GPU verified it, and EnvironmentFault if the folder is read-only.
+    Raises UsageError unless a GPU verified the candidate, and EnvironmentFault if the folder is read-only.
     """
     if again.status is not Status.VERIFIED or again.scope.executor != "cuda":
         raise UsageError(

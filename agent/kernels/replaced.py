@@ -1,4 +1,4 @@
-"""Report of `replace_modules`: which modules were swapped and fused, what that gains, what stays and why."""
+"""Report of `replace_modules`: modules swapped and fused, the time saved, and the reasons for what stays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from agent.kernels import routing
 
 SLOWER = 1.02
-"""Ratio above which a fused call is rejected as slower than its pair. Rounds differ by as much."""
+"""Ratio of times above which a fused call is rejected as slower. Rounds differ by as much."""
 FORWARD, STEP = "forward", "forward and backward"
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Milliseconds of a pair and of its fused call on the example, counting the GPU's time alone."""
+    """Milliseconds of the original operations and of the fused call on the example, on the GPU alone."""
 
     gpu: str
     before_ms: float
@@ -22,9 +22,9 @@ class Gain:
     step_after_ms: float
 
     def loss(self, training: bool) -> str | None:
-        """Return how the fused call is slower, or None if it is not.
+        """Return by how much the fused call is slower, or None if it is not slower.
 
-        A training step counts in training, otherwise the forward.
+        In training the training step decides, otherwise the forward.
         """
         if training:
             return _loss(STEP, self.step_before_ms, self.step_after_ms)
@@ -43,13 +43,13 @@ class CompiledGain:
 
     gpu: str
     what: str
-    """The timed call: STEP for a model in training, FORWARD otherwise."""
+    """Timed call: STEP for a model in training, FORWARD otherwise."""
     before_ms: float
     after_ms: float
 
     @property
     def loss(self) -> str | None:
-        """Return how the model became slower, or None if it did not."""
+        """Return by how much the model became slower, or None if it did not."""
         return _loss(self.what, self.before_ms, self.after_ms)
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Replaced:
     swapped: dict[str, str] = field(default_factory=dict)
     """Class of each swapped module: `encoder.0.norm` -> `GroupNorm`."""
     kept: dict[str, str] = field(default_factory=dict)
-    """Reasons why a module that has a kernel was not swapped, or a pair or module not fused."""
+    """Reasons why a module that has a kernel was not swapped, or operations or a module not fused."""
     fused: dict[str, Fusion] = field(default_factory=dict)
     """Fused call of each group of operations: `encoder.0: norm + act` -> its Fusion."""
     difference: float | None = None
@@ -101,7 +101,7 @@ class Replaced:
     undo: list[Callable[[], None]] = field(default_factory=list, repr=False, compare=False)
 
     def restore(self) -> None:
-        """Put back the original modules and forwards; whatever was replaced since then stays."""
+        """Put back the original modules and forwards. A module that was replaced again since then stays."""
         while self.undo:
             self.undo.pop()()
 

@@ -37,15 +37,15 @@ def replace_modules(model: nn.Module, example: Example | None = None, compiled: 
     """Swap, in place, every submodule that has a shipped kernel; parameters and hooks are kept.
 
     `example` is an input, a tuple of positional inputs, or a dict of named ones. With it, consecutive
-    operations that one kernel computes are fused too, also across modules. Each pair is checked on the
-    example, forward and backward, and timed on a GPU. The example runs three times without gradients, and
+    operations that one kernel computes (a pair) are fused too, also across modules. Each pair is checked on
+    the example, forward and backward, and timed on a GPU. The example runs three times without gradients, and
     modules with a pair run once or twice more. Buffers and random states end as they were; state that a
     module keeps elsewhere is not restored.
 
     With `compiled`, the model is compiled by torch.compile and timed on the example before and after. If it
-    became slower, nothing is replaced. In training, forward and backward count, otherwise the forward, and
-    only that is compiled. The call takes as long as two compilations. Host time counts, so nothing else
-    should run on the machine.
+    became slower, no module is replaced. In training, forward and backward are timed, otherwise the forward,
+    and only the timed part is compiled. The call takes as long as two compilations. Host time counts, so no
+    other program should run on the machine.
 
     A module that stands in several places becomes one module in the same places. The model itself stays the
     same object. `restore()` of the result undoes everything.

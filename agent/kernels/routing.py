@@ -1,4 +1,4 @@
-"""Decision whether a kernel takes a call, and the visible fallback to torch otherwise.
+"""Decision whether a kernel supports a call, and the visible fallback to torch otherwise.
 
 A call outside a kernel's envelope goes to torch. The first such call of each kernel and reason emits a
 `Fallback` warning, and `info()` shows the counts. With AGENT_KERNELS_STRICT set, `OutsideEnvelope` is raised
@@ -27,23 +27,23 @@ _BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 OLDEST = (7, 0)
 """Minimum compute capability of the device code, which needs independent thread scheduling."""
 POINTWISE = ("batch_norm", "gate_product", "gelu")
-"""Kernels without sums. torch.compile fuses these operations with their neighbours, so it computes them."""
+"""Elementwise kernels. torch.compile computes these, since it fuses them with their neighbours."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _asked_while_tracing(function: F) -> F:
-    """Make torch.compile call the function while it traces, and take the result as a constant."""
+    """Make torch.compile call the function while it traces, and treat the result as a constant."""
     marked: F = torch.compiler.assume_constant_result(function)
     return marked
 
 
 class Fallback(UserWarning):
-    """Warning that a call went to torch because the kernel does not take it."""
+    """Warning that a call went to torch because the kernel does not support it."""
 
 
 class OutsideEnvelope(RuntimeError):
-    """Error for a call outside the envelope, where AGENT_KERNELS_STRICT is set or there is no fallback."""
+    """Error for an unsupported call, with AGENT_KERNELS_STRICT set or without a fallback."""
 
 
 _fallbacks: Counter[tuple[str, str]] = Counter()
@@ -71,7 +71,7 @@ def takes(
 
 
 def is_compilers(kernel: str, x: torch.Tensor) -> bool:
-    """Return True if torch.compile computes this call itself, although the kernel would take it."""
+    """Return True if torch.compile computes this call itself, although the kernel supports it."""
     return kernel in POINTWISE and x.is_cuda and torch.compiler.is_compiling() and not is_always()
 
 
@@ -81,9 +81,9 @@ def obstacle(
     parameters: Iterable[torch.Tensor | None],
     dtypes: Collection[torch.dtype] = DTYPES,
 ) -> str | None:
-    """Return why `kernel` cannot take `x` with these parameters, or None if it can.
+    """Return why `kernel` cannot compute `x` with these parameters, or None if it can.
 
-    `dtypes` are the dtypes of `x` that the kernel takes.
+    `dtypes` are the dtypes of `x` that the kernel supports.
     """
     if not x.is_cuda:
         return f"the tensor is on {x.device.type}, and it runs on CUDA"
@@ -123,15 +123,15 @@ class Parts:
         self._kernel, self._device, self._places = kernel, device, sources.APART[kernel]
 
     def launch(self, function: str, fields: str, *values: float) -> None:
-        """See `Library.launch`."""
+        """Call a function that launches, in the library of the call's dtype. See `Library.launch`."""
         self._of(function, values).launch(function, fields, *values)
 
     def ask(self, function: str, fields: str, *values: float) -> int:
-        """See `Library.ask`."""
+        """Return a function's number from the library of the call's dtype. See `Library.ask`."""
         return self._of(function, values).ask(function, fields, *values)
 
     def remembered(self, alike: Alike, function: str, fields: str, *values: float) -> int:
-        """See `Library.remembered`."""
+        """Return a function's cached number from the call's library. See `Library.remembered`."""
         return self._of(function, values).remembered(alike, function, fields, *values)
 
     def _of(self, function: str, values: tuple[float, ...]) -> Library:
@@ -204,7 +204,7 @@ def fallbacks(kernel: str) -> dict[str, int]:
 
 
 def states(kernel: str) -> dict[int, str]:
-    """Return `ready`, or why not, for each device on which `kernel` was called in this process."""
+    """Return `ready`, or why there is no library, for each device on which `kernel` was called."""
     found: dict[int, str] = {}
     for (name, device, _), one in _libraries.items():
         if name == kernel and found.get(device, "ready") == "ready":
@@ -227,7 +227,7 @@ def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
 
 
 def refuse_forward_mode(tensors: Iterable[torch.Tensor | None]) -> None:
-    """Raise NotImplementedError for a tangent, which the dispatcher would drop silently."""
+    """Raise NotImplementedError for a forward-mode tangent, which the dispatcher would drop silently."""
     if _has_level() and any(
         tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors
     ):
@@ -241,7 +241,7 @@ def _has_level() -> bool:
 
 
 def widened(x: torch.Tensor) -> torch.Tensor:
-    """Return the tensor as torch's autocast would pass it to an operator that runs in float32."""
+    """Return the tensor as torch's autocast passes tensors to an operator that runs in float32."""
     is_half = x.dtype in (torch.float16, torch.bfloat16)
     return x.float() if is_half and torch.is_autocast_enabled("cuda") else x
 
@@ -286,7 +286,7 @@ def _plain(dtype: torch.dtype) -> str:
 
 
 def _probes() -> tuple[Callable[[], object], ...]:
-    """Return functions that all give an empty value if nothing intercepts a call.
+    """Return functions that all return an empty value if nothing intercepts a call.
 
     They are undocumented functions of torch. If a version of torch lacks one, a substitute returns True, so
     that calls take the dispatcher.

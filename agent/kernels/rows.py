@@ -19,12 +19,12 @@ FORWARD = "10qd2q"
 BACKWARD = "15q"
 """`struct` format of RowBackward in csrc/row_norm.cuh."""
 NOWHERE = (0, 0)
-"""Addresses that stand for statistics nobody wants."""
+"""Null addresses of mean and rstd, for calls that do not want the statistics."""
 _DENSE = torch.contiguous_format
 
 
 class Parameters(NamedTuple):
-    """Weight and bias, each None or of the shape of the normalised dimensions."""
+    """Weight and bias of a norm, each None or of the shape of the normalised dimensions."""
 
     weight: torch.Tensor | None
     bias: torch.Tensor | None = None
@@ -50,11 +50,11 @@ class Parameters(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """Forward and backward of one kernel: on CUDA, on the CPU, and as shapes alone."""
+    """Forward and backward of one kernel: on CUDA, on the CPU, and as allocation of the results alone."""
 
     kernel: str
     centred: bool
-    """True if the mean is subtracted, and therefore is one of the statistics."""
+    """True if the mean is subtracted, so that it is one of the statistics."""
 
     def launch_forward(
         self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float, statistics: bool
@@ -79,7 +79,7 @@ class Rows:
         stats: Tensors,
         wanted: Sequence[bool],
     ) -> Gradients:
-        """Return the gradients of x, weight and bias; None for unwanted ones."""
+        """Return the gradients of x, weight and bias; None for unwanted gradients."""
         grad, x, parameters = grad.contiguous(), x.contiguous(), parameters.contiguous()
         grads = gradient_shapes(x, parameters, wanted)
         dims = x.dim() - stats[-1].dim()
@@ -160,7 +160,7 @@ class Rows:
         return stats, self.places(stats)
 
     def places(self, stats: Tensors) -> tuple[int, int]:
-        """Return the addresses of mean and rstd; the mean's is 0 without one."""
+        """Return the addresses of mean and rstd; 0 for the mean if there is none."""
         rstd = stats[-1].data_ptr()
         return (stats[0].data_ptr(), rstd) if self.centred else (0, rstd)
 
@@ -171,8 +171,8 @@ class Rows:
 
 
 def fits(x: torch.Tensor, shape: tuple[int, ...], *parameters: torch.Tensor | None) -> bool:
-    """Return True if torch accepts these sizes and there is something to compute; otherwise torch answers."""
-    # len(shape) == 0, because torch.compile of torch 2.11 does not trace bool() of a tuple.
+    """Return True if torch accepts these sizes and the result is not empty; otherwise torch computes."""
+    # len(shape) == 0 instead of bool(), because torch.compile of torch 2.11 does not trace bool() of a tuple.
     if len(shape) == 0 or x.shape[-len(shape) :] != shape or x.numel() == 0:
         return False
     for parameter in parameters:  # noqa: SIM110  # a generator would cost more than the checks
@@ -182,7 +182,7 @@ def fits(x: torch.Tensor, shape: tuple[int, ...], *parameters: torch.Tensor | No
 
 
 def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bool]) -> Gradients:
-    """Return uninitialised gradients of x, weight and bias, or None for unwanted ones."""
+    """Return uninitialised gradients of x, weight and bias, or None for unwanted gradients."""
     weight, bias = parameters
     return (
         torch.empty_like(x, memory_format=_DENSE) if wanted[0] else None,

@@ -1,8 +1,8 @@
-"""Small calls that go to torch although the kernel takes them, because host time dominates there.
+"""Small calls that go to torch although the kernel supports them, because host time dominates there.
 
 Replayed calls are never left to torch: they cost the host no more than torch's own. Without replay, a
-kernel's call costs the host more than one of torch's operators. With a gradient it costs most, because its
-formula is Python. Below these sizes that is more than the GPU saves. The thresholds come from the sweep's
+kernel's call costs the host more than one of torch's operators. With a gradient the call costs most, because
+its formula is Python. Below these thresholds that cost is more than the GPU saves. They come from the sweep's
 shapes that are not held back, on an H100 (docs/kernels-sweep.md).
 
 Under torch.compile and during CUDA graph capture host time does not count, so no call is left to torch for
@@ -24,7 +24,7 @@ class Least(NamedTuple):
 
     forward: float
     step: float
-    """Minimum if a gradient is wanted."""
+    """Minimum bytes of an input if a gradient is wanted."""
 
 
 BY_PYTHON = {
@@ -47,7 +47,7 @@ SHORT = 256
 
 
 def is_torchs(kernel: str, x: torch.Tensor, *others: torch.Tensor | None) -> bool:
-    """Return True if torch should compute this call; `others` are its further tensors."""
+    """Return True if torch should compute a call of this size; `others` are its further tensors."""
     if not x.is_cuda or torch.compiler.is_compiling():
         return False
     if routing.is_disabled() or routing.is_always() or torch.cuda.is_current_stream_capturing():

@@ -1,8 +1,8 @@
 """Files of the shipped kernels: one folder each, whose device code serves two interfaces.
 
 `csrc/library.cu` is the library: plain C without a torch header. `candidate.py` is a `ModelNew` file for
-`agent eval` and the catalogue, and its CUDA text includes the same device code. Nothing is compiled or
-imported here.
+`agent eval` and the catalogue, and its CUDA text includes the same device code. This module compiles and
+imports none of them.
 """
 
 import hashlib
@@ -51,7 +51,8 @@ APART = {
     "rms_norm": {"forward": 8, "backward": 11},
     "softmax": {"forward": 5, "backward": 6},
 }
-"""Kernels with a library for each dtype, because one for all takes three times as long to build.
+"""Kernels with a library for each dtype, because one library for all dtypes takes three times as long to
+build.
 
 The numbers are the index of the field, in each direction's struct, that holds the dtype of the call."""
 ALL = "all"
@@ -68,7 +69,7 @@ _ONCE = re.compile(r"^#pragma once\n+", re.MULTILINE)
 _NOT_PORTABLE = re.compile(
     r"^#ifndef KW_PORTABLE_ONLY\n.*?(?:^#else\n(?P<instead>.*?))?^#endif\b.*?\n", re.MULTILINE | re.DOTALL
 )
-"""Code for one architecture only, and its replacement elsewhere."""
+"""Code for one architecture only, and the code that replaces it on all others."""
 _MODEL_NEW = "class ModelNew"
 _FLAGS = 'extra_cuda_cflags=["-O3"'
 
@@ -110,7 +111,7 @@ def as_portable(text: str) -> str:
 
 
 def kernel_part(name: str, arch: str | None = None) -> str:
-    """Return `candidate` without its `ModelNew`; the catalogue appends another one."""
+    """Return `candidate` without its `ModelNew` class; the catalogue appends another one."""
     return candidate(name, arch).partition(_MODEL_NEW)[0]
 
 

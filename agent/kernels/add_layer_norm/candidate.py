@@ -69,7 +69,7 @@ def add_layer_norm(
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from agent.kernels.add_layer_norm.operator import add_layer_norm
 
 
 class AddLayerNorm(nn.LayerNorm):
-    """`torch.nn.LayerNorm` that takes x and residual; parameters and state_dict are the same."""
+    """`torch.nn.LayerNorm` that takes x and residual, with torch's parameters and state_dict."""
 
     @classmethod
     def from_torch(cls, module: nn.LayerNorm) -> "AddLayerNorm":

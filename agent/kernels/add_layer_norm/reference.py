@@ -9,7 +9,9 @@ hidden_size = 4096
 
 
 class Model(nn.Module):
-    """Return LayerNorm over the last dimension of x + residual, with weight and bias, and x + residual."""
+    """Module that returns LayerNorm of x + residual over the last dimension, with weight and bias, and x +
+    residual.
+    """
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from agent.kernels.add_rms_norm.operator import add_rms_norm
 
 
 class AddRMSNorm(nn.RMSNorm):
-    """`torch.nn.RMSNorm` that takes x and residual; parameters and state_dict are the same."""
+    """`torch.nn.RMSNorm` that takes x and residual, with torch's parameters and state_dict."""
 
     @classmethod
     def from_torch(cls, module: nn.RMSNorm) -> "AddRMSNorm":

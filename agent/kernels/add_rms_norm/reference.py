@@ -10,7 +10,9 @@ eps = 1e-6
 
 
 class Model(nn.Module):
-    """Return added / sqrt(mean(added^2, -1) + eps) * weight and added, where added = x + residual."""
+    """Module that returns added / sqrt(mean(added^2, -1) + eps) * weight and added, with added = x +
+    residual.
+    """
 
     def __init__(self, hidden_size: int, eps: float) -> None:
         super().__init__()

@@ -62,7 +62,7 @@ def batch_norm_relu(x: torch.Tensor, residual: torch.Tensor, norm: nn.BatchNorm2
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

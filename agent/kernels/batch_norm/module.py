@@ -10,10 +10,12 @@ from agent.kernels.group_norm import activation
 
 
 class _Evaluated(Acting, _BatchNorm):
-    """Torch's BatchNorm with an `act`. Parameters, buffers and state_dict are torch's."""
+    """Torch's BatchNorm with an `act`, and with torch's parameters, buffers and state_dict."""
 
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """Return act(batch_norm(input) + residual), of the input's shape. Training mode is torch's."""
+        """Return act(batch_norm(input) + residual), of the input's shape. In training mode torch computes the
+        norm.
+        """
         if self.training or self.running_mean is None or self.running_var is None:
             y = super().forward(input)
             return activation.value(y if residual is None else y + residual, self.act)

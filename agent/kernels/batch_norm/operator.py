@@ -201,7 +201,7 @@ def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | N
 def _gradients(
     saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
 ) -> Sequence[Any]:
-    """Return all gradients. Without an activation the residual's is that of the result."""
+    """Return all gradients. Without an activation the residual's gradient is that of the result."""
     weight, bias = saved[4:6]
     eps, act = settings[6:]
     of_parameters = [weight is not None and needed[4], bias is not None and needed[5]]

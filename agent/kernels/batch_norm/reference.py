@@ -10,7 +10,7 @@ width = 56
 
 
 class Model(nn.Module):
-    """relu(batch_norm(x) + residual) in evaluation mode."""
+    """Module that returns relu(batch_norm(x) + residual) in evaluation mode."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -89,7 +89,7 @@ Ways = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def _wide(sizes: tuple[int, ...], missing: int) -> list[int]:
-    """Return the sizes for three dimensions, with `missing` for those in front."""
+    """Return the sizes for three dimensions, with `missing` for the dimensions in front."""
     return [missing] * (3 - len(sizes)) + list(sizes)
 
 
@@ -148,7 +148,7 @@ def conv_transpose_fp32x3(
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()

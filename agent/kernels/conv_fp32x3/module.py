@@ -10,7 +10,7 @@ from agent.kernels.conv_fp32x3.operator import conv_fp32x3, conv_transpose_fp32x
 
 
 class _FP32x3:
-    """Mixin of all convolution modules. Constructor, parameters and state_dict are torch's."""
+    """Mixin of all convolution modules here. Constructor, parameters and state_dict are torch's."""
 
     @classmethod
     def from_torch(cls, module: nn.Module) -> Self:

@@ -1,7 +1,7 @@
 """Torch's convolutions with float32 accuracy: operator `kernelwright::conv_fp32x3_forward`.
 
-The gradient of x is a convolution of the same kind: transposed for a forward one and the other way round. The
-weight's gradient is torch's.
+The same kernel computes the gradient of x: it is a transposed convolution for a forward one, and a forward
+one for a transposed one. The weight's gradient is computed by torch.
 """
 
 from collections.abc import Sequence
@@ -40,8 +40,9 @@ def conv_fp32x3(
     """Return conv1d, conv2d or conv3d of x [n, channels, ...] with TF32 off, by the rank of the weight.
 
     precision is fp32x3 (the tensor cores of sm_90 where they were measured to be faster, otherwise torch's
-    with TF32 off) or ieee (the kernel's float32 arithmetic). Falls back to torch and records why if the
-    kernel does not support the call. Raises ValueError for another precision, and whatever torch raises.
+    convolution with TF32 off) or ieee (the kernel's float32 arithmetic). Falls back to torch and records why
+    if the kernel does not support the call. Raises ValueError for another precision, and whatever torch
+    raises.
     """
     number_of(precision)
     each = [_each(value, weight.dim() - 2) for value in (stride, padding, dilation, 0)]
@@ -52,7 +53,9 @@ def conv_transpose_fp32x3(
     x: torch.Tensor, weight: torch.Tensor, bias: _Parameter = None, stride: Sizes = 1, padding: Sizes = 0,
     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1, *, precision: str = "fp32x3",
 ) -> torch.Tensor:  # fmt: skip
-    """Return conv_transpose1d, 2d or 3d with TF32 off. See `conv_fp32x3`."""
+    """Return conv_transpose1d, 2d or 3d with TF32 off. `conv_fp32x3` describes precision, fallback and
+    errors.
+    """
     number_of(precision)
     each = [_each(value, weight.dim() - 2) for value in (stride, padding, dilation, output_padding)]
     return _by_window(x, weight, bias, Window(each[0], each[1], each[2], True, each[3], groups), precision)
@@ -179,7 +182,7 @@ def _compute_backward(
 def _of_torch(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, window: Window, wanted: Sequence[bool]
 ) -> Tensors:
-    """Return torch's gradients of x, weight and bias; an unwanted one is empty."""
+    """Return torch's gradients of x, weight and bias; an unwanted gradient is empty."""
     features = grad.shape[1]
     made = torch.ops.aten.convolution_backward(grad, x, weight, [features], *window, list(wanted))
     return tuple(

@@ -1,7 +1,8 @@
 """Calls of the device code: convolutions in 1, 2 and 3 dimensions, transposed and grouped ones included.
 
 A transposed convolution is computed as convolutions whose taps run backwards over the input. With a stride
-there is one for each remainder of the output position modulo the stride, and each writes its own pixels.
+there is one convolution for each remainder of the output position modulo the stride. Each writes its own
+pixels.
 """
 
 from itertools import product
@@ -82,7 +83,7 @@ def _slice(taps: range) -> tuple[int, int, int]:
 
 
 def _parts(sizes: Ints, outs: Ints, window: Window) -> list[list[_Part]]:
-    """Return the convolutions that make up a transposed one, for each dimension.
+    """Return the convolutions that make up a transposed convolution, for each dimension.
 
     Output position o reads input (o + padding - tap * dilation) / stride where that is an integer. All
     positions o = begin + stride * q share the same taps, and the input position moves with q.
@@ -106,7 +107,9 @@ def _launch(
     tensors: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor],
     parts: list[_Part], window: Window, spread: Ints, precision: str,
 ) -> None:  # fmt: skip
-    """Launch one convolution. Its pixels of y begin where `parts` say and lie `spread` apart."""
+    """Launch one convolution. Its pixels of y begin at the `begin` of each of `parts`, and lie `spread`
+    apart.
+    """
     x, weight, bias, y = tensors
     device = y.get_device()
     library = routing.library(KERNEL, device)
@@ -126,5 +129,5 @@ def _launch(
 
 
 def _three(values: "Ints | list[int] | torch.Size", missing: int = 1) -> Ints:
-    """Return the values for three dimensions, with `missing` for those in front."""
+    """Return the values for three dimensions, with `missing` for the dimensions in front."""
     return (missing,) * (3 - len(values)) + tuple(values)

@@ -9,7 +9,7 @@ from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator im
 
 
 class ConvGroupNormTanhHardswishResidualLogSumExp(nn.Module):
-    """Module with the constructor, parameters and state_dict of `Model` in the reference of this name."""
+    """Module with the constructor, parameters and state_dict of `Model` in the kernel's reference."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: int, num_groups: int, eps: float = 1e-5

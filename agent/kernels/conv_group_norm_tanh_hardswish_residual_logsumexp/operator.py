@@ -104,7 +104,7 @@ def _launch_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: _Parameter, gamma: _Parameter,
     beta: _Parameter, y: torch.Tensor, groups: int, eps: float, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    """Return the gradients of x, weight, bias, gamma and beta; an unwanted one is empty."""
+    """Return the gradients of x, weight, bias, gamma and beta; an unwanted gradient is empty."""
     grad, x, y = grad.contiguous(), x.contiguous(), y.contiguous()
     kept = [None if value is None else value.contiguous() for value in (weight, bias, gamma, beta)]
     n, inputs, height, width = x.shape
@@ -128,7 +128,7 @@ def _compute_backward(
 ) -> Tensors:  # fmt: skip
     aten = torch.ops.aten
     c = F.conv2d(x, weight, bias).contiguous()
-    # Torch's own backward fails for beta without gamma.
+    # Replaces a missing gamma by ones, since torch's own backward fails for beta without gamma.
     scale = c.new_ones(c.shape[1]) if gamma is None else gamma
     sizes = (c.shape[0], c.shape[1], c.shape[2] * c.shape[3], groups)
     z, mean, rstd = aten.native_group_norm(c, scale, beta, *sizes, eps)

@@ -45,13 +45,13 @@ extension = load_inline(
 def cross_entropy(
     x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, z_loss: float
 ) -> torch.Tensor:
-    """Return the loss of each row, in float32."""
+    """Return the loss of each row of logits, in float32."""
     losses: torch.Tensor = extension.cross_entropy(x, target, ignored, smoothing, z_loss)
     return losses
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, smoothing: float, z_loss: float) -> None:
         super().__init__()

@@ -11,7 +11,9 @@ z_loss = 1e-4
 
 
 class Model(nn.Module):
-    """Return each row's loss plus z_loss times its squared logsumexp; 0 for rows with target -100."""
+    """Module that returns each row's loss plus z_loss times its squared logsumexp; 0 for rows with target
+    -100.
+    """
 
     def __init__(self, smoothing: float, z_loss: float) -> None:
         super().__init__()

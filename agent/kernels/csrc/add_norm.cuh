@@ -40,7 +40,8 @@ struct AddRowBackward {
     int64_t device;
 };
 
-// By value: through a reference, half precision would be loaded element by element.
+// Returns a + b, element by element. Packs are passed by value: through a reference, half precision would be loaded
+// element by element.
 template <typename T, int V>
 __device__ __forceinline__ Pack<T, V> total(Pack<T, V> a, Pack<T, V> b) {
     Pack<float, V> sum = widened(a);

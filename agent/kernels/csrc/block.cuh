@@ -45,7 +45,7 @@ inline dim3 rows_block(unsigned threads) { return dim3(threads, threads == kWarp
 
 inline unsigned rows_grid(int64_t rows, dim3 block) { return unsigned((rows + block.y - 1) / block.y); }
 
-// Block index in reverse order, for backward passes: what the forward read or wrote last may still be in L2.
+// Returns the block index in reverse order, for backward passes: L2 may still hold what the forward accessed last.
 __device__ __forceinline__ unsigned block_from_last() { return gridDim.x - 1 - blockIdx.x; }
 
 __device__ __forceinline__ int64_t row_here() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }

@@ -17,8 +17,8 @@ __device__ __forceinline__ void barrier_init(uint64_t* barrier, uint32_t arrival
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
-// Makes initialised barriers visible to the copy engine. Called once, by the initialising thread, before the block goes
-// on.
+// Makes initialised barriers visible to the copy engine. Called once, by the initialising thread, before other threads
+// use them.
 __device__ __forceinline__ void barriers_made() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

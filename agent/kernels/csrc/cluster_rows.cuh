@@ -1,4 +1,4 @@
-// Rows that one block handles, or the blocks of a cluster together (compute capability 9).
+// Distribution of rows over blocks, or over clusters of blocks that share a row (compute capability 9).
 #pragma once
 
 #include "ragged.cuh"
@@ -9,11 +9,11 @@
 
 namespace kernelwright {
 
-constexpr int64_t kWidestCluster = 16;  // blocks; a GPU may refuse more than kMaxCluster
+constexpr int64_t kWidestCluster = 16;  // blocks; a GPU may refuse clusters of more than kMaxCluster
 constexpr int64_t kMaxClusterRows = kMaxGrid / kWidestCluster;
 
 #ifndef KW_PORTABLE_ONLY
-// Partial states of all warps of a cluster. Each block has a copy in its shared memory.
+// Partial states of all warps of a cluster. Each block has a copy of all of them in its shared memory.
 template <typename State>
 struct Mailbox {
     alignas(2 * sizeof(uint64_t)) State of_warp[kWidestCluster * kMaxWarps];
@@ -31,8 +31,8 @@ struct Team {
     __device__ __forceinline__ static int thread() { return int(sm90::cluster_rank() * blockDim.x + threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blocks() * blockDim.x); }
 
-    // First step of each thread in a kernel that calls `merged`. It depends on no earlier kernel and may precede
-    // await_earlier.
+    // Initialises the mailbox. Every thread of a kernel that calls `merged` calls this first. It depends on no earlier
+    // kernel and may precede await_earlier.
     template <typename State>
     __device__ __forceinline__ static void meet() {
         if (blocks() == 1) return;
@@ -45,7 +45,8 @@ struct Team {
         sm90::cluster_begun();
     }
 
-    // Merges the states of all threads; every thread gets the result. Once per kernel; `of_warp` as for block_merge.
+    // Merges the states of all threads; every thread gets the result. Called once per kernel. `of_warp` is shared
+    // memory as for block_merge.
     template <typename State>
     __device__ __forceinline__ static State merged(State mine, State* of_warp) {
         if (blocks() == 1) return block_merge(mine, of_warp);
@@ -94,13 +95,13 @@ using Team = Block;
 
 inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }
 
-// Returns true if one block per row would leave SMs idle: few and long rows.
+// Returns true if the rows are so few and so long that one block per row would leave SMs idle.
 inline bool lack_blocks(int64_t rows, int64_t packs) { return rows <= kFewRows && packs > kBlockPacks; }
 
 constexpr int64_t kFewestRows = 16;  // up to this many rows, clusters of the widest size fit on the GPU at once
 
-// Distribution of few long rows: a cluster for each, with as few threads as hold the row at `each` packs per thread.
-// The fixed work per thread outweighs that of its packs. One block per row otherwise.
+// Distribution of rows. Each of few long rows gets a cluster, with as few threads as hold it at `each` packs per
+// thread, since the fixed work per thread outweighs that of its packs. Any other row gets one block.
 struct Spread {
     int64_t blocks = 1;
     unsigned threads = 0;
@@ -125,7 +126,7 @@ inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t wi
     return blocks;
 }
 
-// Launches a kernel of teams with a cluster of `blocks` blocks per row. If the GPU refuses the widest clusters,
+// Launches a kernel that uses Team, with a cluster of `blocks` blocks per row. If the GPU refuses the widest clusters,
 // launches half as many blocks of twice the threads.
 template <typename... Parameters, typename... Given>
 cudaError_t start_teams(

@@ -1,5 +1,5 @@
 // sm_90 instructions for the blocks of a cluster: barriers, remote stores and loads, and two approximate functions. Not
-// for the emulator. The cooperative groups header has the former too, but takes a second to compile.
+// for the emulator. The cooperative groups header also has barriers and remote accesses, but takes a second to compile.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,8 +12,8 @@ namespace kernelwright::sm90 {
 // First half of the cluster barrier, executed by every thread; cluster_wait is the second.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
 
-// Arrival of blocks that only need to know that all blocks have started. Relaxed: a release would wait for all writes
-// of this block to global memory.
+// Arrives at the cluster barrier where blocks only need to know that all blocks have started. The arrival is relaxed: a
+// release would wait for all writes of this block to global memory.
 __device__ __forceinline__ void cluster_begun() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }

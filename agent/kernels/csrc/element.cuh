@@ -19,7 +19,7 @@ enum Dtype : int64_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2 };
 
 constexpr int kWarp = 32;
 constexpr int kVectorBytes = 16;           // widest load of a single thread
-constexpr int64_t kMaxGrid = 0x7fffffff;  // blocks in x
+constexpr int64_t kMaxGrid = 0x7fffffff;  // maximum number of blocks in x
 
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
@@ -45,7 +45,7 @@ struct alignas(sizeof(T) * V) Pack {
 template <typename T>
 constexpr int kVector = kVectorBytes / int(sizeof(T));
 
-inline bool aligned(const void* data) {  // null passes: it is never loaded from
+inline bool aligned(const void* data) {  // a null pointer counts as aligned: it is never loaded from
     return reinterpret_cast<uintptr_t>(data) % kVectorBytes == 0;
 }
 

@@ -20,7 +20,7 @@ __device__ __forceinline__ void await_earlier() { asm volatile("griddepcontrol.w
 // Signals that the next kernel may start, as far as this block is concerned.
 __device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// Prefetches into L2. Safe before `await_earlier`: what is written meanwhile goes through L2 as well.
+// Prefetches into L2. Safe before `await_earlier`: the stores of the kernel before go through L2 as well.
 __device__ __forceinline__ void bring_near(const void* data) { asm volatile("prefetch.global.L2 [%0];" ::"l"(data)); }
 
 // Launches a kernel that calls await_earlier. The blocks of a cluster are side by side in x.
@@ -65,13 +65,13 @@ cudaError_t launched_as(
 }
 #endif
 
-// let_next_begin for grids of many blocks: only the last ones signal, as a signal costs 1 ns or more per block.
+// let_next_begin for grids of many blocks. Only the last blocks signal, as a signal costs 1 ns or more per block.
 __device__ __forceinline__ void let_next_begin_at_last() {
     if (gridDim.x - blockIdx.x <= kBlocksAtOnce) let_next_begin();
 }
 
 // Returns true if all blocks of this kernel are resident at once. Then the next kernel can start beside them and
-// prefetch its inputs. Otherwise it would take the place of blocks that still wait for an SM.
+// prefetch its inputs. With more blocks, the next kernel would take the place of blocks that still wait for an SM.
 __device__ __forceinline__ bool is_at_once() { return uint64_t{gridDim.x} * blockDim.x <= kThreadsAtOnce; }
 
 template <typename... Parameters, typename... Given>

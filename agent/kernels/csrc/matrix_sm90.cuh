@@ -15,7 +15,7 @@ namespace kernelwright::matrix {
 using namespace kernelwright::sm90;
 
 constexpr int kRowBytes = 128;   // 64 fp16 of a row: the width of the swizzle
-constexpr int kAtomBytes = 1024; // 8 rows
+constexpr int kAtomBytes = 1024; // 8 rows of kRowBytes
 
 // Byte offset of a 16-byte piece in a tile with rows of 64 fp16, in the 128-byte swizzle that wgmma reads. The pieces
 // of a row are permuted by the row number, so that a column of pieces covers all banks.
@@ -69,7 +69,8 @@ __device__ __forceinline__ void matrix_multiply(float (&d)[32], uint64_t a, uint
         : "l"(a), "l"(b), "r"(add));
 }
 
-// The same for d[64 x 128] and b[128 x 16].
+// d[64 x 128] (+)= a[64 x 16] * b[128 x 16]^T for the warpgroup, asynchronous until matrix_wait. d is laid out as
+// above.
 __device__ __forceinline__ void matrix_multiply(float (&d)[64], uint64_t a, uint64_t b, int add) {
     asm volatile(
         "{\n"

@@ -11,7 +11,8 @@ struct Moments {
     float m2;  // sum of squared deviations from the mean
 };
 
-// Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
+// Merges the moments of two disjoint parts of a row. Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm
+// for computing sample variances" (1979).
 __device__ __forceinline__ Moments merge(Moments a, Moments b) {
     const float count = a.count + b.count;
     if (count == 0.0f) return a;

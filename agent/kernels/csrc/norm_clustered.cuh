@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kClusteredThreads) norm_clustered(
     auto* const tile = reinterpret_cast<Pack<T, V>*>(memory);
     const int thread = int(threadIdx.x), lane = thread % kWarp, rank = sm90::cluster_rank(), row = sm90::cluster_number();
     const int first = rank * part, count = max(min(part, packs - first), 0);
-    // Whole packs for each thread, so that every thread keeps the same packs throughout.
+    // A chunk has equally many packs for each thread, so that every thread keeps the same packs throughout.
     constexpr int kOfPieces = kClusteredPieces * kClusteredThreads;
     const int piece = (part + kOfPieces - 1) / kOfPieces * kClusteredThreads;
     if (thread == 0) {
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kClusteredThreads) norm_clustered(
     for (int i = 0; i < kClusteredPieces; ++i) {
         sm90::barrier_wait(&arrived[i], 0);
         const int end = min((i + 1) * piece, count);
-        // Differences from the mean of the warp's first pack. Cancellation then costs at most as many digits as the
-        // count has.
+        // Takes differences from the mean of the warp's first pack. Cancellation then costs at most as many digits as
+        // the element count has.
         if (kCentred && i == 0 && thread < end) {
             Pack<T, V> one = tile[thread];
             if (kSum) one = total(one, tile[part + thread]);

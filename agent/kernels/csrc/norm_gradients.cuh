@@ -18,10 +18,10 @@
 namespace kernelwright {
 
 constexpr int kMostStages = 3;      // rows of a team in shared memory: the current one and those in flight
-constexpr int kMostBlocks = 2;      // per SM
-constexpr int kStaticBytes = 2048;  // of an SM's shared memory, used by a block besides its rows
+constexpr int kMostBlocks = 2;      // resident blocks per SM
+constexpr int kStaticBytes = 2048;  // bytes of an SM's shared memory, used by a block besides its rows
 
-// Tensors are [rows, packs].
+// Arguments of the backward kernel. Tensors are [rows, packs].
 template <typename T, int V>
 struct GradientArguments {
     const Pack<T, V>* dy;
@@ -30,7 +30,7 @@ struct GradientArguments {
     Parameter weight;
     const float* means;
     const float* rstds;
-    Pack<T, V>* dx;         // or null
+    Pack<T, V>* dx;         // gradient of the input, or null
     float* partials;        // [2][blocks][length]: sums of dy * xhat, then of dy; or null
     int rows, length;
     int packs;         // maximum number of packs of a row
@@ -47,7 +47,7 @@ constexpr bool kScaleApart = Team::kPacks >= 4;
 using Quad = Pack<float, kVector<float>>;
 constexpr int kQuad = kVector<float>;
 
-// Returns the number of elements in the first pack that precede row `row`; 0 for a negative row.
+// Returns the number of elements in front of row `row` in the row's first pack; 0 for a negative row.
 template <int V>
 __device__ __forceinline__ int before_row(int row, int length) {
     return row < 0 ? 0 : int(unsigned(row) * unsigned(length) % V);
@@ -87,7 +87,7 @@ __device__ __forceinline__ void leave_block_sums(
     }
     constexpr int kQuads = V / kQuad;
     const int room = packs * kQuads;
-    __syncthreads();  // all threads have read the rows that were here
+    __syncthreads();  // all threads have read the rows that `table` overwrites
     if (Team::kTeam == 0 || lane < Team::kTeam) {
         each_pack<kPacks>(first, step, packs, [&](int u, int at) {
             #pragma unroll
@@ -132,12 +132,12 @@ template <typename Team, bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(GradientArguments<T, V> args) {
     constexpr int kPacks = Team::kPacks;
     extern __shared__ uint4 memory[];
-    // Double-buffered: a warp may be in the next row before another has read the sums of this one.
+    // Double-buffered: a warp may be in the next row before another has read the sums of the current row.
     __shared__ RowSums of_warp[2][kMaxWarps];
     const int step = Team::kTeam == 0 ? args.team : Team::kTeam;
     const int team = int(threadIdx.x) / step, teams = int(blockDim.x) / step;
     const int stride = int(gridDim.x) * teams, rows = args.rows;
-    // In reverse order: what the previous kernel wrote last is still in L2.
+    // Handles rows in reverse order: what the previous kernel wrote last is still in L2.
     int row = rows - 1 - (int(blockIdx.x) * teams + team);
     const int before = Team::kShifted ? before_row<V>(row, args.length) : 0;  // the same for each row of the team
     const int first = int(threadIdx.x) - team * step;
@@ -210,10 +210,10 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         return kScaleApart<Team> ? apart.template pack<T, V>(place(u)) : held_scale[u];
     };
     int stage = 0, turn = 0;
-    // All teams iterate as long as the first has a row, since they meet at barriers.
+    // All teams iterate as long as the first team has a row, since they meet at barriers.
     for (; row + team >= 0; row -= stride) {
-        // With constant arguments: a variable count would compile to a branch for every possible value, executed in
-        // each row.
+        // Calls copies_wait with constant arguments: a variable count would compile to a branch for every possible
+        // value, executed in each row.
         static_assert(kMostStages == 3);
         args.stages == 3 ? copies_wait(2) : args.stages == 2 ? copies_wait(1) : copies_wait(0);
         ring.cut(stage);
@@ -287,11 +287,11 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
 // Distribution of the rows over blocks and teams.
 struct GradientPlan {
     int team, threads, blocks;  // threads of a team and of a block
-    int stages;                 // 0 if the rows do not fit
+    int stages;                 // rows of a team in shared memory; 0 if the rows do not fit
     int64_t bytes;              // shared memory of a block
 };
 
-// Returns the maximum number of packs of a row, wherever it begins.
+// Returns the maximum number of packs of a row, for any offset of the row within a pack.
 template <typename Team, int V>
 int64_t packs_of(int64_t length) { return Team::kShifted ? (length + 2 * V - 2) / V : length / V; }
 

@@ -1,7 +1,7 @@
 // LayerNorm and RMSNorm backward for few rows, also of x + residual: every gradient in one launch.
 //
-// Some blocks handle one row each and compute dx. The others handle columns and compute the parameters' gradients. They
-// do not synchronise, so the tensors are read twice, which costs less than a second launch for few rows.
+// Some blocks handle one row each and compute dx. The other blocks handle columns and compute the parameters' gradients. The two kinds do
+// not synchronise, so the tensors are read twice, which costs less than a second launch for few rows.
 #pragma once
 
 #include "launched.cuh"
@@ -48,9 +48,9 @@ __device__ __forceinline__ void leave_row_sums(
 template <bool kCentred, bool kRows, typename T, int V>
 __device__ __forceinline__ void gradients_of_columns(
     const ColumnArguments<T, V>& args, int slab, int slabs, RowSums* row_sums) {
-    constexpr int kRowsUnderWay = kRows ? 2 : 4;  // per thread; more would spill
+    constexpr int kRowsUnderWay = kRows ? 2 : 4;  // rows in flight per thread; more would spill registers
     constexpr int kKinds = kCentred ? 2 : 1;
-    constexpr int kEach = kKinds * V;  // sums of a thread
+    constexpr int kEach = kKinds * V;  // sums that a thread accumulates
     // Partial sums of the threads that share columns, below each other. The padding in between avoids bank conflicts.
     __shared__ alignas(kVectorBytes) float table[kFewThreads * (kEach + 1)];
     const int log_width = kRows ? kLogWarp : args.log_width, width = 1 << log_width;
@@ -114,14 +114,14 @@ __device__ __forceinline__ void gradients_of_columns(
     if (part == 0 && gradient != nullptr && at < int64_t{packs} * V) set_parameter<T>(gradient, args.weight.wide, at, sum);
 }
 
-// Blocks for columns (`column_blocks` of them) and blocks for rows. The longer-running kind comes first.
+// Blocks for columns (`column_blocks` of them) and blocks for rows. Blocks of the longer-running kind come first.
 template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
     const ColumnArguments<T, V> args, const Pack<T, V>* dadded, Pack<T, V>* dx, int column_blocks, bool rows_first) {
     const int slab = int(blockIdx.x) - (rows_first ? args.rows : 0);
     const int row = int(blockIdx.x) - (rows_first ? 0 : column_blocks);
     if (dx != nullptr && row >= 0 && row < args.rows && threadIdx.x % (kLineBytes / sizeof(*dx)) == 0) {
-        // Only these: the forward has read the other tensors.
+        // Prefetches only dy and dadded: the forward has read the other tensors, so they are in L2.
         for (int at = int(threadIdx.x); at < args.packs; at += int(blockDim.x)) {
             bring_near(args.dy + int64_t{row} * args.packs + at);
             if (kSum && dadded != nullptr) bring_near(dadded + int64_t{row} * args.packs + at);

@@ -8,11 +8,12 @@
 
 namespace kernelwright {
 
-constexpr int kSplitPacks = 2;  // of a row, in a thread's registers
-constexpr int kSplitBlocks = 2;  // per SM
-constexpr int kPartPacks = kSplitPacks * kFewThreads;  // per block
+constexpr int kSplitPacks = 2;  // packs of a row in a thread's registers
+constexpr int kSplitBlocks = 2;  // resident blocks per SM
+constexpr int kPartPacks = kSplitPacks * kFewThreads;  // packs of a row per block
 
-// `sums` is [rows, slabs], with one slab per block.
+// Computes the parameters' gradients for one slab of columns per block, and the slab's shares of the rows' sums. `sums`
+// is [rows, slabs].
 template <bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_slabs(
     const ColumnArguments<T, V> args, RowSums* sums) {
@@ -20,7 +21,7 @@ __global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_slabs(
     gradients_of_columns<kCentred, true>(args, int(blockIdx.x), int(gridDim.x), sums);
 }
 
-// Handles the last parts first, since they were read last.
+// Computes dx for one part of a row per block. The last parts come first, since gradients_of_slabs read them last.
 template <bool kCentred, bool kSum, typename T, int V>
 __global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_parts(
     const ColumnArguments<T, V> args, const Pack<T, V>* dadded, const RowSums* sums, Pack<T, V>* dx, int parts,
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(kFewThreads, kSplitBlocks) gradients_of_parts(
 
 inline int64_t parts_of_row(int64_t packs) { return (packs + kPartPacks - 1) / kPartPacks; }
 
-// For calls with parameters' gradients. The workspace holds the shares of the rows' sums.
+// Launches both kernels, for calls with parameters' gradients. The workspace holds the shares of the rows' sums.
 template <bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_split_rows(const AddRowBackward& args) {
     auto* sums = static_cast<RowSums*>(args.workspace);

@@ -11,15 +11,15 @@
 namespace kernelwright {
 
 // Distribution of a row. kTeam neighbouring lanes of a warp hold it, or a block if kTeam is 0, with up to kPacks packs
-// per thread. Such lanes handle kRows rows at once. kBlocks blocks of kThreads must fit on an SM, which bounds the
-// registers. kEarly: loads the parameters together with the row. That costs registers, but hides their latency where
-// rows are few or short. kWide: float32 parameters beside 16-bit elements, loaded late.
+// per thread. A team of lanes handles kRows rows at once. kBlocks blocks of kThreads must fit on an SM, which bounds
+// the registers. kEarly: loads the parameters together with the row. That costs registers, but hides their latency
+// where rows are few or short. kWide: float32 parameters beside 16-bit elements, loaded late.
 template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false, bool kWide_ = false, int kRows_ = 1>
 struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
     static constexpr bool kEarly = kEarly_, kWide = kWide_;
-    static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // per block
-    // A grid of one or two blocks per SM.
+    static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // teams per block
+    // True for a grid of one or two blocks per SM.
     static constexpr bool kFew = kTeam == 0 && kPacks <= 2 && kBlocks == 1;
 
     __device__ __forceinline__ static unsigned team() { return kTeam == 0 ? 0 : threadIdx.x / (kThreads / kTeams); }
@@ -67,7 +67,7 @@ struct Affine {
     }
 };
 
-// Affine for float32 parameters beside 16-bit elements. Four at a time, since they take twice the registers.
+// Loads a pack of float32 parameters beside 16-bit elements, four at a time, since they take twice the registers.
 template <typename T, int V>
 __device__ __forceinline__ Pack<T, V> of_wide(
     Pack<float, V> wide, float mean, float rstd, Parameter weight, Parameter bias, int at) {
@@ -84,8 +84,9 @@ __device__ __forceinline__ Pack<T, V> of_wide(
     return narrowed<T>(wide);
 }
 
-// Source of the rows, here those of x. `of` locates a row, `first` and `second` load the packs that `made` combines to one
-// pack of the row. kSum: the combination is an output too. kLooksUp: the row's address is read from memory.
+// Source of the rows, here the rows of one tensor x. `of` locates a row, `first` and `second` load the packs that
+// `made` combines to one pack of the row. kSum: the combination is an output too. kLooksUp: the row's address is read
+// from memory.
 template <typename T, int V>
 struct RowsOfOne {
     using Parts = const Pack<T, V>*;
@@ -117,7 +118,7 @@ struct RowsOfSum {
     __device__ __forceinline__ Pack<T, V> made(Parts, Pack<T, V> a, Pack<T, V> b) const { return total(a, b); }
 };
 
-// RMSNorm has no bias; `added` is null unless Source::kSum.
+// Computes LayerNorm, or RMSNorm without kCentred, which has no bias. `added` is null unless Source::kSum.
 template <typename Hold, bool kCentred, typename Source, typename T, int V>
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     const Source source, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
@@ -130,20 +131,20 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     // registers.
     constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
     using Kept = std::conditional_t<kPacks * kRows == 1 || Hold::kFew, float, T>;
-    // Mean and deviations behind one barrier, where that pays and registers allow it: for few rows, for rows whose
-    // addresses are looked up, and for four packs of 16-bit elements.
+    // Computes mean and deviations behind one barrier, where that is faster and registers allow it: for few rows, for
+    // rows whose addresses are looked up, and for four packs of 16-bit elements.
     constexpr bool kLong = kPacks == 4 && !Hold::kEarly && !Hold::kWide && sizeof(T) < sizeof(float);
     constexpr bool kMoments =
         kCentred && V > 1 && Hold::kTeam == 0 && (Hold::kFew || kLong || (kPacks == 1 && Source::kLooksUp));
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
     __shared__ float4 of_warp[kMoments ? kMaxWarps : 1];
-    // First row of the team. Fits 32 bits: rows are fewer than 2^31, and a block adds a few.
+    // First row of the team. The number fits 32 bits: rows are fewer than 2^31, and a block adds a few.
     const unsigned row = (blockIdx.x * Hold::kTeams + Hold::team()) * kRows;
     const int step = int(Hold::step()), first = int(threadIdx.x - Hold::team() * Hold::step());
     const int64_t begin = int64_t{row} * packs;
     const auto is_there = [&](int r) { return Hold::kTeam == 0 || row + r < rows; };
     // Calls f(i, r, at) for each pack of the thread: its number, its row, its place in the row. Teams without a row
-    // still take part in the sums, which involve all lanes of a warp.
+    // also take part in the sums, which involve all lanes of a warp.
     const auto each = [&](auto f) {
         #pragma unroll
         for (int i = 0; i < kRows * kPacks; ++i) {

@@ -1,14 +1,15 @@
 // LayerNorm and RMSNorm forward for rows of any alignment, such as those of odd length, also of x + residual.
 //
-// The threads of a block read and write 16-byte aligned packs. Lanes of the first warp handle one element each of what
-// remains at the ends of the row. Weight and bias are aligned differently, so that a pack of theirs straddles two.
+// The threads of a block read and write 16-byte aligned packs. Lanes of the first warp handle one element each of those
+// in front of and behind a row's packs. Weight and bias are aligned differently, so that a pack of theirs straddles
+// two.
 #pragma once
 
 #include "norm_held.cuh"
 
 namespace kernelwright {
 
-constexpr int kShiftedPacks = 2;  // of a row, in a thread's registers
+constexpr int kShiftedPacks = 2;  // packs of a row in a thread's registers
 constexpr int kShiftedThreads = 512;
 
 // kShiftedEarly: loads the parameters together with the row. For most float32 rows they come late, since fewer elements
@@ -18,7 +19,7 @@ constexpr bool kShiftedEarly = sizeof(T) < sizeof(float) || !(kCentred || kSum);
 template <typename T>
 constexpr int kShiftedBlocks = sizeof(T) < sizeof(float) ? 2 : 3;
 
-// Minimum and maximum number of elements: a row with a whole pack, and a row that a block can hold.
+// Minimum and maximum number of elements of a row for norm_shifted: it has a whole pack, and a block can hold it.
 template <typename T>
 constexpr int64_t kLeastShifted = 3 * kVector<T>;
 template <typename T>
@@ -58,7 +59,7 @@ template <int V>
 struct ShiftedRow {
     int before;  // elements in front; also the offset of each pack in the parameters' packs
     int packs;
-    int behind;  // first element behind the packs
+    int behind;  // index of the first element behind the packs
 
     // `place` is the row's first element, counted from address 0. Even the last pack must have two whole packs of
     // parameters.
@@ -108,7 +109,7 @@ struct Shifted {
 
 constexpr size_t kLeastSignalled = 2048;  // minimum bytes of a row for blocks to signal early
 
-// RMSNorm has no bias; `residual` and `added` are null unless kSum.
+// Computes LayerNorm, or RMSNorm without kCentred, which has no bias. `residual` and `added` are null unless kSum.
 template <bool kCentred, bool kSum, typename T>
 __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shifted(
     const T* x, const T* residual, const T* weight, const T* bias, T* __restrict__ y, T* __restrict__ added,
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(kShiftedThreads, kShiftedBlocks<T>) norm_shift
     const ShiftedRow<V> row(int(reinterpret_cast<uintptr_t>(x + begin) / sizeof(T)), length);
     const int end = row.end(thread, length), before = row.before;
     const auto is_there = [&](int u) { return thread + u * step < row.packs; };
-    // Threads without a pack read the last one.
+    // Threads without a pack read the row's last pack.
     const auto place = [&](int u) { return min(thread + u * step, row.packs - 1); };
     const auto packs_of = [&](auto* tensor) {
         using Element = std::remove_pointer_t<decltype(tensor)>;

@@ -1,6 +1,6 @@
 // LayerNorm and RMSNorm forward for many short rows, also of x + residual. A block first copies several rows for each
-// team of lanes into shared memory. All resident blocks then read before they write, which is faster than mixed
-// traffic. Registers would hold half as much.
+// team of lanes into shared memory. All resident blocks then read before they write, which is faster than reads and
+// writes in turn. Registers would hold half as many rows.
 #pragma once
 
 #include "norm_held.cuh"
@@ -9,19 +9,19 @@
 namespace kernelwright {
 
 constexpr int kStagedThreads = 256;
-constexpr int kStagedBlocks = 8;  // per SM
-constexpr int kStagedPacks = 4;   // of a thread, in shared memory
+constexpr int kStagedBlocks = 8;  // resident blocks per SM
+constexpr int kStagedPacks = 4;   // packs of a thread in shared memory
 
 // kTeam neighbouring lanes of a warp handle a row, with up to kPacks packs each.
 template <int kTeam_, int kPacks_, bool kSum_>
 struct Staged {
     static constexpr bool kSum = kSum_;
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kTensors = kSum ? 2 : 1;
-    static constexpr int kTeams = kStagedThreads / kTeam;  // per block
-    static constexpr int kRows = kStagedPacks / (kPacks * kTensors);  // per team
+    static constexpr int kTeams = kStagedThreads / kTeam;  // teams per block
+    static constexpr int kRows = kStagedPacks / (kPacks * kTensors);  // rows per team
 };
 
-// RMSNorm has no bias; `residual` and `added` are null unless kSum.
+// Computes LayerNorm, or RMSNorm without kCentred, which has no bias. `residual` and `added` are null unless kSum.
 template <typename Stage, bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) norm_staged(
     const Pack<T, V>* x, const Pack<T, V>* residual, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y,
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) norm_staged(
         float sum = 0.0f, squares = 0.0f, mean = 0.0f;
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
-            Pack<T, V> pack = filled<T, V>(0.0f);  // a missing pack adds nothing
+            Pack<T, V> pack = filled<T, V>(0.0f);  // a missing pack adds 0 to the sums
             if (is_row(r) && is_pack(u)) {
                 const int i = (r * kPacks + u) * kTensors;
                 pack = staged[i][thread];

@@ -34,8 +34,8 @@ __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
 
 // Returns the value from which a warp's threads take differences, given each thread's sum. For float32 that is the mean
 // of all elements of the warp, so that squares lose no digits. For 16-bit types it is the mean of the first thread's
-// first pack (V elements), which saves four shuffles. Those squares lose less than two digits if that pack is far from
-// the others.
+// first pack (V elements), which saves four shuffles. The squares then lose less than two digits if that pack is far
+// from the warp's other packs.
 template <typename T, int V>
 __device__ __forceinline__ float pivot_of_warp(float sum, int count) {
     if constexpr (sizeof(T) == sizeof(float)) return sum_over_lanes<kWarp>(sum) * __fdividef(1.0f, float(count));
@@ -44,8 +44,8 @@ __device__ __forceinline__ float pivot_of_warp(float sum, int count) {
 
 // Returns mean and squared deviations of a row to every thread of its block. `sum` and `squares` are over the
 // differences of the thread's elements from `pivot`. Pivot and `count`, the number of elements, are common to a warp.
-// The warps' moments are merged behind a single barrier: with few rows nothing hides a second one. `of_warp` is shared
-// memory for kMaxWarps values that nothing else uses.
+// The warps' moments are merged behind a single barrier: with few rows no other work hides a second barrier. `of_warp`
+// is shared memory for kMaxWarps values that no other sum uses.
 __device__ __forceinline__ Moments block_moments(
     float sum, float squares, float pivot, int count, float share, float4* of_warp) {
     const int thread = int(threadIdx.x), lane = thread % kWarp, warps = int(blockDim.x) / kWarp;
@@ -57,7 +57,7 @@ __device__ __forceinline__ Moments block_moments(
     if (lane == 0) of_warp[thread / kWarp] = {found.count, found.mean, found.m2, 0.0f};
     if (thread >= warps && thread < kFewWarps) of_warp[thread] = {0.0f, 0.0f, 0.0f, 0.0f};
     __syncthreads();
-    // Relative to the mean of the first warp.
+    // Merges the means relative to that of the first warp, so that a large common offset costs few digits.
     const float about = of_warp[0].y;
     float first = 0.0f, second = 0.0f;
     const auto add = [&](const float4& one) {

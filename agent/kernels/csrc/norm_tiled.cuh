@@ -1,6 +1,6 @@
 // LayerNorm and RMSNorm without a gradient, for many short rows that end within a memory sector. A block copies several
-// contiguous rows into shared memory, and writes them likewise. Row by row, both rows' threads would request the
-// sector, and lanes would be idle.
+// contiguous rows into shared memory, and writes them likewise. With one row at a time, two rows' threads would request
+// the sector they share, and lanes would be idle.
 #pragma once
 
 #include "async_copy.cuh"
@@ -10,11 +10,11 @@
 namespace kernelwright {
 
 constexpr int kTiledThreads = 128;
-constexpr int kTiledBlocks = 16;  // per SM
+constexpr int kTiledBlocks = 16;  // resident blocks per SM
 constexpr int kTiledTeam = 8;     // neighbouring lanes that add up a row
 constexpr int kTiledRows = kTiledThreads / kTiledTeam;
 
-// RMSNorm has no bias.
+// Computes LayerNorm, or RMSNorm without kCentred, which has no bias.
 template <bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
     const Pack<T, V>* x, Parameter weight, Parameter bias, Pack<T, V>* __restrict__ y, unsigned rows,
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kTiledThreads, kTiledBlocks) norm_tiled(
 }
 
 // Returns true for an odd number of packs from 17 to 31, with rows for more than 3/4 of the resident blocks of all SMs.
-// Fewer rows are faster one by one, and a backward that follows starts later behind blocks like these.
+// Fewer rows are faster one at a time, and a backward that follows starts later behind tiled blocks.
 inline bool is_tiled(const RowForward& args) {
     constexpr int V = kVector<float>;
     const int64_t packs = args.length / V;

@@ -13,10 +13,10 @@
 namespace kernelwright {
 
 constexpr int kTile = 16;       // elements of a row that a thread has in flight
-constexpr int kColumnTile = 4;  // the same for a column
+constexpr int kColumnTile = 4;  // elements of a column that a thread has in flight
 constexpr int kColumnWarps = 8;
 
-// `sum` is over exp(x - level_of(max)).
+// Maximum of a set of elements, and the sum of exp(x - level_of(max)) over it.
 struct Partition {
     float max;
     float sum;
@@ -26,14 +26,14 @@ struct Partition {
 __device__ __forceinline__ float level_of(float max) { return isinf(max) ? 0.0f : max; }
 
 #ifndef KW_PORTABLE_ONLY
-// Flushes subnormals to 0.
+// Returns 2^x; flushes subnormals to 0.
 __device__ __forceinline__ float fast_exp2(float x) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
     return power;
 }
 
-// Error of at most 1 ulp; the reciprocal of a subnormal is an infinity.
+// Returns 1 / x with an error of at most 1 ulp; the reciprocal of a subnormal is an infinity.
 __device__ __forceinline__ float fast_reciprocal(float x) {
     float inverse;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
@@ -44,15 +44,15 @@ __device__ __forceinline__ float fast_exp2(float x) { return exp2f(x); }
 __device__ __forceinline__ float fast_reciprocal(float x) { return 1.0f / x; }
 #endif
 
-// exp(x) for elements stored as T. 16-bit types have twice the elements per byte, so that instructions count. Neither
-// the last two bits of the float nor subnormals matter for them.
+// Returns exp(x) for elements stored as T. For 16-bit types, with twice the elements per byte, instructions limit the
+// speed, and neither the last two bits of the float nor subnormals matter.
 template <typename T>
 __device__ __forceinline__ float exp_for(float x) {
     constexpr float kLog2E = 1.44269504f;
     return sizeof(T) == sizeof(float) ? expf(x) : fast_exp2(x * kLog2E);
 }
 
-// fmaxf ignores NaN; a NaN still reaches the sum.
+// Merges several partitions. fmaxf ignores NaN; a NaN still reaches the sum.
 template <int N>
 __device__ __forceinline__ Partition merge(const Partition (&some)[N]) {
     float max = some[0].max, sum = 0.0f;
@@ -91,7 +91,7 @@ __device__ __forceinline__ Partition warp_merge(Partition mine) {
     return {max, warp_sum(mine.sum * expf(mine.max - level_of(max)))};
 }
 
-// Overloads for plain sums.
+// Overloads of merge and warp_merge for plain sums.
 template <int N>
 __device__ __forceinline__ float merge(const float (&some)[N]) {
     float sum = 0.0f;
@@ -101,7 +101,7 @@ __device__ __forceinline__ float merge(const float (&some)[N]) {
 }
 __device__ __forceinline__ float warp_merge(float mine) { return warp_sum(mine); }
 
-// Returns the identity of `merge`.
+// Returns the identity of `merge` for the argument's type.
 __device__ __forceinline__ Partition nothing_for(Partition) { return {-INFINITY, 0.0f}; }
 __device__ __forceinline__ float nothing_for(float) { return 0.0f; }
 
@@ -117,9 +117,9 @@ __device__ __forceinline__ State block_merge(State mine, State* of_warp) {
     return warp_merge(lane < warps ? of_warp[lane] : nothing_for(mine));
 }
 
-// Loads the packs 0, step, 2 * step, ... below `left`, counted from x, `stride` packs apart. Places beyond get -inf,
-// which adds nothing. `left` may be negative, but the row must have a pack: all loads are issued first, and those
-// beyond read the last pack.
+// Loads the packs 0, step, 2 * step, ... below `left`, counted from x, `stride` packs apart. Packs beyond `left` become
+// -inf, which adds nothing. `left` may be negative, but the row must have a pack: all loads are issued first, and those
+// beyond `left` read the last pack.
 template <typename T, int V, int N, typename Reads = Plain>
 __device__ __forceinline__ void load_tile(
     const Pack<T, V>* x, int64_t left, int step, int64_t stride, float (&tile)[N], const Reads& reads = {}) {
@@ -174,7 +174,7 @@ __device__ __forceinline__ Partition partition(
 
 // Position of this thread in a column kernel; the blocks of the grid are [outer][groups of 32 columns].
 struct Column {
-    int64_t base;  // offset of its first element
+    int64_t base;  // offset of the column's first element
     bool inside;
 };
 

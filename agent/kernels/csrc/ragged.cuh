@@ -10,9 +10,9 @@
 namespace kernelwright {
 
 struct Row {
-    int64_t first;  // offset of its first whole pack, in elements
+    int64_t first;  // offset of the row's first whole pack, in elements
     int64_t packs;
-    int before, behind;  // elements at its ends
+    int before, behind;  // elements before its first and after its last whole pack
 };
 
 template <bool kWhole, int V>
@@ -37,9 +37,9 @@ __device__ __forceinline__ float end_value(const T* x, int64_t at) {
 }
 
 template <bool kWhole>
-constexpr int kEnds = kWhole ? 0 : 1;  // per thread
+constexpr int kEnds = kWhole ? 0 : 1;  // end elements per thread
 
-// The threads of a row: those of a block that are side by side in x, at least a warp.
+// The threads that share a row: those of a block that are side by side in x, at least a warp.
 struct Block {
     __device__ __forceinline__ static int64_t row() { return row_here(); }
     __device__ __forceinline__ static int64_t row_from_last() {
@@ -48,11 +48,11 @@ struct Block {
     __device__ __forceinline__ static int thread() { return int(threadIdx.x); }
     __device__ __forceinline__ static int threads() { return int(blockDim.x); }
 
-    // First step of each thread in a kernel that calls `merged`; needed for clusters only.
+    // Does nothing: only the threads of a cluster have to meet before `merged`.
     template <typename State>
     __device__ __forceinline__ static void meet() {}
 
-    // Merges the states of all threads; each of them gets the result. `of_warp` as for block_merge.
+    // Merges the states of all threads; each of them gets the result. `of_warp` is shared memory as for block_merge.
     template <typename State>
     __device__ __forceinline__ static State merged(State mine, State* of_warp) {
         return block_merge(mine, of_warp);
@@ -66,7 +66,7 @@ constexpr int64_t kSharing = 1024;  // blocks of kSharingThreads that are reside
 constexpr unsigned kSharingThreads = 256;
 
 // Returns true if the GPU runs enough threads at once for each to have a pack or two. More packs per thread would then
-// only leave SMs with less to do.
+// leave SMs idle.
 inline bool are_few(int64_t rows, int64_t packs) { return rows * packs <= 1 << 18; }
 
 struct SharedRows {
@@ -74,7 +74,7 @@ struct SharedRows {
 };
 
 // Returns the launch shape for kernels whose threads are independent, so that blocks may share a row: they are stacked
-// in y. A thread has up to `each` packs if there are enough.
+// in y. A thread handles up to `each` packs if there are enough for all SMs.
 inline SharedRows shared_rows(int64_t rows, int64_t packs, int64_t each) {
     const int64_t blocks = std::min(kSharing / rows, (packs + kSharingThreads - 1) / kSharingThreads);
     if (rows <= kFewRows && blocks > 1) return {dim3(unsigned(rows), unsigned(blocks)), kSharingThreads};

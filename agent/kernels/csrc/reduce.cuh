@@ -16,22 +16,22 @@
 namespace kernelwright {
 
 constexpr int kReduceThreads = 256;
-constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
-constexpr int64_t kFewReduced = 8;       // so few results are split into more, shorter parts, so that all SMs finish together
-constexpr int kColumnThreads = 512;       // maximum
-constexpr int kLeastColumnThreads = 128;  // minimum, given as many columns
+constexpr int64_t kReduceBlocks = 2048;  // blocks; they fill every GPU
+constexpr int64_t kFewReduced = 8;       // up to this many results are split into more, shorter parts, so that SMs end together
+constexpr int kColumnThreads = 512;       // maximum block size for columns
+constexpr int kLeastColumnThreads = 128;  // minimum block size, if there are enough columns
 constexpr int kFewLines = 4;              // lines of states above each other that one thread merges
-constexpr int64_t kColumnBlocks = 256;    // all resident on 128 SMs; more and shorter ones cost more than they hide
+constexpr int64_t kColumnBlocks = 256;    // all resident on 128 SMs; more blocks cost more than the latency they hide
 constexpr int64_t kOnePass = 4;           // up to this multiple of a block's in-flight elements, one pass is as fast as two
 constexpr int64_t kMaxSplits = 8192;
-constexpr int kShortPacks = 4;         // per thread: one each of four rows, or all of one row
-constexpr int64_t kManyRows = 16384;  // by single elements: a warp per row is enough for every GPU
+constexpr int kShortPacks = 4;         // packs per thread: one each of four rows, or all of one row
+constexpr int64_t kManyRows = 16384;  // rows of single elements for which a warp per row fills every GPU
 constexpr int64_t kMaxPart = 1 << 30;  // packs or elements of a column, which are counted in int
 
 template <int V>
-constexpr int kReducePacks = V == 1 ? 16 : 4;  // that a thread has in flight
+constexpr int kReducePacks = V == 1 ? 16 : 4;  // packs that a thread has in flight
 
-// State that one pass writes for the next. A type of its own, so that it differs from every element type.
+// State that one pass writes for the next. It has a type of its own, so that it differs from every element type.
 template <typename Op>
 struct Partial {
     typename Op::State state;
@@ -40,8 +40,8 @@ struct Partial {
 // Destination of the results: states of a part, or final values.
 template <typename Op>
 struct Reduced {
-    Partial<Op>* states;  // null in the last pass
-    void* values;         // of `dtype`, or int64_t indices
+    Partial<Op>* states;  // partial results; null in the last pass
+    void* values;         // results of type `dtype`, or int64_t indices
     void* beside;         // residual for the gradient, of the type that `Op` defines; null if not wanted
     float factor;
     int64_t dtype;
@@ -90,7 +90,7 @@ template <typename Op, typename In, int V>
 __device__ __forceinline__ void take_packs(
     typename Op::State (&mine)[V], const Pack<In, V>* x, int64_t stride, int first, int end, int step, int origin,
     bool across, const Streamed& reads) {
-    constexpr int kMost = 64 / int(sizeof(Pack<In, V>));  // 16 registers
+    constexpr int kMost = 64 / int(sizeof(Pack<In, V>));  // packs that take 16 registers
     constexpr int kPacks = kReducePacks<V> < kMost ? kReducePacks<V> : kMost;
     const int64_t hop = step * stride;
     x += first * stride;
@@ -112,15 +112,15 @@ __device__ __forceinline__ void take_packs(
 
 inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Plan of a pass: over rows of `length` packs, or over columns, `inner` packs of which are side by side.
+// Plan of a pass over rows of `length` packs, or over columns, `inner` packs of which are side by side.
 struct Shape {
     bool by_rows;
     int64_t outer, length, inner;
-    int width;  // threads side by side
+    int width;  // threads side by side in a row or across columns
     int64_t blocks, splits;
     int height = 1;  // for columns: threads above each other
-    // For rows of several segments: their number, the rows between two of a result (`neighbours`), and the groups of
-    // threads that share them. Parts are counted in segments then.
+    // For rows of several segments: the number of segments, the rows between two segments of a result (`neighbours`),
+    // and the groups of threads that share the segments. Parts are then counted in segments.
     int64_t segments = 1, neighbours = 1;
     int share = 1;
     bool is_ragged = false;  // rows of `length` elements that are not whole packs
@@ -128,7 +128,8 @@ struct Shape {
 
     int64_t part() const { return divided_up(segments > 1 ? segments : length, splits); }
 
-    // For rows: returns true if a thread can have all its packs in flight, one each of four rows or `most` of one.
+    // For rows: returns true if a thread can have all its packs in flight, one pack each of four rows or `most` packs
+    // of one row.
     bool is_short(int64_t most) const {
         return splits == 1 && segments == 1 && !is_ragged && width <= kWarp && length <= most * width;
     }
@@ -140,7 +141,8 @@ struct Shape {
     }
 };
 
-// A block handles as many rows as it has teams of width * share threads (a power of two), or a part of one row.
+// Reduces rows. A block handles as many rows as it has teams of width * share threads (a power of two), or a part of
+// one row.
 template <typename Op, typename T, int V, bool SEGMENTS>
 __global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
     const Pack<T, V>* x, Reduced<Op> out, Shape shape, int64_t part) {
@@ -193,9 +195,9 @@ __global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
     if (row < shape.outer && own == 0) out.put(row * gridDim.y + blockIdx.y, all);
 }
 
-// Rows of up to `group` packs, a power of two up to the warp. A thread handles a pack of each of four rows. With
-// `is_one` a row has up to four times as many packs, and a thread handles four of one row. Either way all packs are in
-// flight at once.
+// Reduces rows of up to `group` packs, a power of two up to the warp. A thread handles a pack of each of four rows.
+// With `is_one` a row has up to four times as many packs, and a thread handles four packs of one row. Either way all
+// packs are in flight at once.
 template <typename Op, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
     const Pack<T, V>* x, Reduced<Op> out, int64_t rows, int packs, int group, bool is_one, bool streams) {
@@ -235,7 +237,8 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) all[u] = Op::merge(all[u], shuffled(all[u], offset));
     }
-    // Every thread of a group has the results of its rows: each writes some of them.
+    // Distributes the stores: every thread of a group has the results of all rows of the group, and writes some of
+    // them.
     for (int own = place; own < kPacks; own += group) {
         State state = all[0];
         #pragma unroll
@@ -244,7 +247,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
     }
 }
 
-// A block is `width` packs of columns wide, a power of two. In is a storage type, or Partial.
+// Reduces columns. A block is `width` packs of columns wide, a power of two. In is a storage type, or Partial.
 template <typename Op, typename In, int V>
 __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     const Pack<In, V>* x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width, bool streams) {

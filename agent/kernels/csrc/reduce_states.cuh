@@ -56,7 +56,7 @@ struct LargestAndPlaceOf {
         if (a == -1 || b == -1) return a == -1 ? b : a;
         return -1 - ((a < 0 ? -1 - a : 1) + (b < 0 ? -1 - b : 1));
     }
-    // Instructions count here: -inf, which equals the identity, is counted once too often, and `settled` corrects that.
+    // Keeps instructions few: -inf, which equals the identity, is counted once too often, and `settled` corrects that.
     __device__ __forceinline__ static void take(State& all, float value, int place) {
         const int more = min(all.code, -2) - 1;
         all.code = value > all.value ? place : value == all.value ? more : all.code;
@@ -80,11 +80,11 @@ struct LargestAndPlaceOf {
 struct PlaceOf {
     struct State {
         float value;
-        int place;  // in the length
+        int place;  // index of the value within the length
     };
-    // With -inf alone the result is index 0: that of the identity, since nothing replaces it.
+    // With -inf alone the result is the identity's index 0, since no value replaces the identity.
     __device__ __forceinline__ static State identity() { return {-INFINITY, 0}; }
-    // Values must come in order of their index.
+    // Takes a value. Values must come in order of their index.
     __device__ __forceinline__ static void take(State& all, float value, int place) {
         const bool takes = !(value <= all.value) & (all.value == all.value);
         all = {takes ? value : all.value, takes ? place : all.place};

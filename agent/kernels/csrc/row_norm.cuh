@@ -41,7 +41,7 @@ struct RowBackward {
 
 __device__ __forceinline__ float2 to_floats(__half2 two) { return __half22float2(two); }
 __device__ __forceinline__ float2 to_floats(__nv_bfloat162 two) {
-    uint32_t word;  // the upper half of a float each; as a word, since CUDA's own function splits the halves
+    uint32_t word;  // both elements at once, each the upper half of a float; CUDA's own function splits the word first
     memcpy(&word, &two, sizeof word);
     return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
 }
@@ -52,22 +52,23 @@ __device__ __forceinline__ Two from_floats(float a, float b) {
     else return __floats2bfloat162_rn(a, b);
 }
 
-// Returns true if rows and parameters can be read in vectors of T. Null passes: it is never loaded from.
+// Returns true if rows and parameters can be read in vectors of T. A null pointer counts as aligned: it is never loaded
+// from.
 template <typename T, typename... Tensors>
 bool in_vectors(int64_t length, const Tensors*... tensors) {
     return length % kVector<T> == 0 && (aligned(tensors) && ...);
 }
 
-// Pair of 16-bit elements. Converted in pairs: one by one, the compiler spends an instruction on each to extract it
-// from its word.
+// Pair of 16-bit elements. Elements are converted in pairs: one by one, the compiler spends an instruction on each to
+// extract it from its word.
 template <typename T>
 using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
 
 template <typename T, int V>
 constexpr bool kInTwos = V % 2 == 0 && sizeof(T) == sizeof(__half);
 
-// Convert a pack to float and back. The caller copies a pack from memory first: through the reference it would be loaded
-// element by element.
+// Conversions of a pack to float and back. The caller copies a pack from memory first: through the reference it would
+// be loaded element by element.
 template <typename T, int V>
 __device__ __forceinline__ Pack<float, V> widened(const Pack<T, V>& pack) {
     Pack<float, V> wide;
@@ -124,8 +125,9 @@ __device__ __forceinline__ Pack<float, V> parameter_pack(const void* values, int
     return wide;
 }
 
-// Calls f(P{}) with the dtype of parameters beside elements of T. A branch at run time, since an instance for each pair
-// of dtypes would take long to compile and rarely run. Not a branch per pack, which would serialise the loads.
+// Calls f(P{}) with the dtype of parameters beside elements of T. The branch is taken at run time, since an instance
+// for each combination of dtypes would take long to compile and rarely run. It is not taken per pack, which would
+// serialise the loads.
 template <typename T, typename F>
 __device__ __forceinline__ void with_parameters(bool wide, F f) {
     if constexpr (sizeof(T) == sizeof(float)) f(T{});
@@ -158,7 +160,7 @@ Parameter weight_of(const Args& args) { return {args.weight, args.param_dtype ==
 template <typename Args>
 Parameter bias_of(const Args& args) { return {args.bias, args.param_dtype == kFloat32}; }
 
-// Calls f(T{}) for the dtype of the elements. That of the parameters must be the same or float32.
+// Calls f(T{}) for the dtype of the elements. The dtype of the parameters must be the same or float32.
 template <typename F>
 cudaError_t with_elements(int64_t dtype, int64_t param_dtype, F f) {
     return param_dtype == dtype || param_dtype == kFloat32 ? with_dtype(dtype, f) : cudaErrorInvalidValue;

@@ -1,8 +1,8 @@
 // LayerNorm and RMSNorm backward, also of x + residual, whose own gradient is added. Selects the kernel for a call and reduces
 // the partial sums of the parameters' gradients.
 //
-// Few rows go to norm_gradients_few.cuh. So do rows that do not fit into an SM, except for their parameters' gradients,
-// which row_norm_backward_long.cuh computes.
+// Few rows go to norm_gradients_few.cuh. Rows that do not fit into an SM go there too, except for their parameters'
+// gradients, which row_norm_backward_long.cuh computes.
 #pragma once
 
 #include <type_traits>
@@ -13,11 +13,11 @@
 namespace kernelwright {
 
 constexpr int kSumLanes = 16;  // threads that add the partial sums of a column
-constexpr int64_t kFewNormRows = 512;  // maximum for a single launch
-constexpr int64_t kFewSplit = 4;  // minimum parts of such a row for two launches
+constexpr int64_t kFewNormRows = 512;  // maximum number of rows for a single launch
+constexpr int64_t kFewSplit = 4;  // minimum parts of a row for two launches
 
-// Blocks are (kWarp columns, kSumLanes). blockIdx.y selects the parameter, 0 for the weight. Partials are
-// [2][parts][length].
+// Adds up the partial sums [2][parts][length] of the parameters' gradients. Blocks are (kWarp columns, kSumLanes).
+// blockIdx.y selects the parameter, 0 for the weight.
 template <typename T>
 __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
     const float* partials, void* dweight, void* dbias, bool wide, int64_t parts, int64_t length) {
@@ -83,7 +83,7 @@ cudaError_t launch_backward(const AddRowBackward& args) {
         return launch_few_rows<kCentred, kSum, T, V>(args);
     }
     if constexpr (V == 1) {
-        // Rows that are not whole packs. The tensors themselves must be aligned.
+        // Handles rows that are not whole packs. The tensors themselves must be aligned.
         const bool on_packs = aligned(args.dy) && aligned(args.dadded) && aligned(args.added) && aligned(args.dx);
         if (!on_packs) return launch_long<kCentred, kSum, T, 1>(args);
         return launch_gradients<Teams<0, 2, 512, 1, true>, kCentred, kSum, T, kVector<T>>(args);

@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm backward of a row by a block, which rereads what its registers do not hold. Also the partial
+// LayerNorm and RMSNorm backward with a block per row, which rereads what its registers do not hold. Also the partial
 // sums of the parameters' gradients over chunks of rows.
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace kernelwright {
 
-constexpr int kLongPacks = 4;  // of each tensor, in a thread's registers
+constexpr int kLongPacks = 4;  // packs of each tensor in a thread's registers
 constexpr int64_t kChunkRows = 32;
 constexpr int64_t kMaxChunks = 128;
 constexpr int kColumnThreads = 128;
-constexpr int kColumnBytes = 8;  // neighbouring columns of a thread
+constexpr int kColumnBytes = 8;  // bytes of a row that a thread handles: neighbouring columns
 
 // Returns pack `at` of the weight in its storage type, or ones if it is null.
 template <typename P, int V>
@@ -83,8 +83,8 @@ struct RowGradient {
     }
 };
 
-// Computes dx of a row by a block. The first packs of the row and their weights stay in registers; the rest of a longer
-// row is read again. `dadded` is the gradient of the output x + residual: null unless kSum, and optional then.
+// Computes dx of a row by a block. The first packs of the row and their weights stay in registers; the packs after them
+// are read again. `dadded` is the gradient of the output x + residual: null unless kSum, and optional then.
 template <bool kCentred, bool kSum, typename P, typename T, int V>
 __device__ __forceinline__ void gradient_of_row(
     int row, const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
@@ -107,7 +107,7 @@ __device__ __forceinline__ void gradient_of_row(
         x_tile[u] = x[at];
         scale[u] = scale_at<P, V>(weight, at);
     });
-    if (adds) {  // arrives during the reduction
+    if (adds) {  // the packs arrive during the reduction
         each_pack<kLongPacks>(first, step, packs, [&](int u, int at) { own[u] = dadded[at]; });
     }
     RowSums sums = {0.0f, 0.0f};

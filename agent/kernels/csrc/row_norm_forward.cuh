@@ -1,7 +1,7 @@
 // LayerNorm and RMSNorm forward, also of x + residual.
 //
 // Rows that fit neither in registers nor in the shared memory of a cluster are read twice. First a thread merges the
-// moments of small tiles by Chan's formula. The block sums deviations from the final mean, so that a large common
+// moments of small tiles by Chan's formula. The block then sums deviations from the final mean, so that a large common
 // offset costs no digits. The second read produces the result. For x + residual each thread rereads the sum that it has
 // stored.
 #pragma once
@@ -16,13 +16,13 @@
 
 namespace kernelwright {
 
-constexpr int kTilePacks = 4;  // of a row, in a thread's registers
-constexpr int kWrittenPacks = 2;  // loaded together, with their parameters, before either is written
+constexpr int kTilePacks = 4;  // packs of a row in a thread's registers
+constexpr int kWrittenPacks = 2;  // packs loaded together, with their parameters, before any is written
 constexpr int kTileThreads = kWarp * kMaxWarps;
-constexpr int64_t kSms = 132;  // of a large GPU
-constexpr int64_t kFewPacks = kSms * kTileThreads;  // one for each thread, with one block per SM
+constexpr int64_t kSms = 132;  // SMs of a large GPU
+constexpr int64_t kFewPacks = kSms * kTileThreads;  // packs of a row; one for each thread, with one block per SM
 
-// Moments of this thread's share of a row, about zero for RMSNorm. Stores x + residual if kSum.
+// Returns the moments of this thread's share of a row, about zero for RMSNorm. Stores x + residual if kSum.
 template <bool kCentred, bool kSum, typename T, int V>
 __device__ __forceinline__ Moments share_of_row(
     const Pack<T, V>* x, const Pack<T, V>* residual, Pack<T, V>* added, int64_t packs) {
@@ -145,7 +145,8 @@ cudaError_t launch_forward(const AddRowForward& args) {
     if constexpr (V == 1) {
         if (packs <= 4096) return held(Held<0, 8, 512, kSum && kCentred ? 1 : 2, true>{});
     } else if (sizeof(T) < sizeof(float) && args.param_dtype == kFloat32) {
-        // These parameters take twice the registers: few instances, and late loads.
+        // Float32 parameters take twice the registers of 16-bit ones, so few instances exist, and they load parameters
+        // late.
         if constexpr (sizeof(T) < sizeof(float)) {
             if (packs <= 32) return held(Held<16, 2, 256, 5, false, true>{});
             if (packs <= 2048) return held(Held<0, 4, 512, 2, false, true>{});

@@ -45,19 +45,19 @@ __device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, in
     return lanes_sums<kWarp, kCentred>(lane < warps ? of_warp[begin / kWarp + lane] : RowSums{0.0f, 0.0f});
 }
 
-constexpr int kLineBytes = 128;  // of L2
+constexpr int kLineBytes = 128;  // bytes of an L2 line
 
 // Compiler barrier: forces later reads to reload shared memory instead of keeping values in registers that the sums
 // need.
 __device__ __forceinline__ void read_again() { asm volatile("" ::: "memory"); }
 
-// A thread's packs of those rows that its team has in shared memory.
+// A thread's packs of those rows that its team has in shared memory, `stages` rows at a time.
 template <int kTensors, typename Team, typename T, int V>
 struct RowRing {
     static constexpr int kPacks = Team::kPacks;
     Pack<T, V>* mine;
-    int first, step, packs;  // packs of a row: a thread has `first`, first + step, ... below `packs`
-    int begin, end;          // of a shifted row, in elements from its first pack on
+    int first, step, packs;  // a thread has packs `first`, first + step, ... below `packs` of a row
+    int begin, end;          // first and last + 1 element of a shifted row, counted from its first pack
 
     __device__ __forceinline__ Pack<T, V>& at(int stage, int tensor, int u) const {
         return mine[stage * (kTensors * kPacks * Team::kThreads) + (tensor * kPacks + u) * Team::kThreads];
@@ -73,7 +73,7 @@ struct RowRing {
 
     __device__ __forceinline__ void copy(int stage, int tensor, const Pack<T, V>* row) const {
         each_pack<kPacks>(first, step, packs, [&](int u, int place) {
-            if constexpr (Team::kShifted) {  // zeros behind the row
+            if constexpr (Team::kShifted) {  // zeroes the elements behind the row
                 const int behind = max(0, (place + 1) * V - end);
                 __pipeline_memcpy_async(&at(stage, tensor, u), row + place, sizeof(*row), behind * sizeof(T));
             } else {

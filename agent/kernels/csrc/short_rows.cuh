@@ -1,5 +1,5 @@
-// Short rows, each in the registers of L lanes, so that a warp handles several rows at once. Fixed work per row is then
-// shared by all rows of the warp.
+// Short rows, each in the registers of L lanes, so that a warp handles several rows at once. The rows of a warp then
+// share the fixed work of its instructions.
 #pragma once
 
 #include "ragged.cuh"
@@ -8,27 +8,27 @@
 
 namespace kernelwright {
 
-constexpr int kLanesThreads = 256;  // maximum block size
+constexpr int kLanesThreads = 256;  // maximum threads of a block
 constexpr int kFewLanes = 64;       // block size for few rows, where larger blocks would leave SMs idle
 constexpr int64_t kFewBlocks = 64;
 
 constexpr int kNoEnd = 1 << 30;
 
 // A lane's share of a row: packs 0, L, 2 * L, ... below `left`, counted from element `first` of the tensor. Unless rows
-// are whole packs, also one element at each end. Empty for rows beyond the last.
+// are whole packs, the share also has one element at each end. It is empty for rows beyond the last.
 template <bool kWhole, int L, int P, int V>
 struct ShortShare {
     static constexpr int kPacked = P * V;
-    static constexpr int kSize = kPacked + (kWhole ? 0 : 2);  // elements, the ends last
+    static constexpr int kSize = kPacked + (kWhole ? 0 : 2);  // elements of the share, the ends last
 
     unsigned row;
     bool is_there, leads;  // leads: true in the first lane of the row
     int64_t first;
     int at;  // index of `first` within the row
     int left;
-    int end[2];  // relative to `first`, or kNoEnd
+    int end[2];  // places of the end elements relative to `first`, or kNoEnd
 
-    // Takes up to kMaxGrid rows.
+    // Finds the share of this thread. There may be up to kMaxGrid rows.
     __device__ __forceinline__ ShortShare(int64_t rows, int length, unsigned block = blockIdx.x) {
         const int lane = threadIdx.x % L;
         row = block * (blockDim.x / L) + threadIdx.x / L;
@@ -112,13 +112,13 @@ struct ShortShare {
     }
 };
 
-// 1 / z for a sum of at least 1, without the range checks of 1.0f / z.
+// Returns 1 / z for a sum of at least 1, without the range checks of 1.0f / z.
 __device__ __forceinline__ float inverse_of_sum(float z) {
     const float near = fast_reciprocal(z);
     return fmaf(near, fmaf(-z, near, 1.0f), near);
 }
 
-// Maximum over the lanes of a row; each of them gets the result.
+// Returns the maximum over the lanes of a row to each of them.
 template <int L>
 __device__ __forceinline__ float lanes_max(float mine) {
     if constexpr (L == kWarp) {
@@ -156,7 +156,7 @@ struct ShortShape {
 template <bool kWhole, int V, int kMost, int kLongest = 64, bool kFine = true, typename Start, typename Otherwise>
 cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
     if constexpr (V > 1) {
-        if constexpr (kWhole) {  // the ends need more lanes
+        if constexpr (kWhole) {  // the end elements need more lanes
             if (packs <= 2) return start(ShortShape<2, 1>{});
         }
         if (packs <= 8) return start(ShortShape<8, 1>{});

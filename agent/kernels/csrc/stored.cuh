@@ -8,7 +8,7 @@
 
 namespace kernelwright {
 
-// A pack as words. The compiler would otherwise select between two packs one 16-bit element at a time.
+// A pack as 32-bit words. The compiler would otherwise select between two packs one 16-bit element at a time.
 template <typename T, int V>
 struct alignas(sizeof(T) * V) Words {
     using Word = std::conditional_t<sizeof(T) * V < sizeof(uint32_t), uint16_t, uint32_t>;
@@ -31,8 +31,8 @@ struct alignas(sizeof(T) * V) Words {
 };
 
 #ifndef KW_PORTABLE_ONLY
-// Keeps values that are needed again much later. The compiler would recompute them, at more instructions than a short
-// row has elements.
+// Keeps values that are needed again much later in registers. The compiler would recompute them, at more instructions
+// than a short row has elements.
 template <int N>
 __device__ __forceinline__ void keep_found(int (&values)[N]) {
     #pragma unroll

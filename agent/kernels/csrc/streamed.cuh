@@ -1,5 +1,5 @@
-// Reads marked evict-first in L2, for tensors too large to be found there again. What other kernels have left in L2, or
-// not yet written back, stays.
+// Reads marked evict-first in L2, for tensors too large to be found there again. L2 then keeps what other kernels have
+// left there or not yet written back.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ struct Plain {
 #ifndef KW_PORTABLE_ONLY
 class Streamed {
 public:
-    // With `streams` false, reads with the default policy.
+    // Reads with the default policy if `streams` is false.
     __device__ __forceinline__ explicit Streamed(bool streams) {
         if (streams) {
             asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -53,7 +53,7 @@ private:
     uint64_t policy;
 };
 
-// Reads data that is used once, evict-first. Needs no policy register, for threads that read little.
+// Reads data that is used once, evict-first. Threads that read little use it, since it needs no policy register.
 template <typename P>
 __device__ __forceinline__ P read_once(const P* from) {
     using Word = std::conditional_t<
@@ -67,8 +67,9 @@ __device__ __forceinline__ P read_once(const P* from) {
     return found;
 }
 
-// Returns true if a tensor of `bytes` that is read once should be streamed. Below half of L2 it would still be there
-// for the next kernel. Above four times L2 the gain is smaller than the cost of such reads (H100: 3 % at 0.5 GB).
+// Returns true if a tensor of `bytes` that is read once should be streamed. Below half of L2 the tensor would still be
+// there for the next kernel. Above four times L2 the gain is smaller than the cost of evict-first reads (H100: 3 % at
+// 0.5 GB).
 inline bool is_streamed(int64_t bytes, int64_t device) {
     int l2 = 0;
     return cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, int(device)) == cudaSuccess && bytes > l2 / 2 &&

@@ -9,11 +9,11 @@ namespace kernelwright::sm90 {
 // Makes this thread's stores to shared memory visible to the tensor cores after the next barrier.
 __device__ __forceinline__ void stores_made() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Makes this thread's stores visible to bulk copies issued after the next barrier. Called by the issuing thread, it
-// covers what was stored before.
+// Makes this thread's stores visible to bulk copies issued after the next barrier. If the issuing thread calls it, the
+// copies see what was stored before.
 __device__ __forceinline__ void all_stores_made() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// Barrier for THREADS threads of a block; the others may do other work. NUMBER is the barrier's id, not 0.
+// Barrier for THREADS threads of a block; the other threads may do other work. NUMBER is the barrier's id, not 0.
 template <int NUMBER, int THREADS>
 __device__ __forceinline__ void some_meet() {
     asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(THREADS) : "memory");
@@ -31,12 +31,13 @@ __device__ __forceinline__ void cluster_meet() {
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// The same in two steps. The arrival is relaxed: it publishes no stores and does not wait for any.
+// The cluster's barrier in two steps. The arrival is relaxed: it publishes no stores and does not wait for any.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
-// Arrives at the same barrier in block `rank` of the cluster, for data that the thread has already waited for. At the
-// default block scope the thread's own accesses are not published to other blocks: that would take a full memory fence.
+// Arrives at the copy of `barrier` in block `rank` of the cluster, for data that the thread has already waited for. At
+// the default block scope the thread's own accesses are not published to other blocks: that would take a full memory
+// fence.
 __device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, uint32_t rank) {
     asm volatile(
         "{\n"
@@ -48,8 +49,8 @@ __device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, uint32_t ra
         : "memory");
 }
 
-// Copies global memory to the same place in several blocks, selected by the bits of `blocks`. It completes on each
-// block's own barrier.
+// Copies global memory to the same shared address in several blocks, selected by the bits of `blocks`. The copy
+// completes on each block's own barrier.
 __device__ __forceinline__ void bulk_load_for_cluster(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
                                                       uint16_t blocks) {
     asm volatile(
@@ -59,7 +60,7 @@ __device__ __forceinline__ void bulk_load_for_cluster(void* to, const void* from
         : "memory");
 }
 
-// Raises (take) or lowers (give) the register limit per thread of this warpgroup.
+// Raises (take) or lowers (give) the number of registers per thread of this warpgroup to COUNT.
 template <int COUNT>
 __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
@@ -73,8 +74,8 @@ __device__ __forceinline__ void give_registers() {
 // Commits the products issued since the last call as one group.
 __device__ __forceinline__ void products_issued() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Waits for all groups except the last LATER; d holds the sums of a finished one. The asm makes the compiler treat d as
-// written here, not earlier.
+// Waits for all groups except the last LATER, where d holds the sums of a finished group. The asm makes the compiler
+// treat d as written here, not earlier.
 template <int LATER, int N>
 __device__ __forceinline__ void products_done(float (&d)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATER) : "memory");

@@ -11,11 +11,12 @@
 
 namespace kernelwright {
 
-// Number of neighbouring columns per thread: 4 bytes of each line, as smaller loads are inefficient.
+// Number of neighbouring columns per thread: 4 bytes of each line (index of the length), as smaller loads are
+// inefficient.
 template <typename T>
 constexpr int kBeside = int(sizeof(float) / sizeof(T));
 
-// Kernel argument: the number of columns in total and side by side, both in packs.
+// Kernel argument with the sizes of the tensor: the number of columns in total and side by side, both in packs.
 struct WholeColumns {
     Divisor<unsigned> inner;
     unsigned count;
@@ -32,7 +33,7 @@ inline bool are_narrow_columns(int64_t outer, int64_t inner) {
     return is_narrow(outer * inner + kWarp * kMaxWarps) && is_narrow(inner * int64_t{sizeof(float)});
 }
 
-// Position of a thread's columns.
+// Position of the columns that a thread handles.
 template <typename T, int V>
 struct WholeColumn {
     unsigned number;
@@ -48,7 +49,7 @@ struct WholeColumn {
         apart = inner * unsigned(sizeof(T) * V);
     }
 
-    // Returns the address of the pack in a line of the columns. Const if x is.
+    // Returns the address of the pack in line `line` of the columns. Const if x is.
     template <typename Pack, typename Element>
     __device__ __forceinline__ Pack* in_line(Element* x, int line) const {
         using Byte = std::conditional_t<std::is_const_v<Element>, const char, char>;

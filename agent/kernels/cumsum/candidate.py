@@ -53,7 +53,7 @@ def cumsum(x: torch.Tensor, dim: int, reverse: bool = False) -> torch.Tensor:
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return cumsum(x, 1)

@@ -33,7 +33,7 @@ def cumsum(
 
 
 def in_torch(x: torch.Tensor, dim: int, dtype: torch.dtype | None, reverse: bool) -> torch.Tensor:
-    """Return the same in torch's operators."""
+    """Return the cumulative sums in torch's operators."""
     if not reverse:
         return torch.cumsum(x, dim, dtype=dtype)
     return torch.cumsum(x.flip(dim), dim, dtype=dtype).flip(dim)

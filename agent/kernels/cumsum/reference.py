@@ -8,7 +8,7 @@ length = 32768
 
 
 class Model(nn.Module):
-    """Cumulative sums along each row."""
+    """Module that returns cumulative sums along each row."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cumsum(x, dim=1)

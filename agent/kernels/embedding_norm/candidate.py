@@ -62,7 +62,7 @@ def embedding_layer_norm(
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, entries: int, places: int, features: int) -> None:
         super().__init__()

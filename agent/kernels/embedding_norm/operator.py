@@ -35,7 +35,7 @@ _SUMS = {
     True: AddRows("add_layer_norm", Rows("layer_norm", centred=True)),
     False: AddRows("add_rms_norm", Rows("rms_norm", centred=False)),
 }
-"""Kernels that provide the backward, by whether the mean is subtracted."""
+"""Kernels that provide the norm's backward: for LayerNorm (True) and RMSNorm (False)."""
 
 
 def embedding_layer_norm(
@@ -57,7 +57,7 @@ def embedding_rms_norm(
     ids: torch.Tensor, table: torch.Tensor, weight: torch.Tensor | None = None, eps: float | None = None, *,
     positions: torch.Tensor | None = None, padding_idx: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Return `embedding_layer_norm` with RMSNorm in place of LayerNorm."""
+    """Return (RMSNorm(e), e), with e, arguments and errors as in `embedding_layer_norm`."""
     exact = torch.finfo(table.dtype).eps if eps is None else eps
     return _embedded(ids, (table, positions), Parameters(weight), exact, padding_idx, centred=False)
 
@@ -78,7 +78,7 @@ def in_torch(
     ids: torch.Tensor, tables: tuple[torch.Tensor, torch.Tensor | None], parameters: Parameters, eps: float,
     padding_idx: int | None, centred: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Return the same in torch's operators."""
+    """Return the norm and the embedding, computed in torch's operators."""
     table, positions = tables
     embedded = F.embedding(ids, table, padding_idx)
     if positions is not None:
@@ -180,7 +180,9 @@ def _compute_table(dx: torch.Tensor, ids: torch.Tensor, entries: int, padding: i
 
 
 def _backward_by(launched: bool) -> Any:
-    """Return the backward of both results, for CUDA if `launched`, else for the CPU."""
+    """Return the backward for the norm's and the embedding's gradients, on CUDA if `launched`, else on the
+    CPU.
+    """
 
     def backward(
         grad: torch.Tensor, of_embedded: torch.Tensor | None, embedded: torch.Tensor, ids: torch.Tensor,
@@ -213,7 +215,7 @@ def _shapes(
     centred: bool,
     *others: Any,
 ) -> Tensors:
-    """Return empty tensors for both results and the statistics."""
+    """Return uninitialised tensors for the norm, the embedding and the statistics."""
     exact = torch.float64 if table.dtype == torch.float64 else torch.float32
     shape = (*ids.shape, table.shape[1])
     mean = table.new_empty(ids.shape if centred else 0, dtype=exact)

@@ -10,7 +10,7 @@ entries = 30522
 
 
 class Model(nn.Module):
-    """layer_norm(words[ids] + positions), `[batch_size, places, features]`."""
+    """Module that returns layer_norm(words[ids] + positions), `[batch_size, places, features]`."""
 
     def __init__(self, entries: int, places: int, features: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Fusion of a user's model: pairs of operations that one call of a shipped kernel computes.
+"""Fusion of a user's model: finds operations that one call of a shipped kernel computes, called a pair here.
 
 `fuse` traces each module's forward separately, with its children as leaves, so that a module which does not
 trace affects no other. For a pair that spans two forwards, the children's graphs are inlined into the graph

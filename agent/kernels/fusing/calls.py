@@ -1,4 +1,4 @@
-"""Form of a module's call: the parameters of its forward that get tensors, and the values of the others."""
+"""Form of a module's call: the parameters of its forward that get tensors, and all other values."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -25,24 +25,24 @@ _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Unfit(Exception):
-    """Error for a module that cannot be traced as it is called; the text is one line with the reason."""
+    """Error for a module whose calls cannot be traced; the text is one line with the reason."""
 
 
 def is_plain(value: Any) -> bool:
-    """Return True for a value that can be written into a trace and compared with a later one."""
+    """Return True for a value that can be written into a trace and compared with a value of a later call."""
     if type(value) in (tuple, list):
         return all(map(is_plain, value))
     return isinstance(value, _PLAIN)
 
 
 def is_same(value: Any, known: Any) -> bool:
-    """Return True if a plain value equals the known one; True does not equal 1."""
+    """Return True if a plain value equals the known value; True does not equal 1."""
     return value is known or (type(value) is type(known) and bool(value == known))
 
 
 @dataclass(frozen=True)
 class Call:
-    """Form of a call: two calls of one form run the same trace."""
+    """Form of a call. All calls of one form can run the same trace."""
 
     names: tuple[str, ...]
     """Names of forward's parameters, in order, without `*args` and `**kwargs`."""

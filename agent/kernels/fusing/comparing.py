@@ -1,9 +1,10 @@
-"""Comparison of a fused call with the pair that it replaces, on given inputs: accuracy and time.
+"""Comparison of a fused call with the operations that it replaces (the pair), on given inputs: accuracy and
+time.
 
 The rule is the judge's (docs/integrity-protocol.md). Let `truth` be the pair in float64, and e the error of
-the pair as it stands. No element may be further from the truth than max(16 max(e), 8 eps rms(truth)) + 1e-5
-|truth|. With 64 elements or more, rms(error) may not exceed 8 rms(e) + 4 eps rms(truth). The rule holds for
-results, and for the gradients of inputs and parameters under a random gradient of the results.
+the pair in its own dtype. No element may be further from the truth than max(16 max(e), 8 eps rms(truth)) +
+1e-5 |truth|. With 64 elements or more, rms(error) may not exceed 8 rms(e) + 4 eps rms(truth). The rule holds
+for results, and for the gradients of inputs and parameters under a random gradient of the results.
 """
 
 import copy
@@ -33,7 +34,7 @@ Run = Callable[[Sequence[torch.Tensor]], Tensors]
 
 @dataclass(frozen=True)
 class Side:
-    """One way to compute a site: a function of its inputs, and the parameters that it uses."""
+    """One way to compute a site, fused or not: a function of its inputs, and the parameters that it uses."""
 
     run: Run
     parameters: tuple[nn.Parameter, ...]
@@ -41,9 +42,9 @@ class Side:
     """Number of inputs, counted from the last, that get no gradient."""
 
     def step(self, inputs: Sequence[torch.Tensor], grads: Sequence[torch.Tensor] | None) -> Tensors:
-        """Return results, then gradients, with zeros where there is none.
+        """Return results, then gradients, with zeros where an input or parameter has no gradient.
 
-        `grads` are the gradients of the results, drawn if None.
+        `grads` are the gradients of the results, drawn at random if None.
         """
         free = len(inputs) - self.constants
         leaves = [
@@ -61,26 +62,26 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """Errors of the fused call and of the pair."""
+    """Errors of the fused call and of the original operations."""
 
     error: float
-    """Largest error of the fused call, over results and gradients, as a share of the truth's rms."""
+    """Largest error of the fused call, in results and gradients, as a share of their true values' rms."""
     error_before: float
-    """Largest error of the pair, by the same measure."""
+    """Largest error of the original operations, by the same measure as `error`."""
 
 
 class Worse(Exception):
-    """Error for a site that has to stay as it is; the text is one line with the reason."""
+    """Error for a site that must not be fused; the text is one line with the reason."""
 
 
 def pair(site: Site, module: nn.Module) -> Side:
-    """Return the original operations, run node by node."""
+    """Return the side of the original operations, run node by node."""
     fetched = {path: module.get_submodule(path) for path in site.found.called}
     return _pair(site, fetched)
 
 
 def fused(site: Site, module: nn.Module) -> Side:
-    """Return the fused call."""
+    """Return the side of the fused call."""
     modules = [module.get_submodule(path) for path in site.found.modules]
 
     def run(values: Sequence[torch.Tensor]) -> Tensors:
@@ -91,7 +92,7 @@ def fused(site: Site, module: nn.Module) -> Side:
 
 
 def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> Compared:
-    """Return the errors of both sides. Raises Worse if the pair has to stay."""
+    """Return the errors of both sides. Raises Worse if the original operations have to stay."""
     reason = site.pattern.refuses(*inputs)
     if reason is not None:
         raise Worse(reason)
@@ -119,7 +120,7 @@ def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> C
 
 
 def measured(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> Gain | None:
-    """Return both sides' time on this GPU, as in a model that keeps it busy; None on a CPU."""
+    """Return the times of both sides on this GPU, as in a model that keeps it busy; None on a CPU."""
     if not inputs[0].is_cuda:
         return None
     inputs = [value.detach() for value in inputs]
@@ -168,7 +169,7 @@ def _parameters(modules: Any) -> tuple[nn.Parameter, ...]:
 
 
 def _drawn(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return random gradients of the results, equal for each side, from a generator of their own."""
+    """Return random gradients of the results, equal for both sides, from a generator of their own."""
     generator = torch.Generator(results[0].device).manual_seed(0)
     return [
         torch.randn(value.shape, generator=generator, device=value.device, dtype=value.dtype)
@@ -177,7 +178,7 @@ def _drawn(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _errors(mine: torch.Tensor, theirs: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
-    """Return both errors as shares of the truth's rms.
+    """Return the errors of `mine` (fused) and `theirs` (original) as shares of the truth's rms.
 
     Raises Worse if the fused result is not as accurate as the rule demands, or the example has no finite
     results.

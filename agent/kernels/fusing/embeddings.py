@@ -13,7 +13,7 @@ KINDS = (nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
 
 
 def embedding(node: fx.Node, module: nn.Module) -> Found | None:
-    """Find an embedding and its norm. Other nodes may use the embedding, too."""
+    """Find an embedding and its norm. Other nodes may use the embedding's result, too."""
     normed = norm_call(node, module, KINDS)
     ids = None if normed is None else _ids(normed[0], module)
     if normed is None or ids is None:
@@ -63,9 +63,9 @@ def placed_norm(
 
 
 def refuses_positions(ids: torch.Tensor, positions: torch.Tensor) -> str | None:
-    """Return why the kernel does not take these positions, or None.
+    """Return why the kernel does not support these positions, or None if it does.
 
-    It takes one row for each place, shared by the whole batch.
+    The kernel takes one row of positions for each place in a sequence, shared by the whole batch.
     """
     leading = positions.shape[:-2]
     if ids.dim() < 2 or positions.dim() not in (2, 3) or any(size != 1 for size in leading):

@@ -17,12 +17,12 @@ OWNER, NAME, CALL = "owner", "name", "call"
 They give the path of the module whose forward has the node, the node's name there, and the call to which it
 belongs (`joining.Number`)."""
 MANY = 6
-"""Maximum number of nodes for which a label names each."""
+"""Maximum number of nodes that a label names individually."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """One place in a graph where a pattern stands."""
+    """Place in a graph where a pattern stands."""
 
     absorbed: tuple[fx.Node, ...]
     """Nodes that the fused call computes, in the graph's order."""
@@ -30,12 +30,14 @@ class Found:
     """Absorbed nodes that other nodes use. If there are several, the fused call returns a tuple."""
     inputs: tuple[fx.Node, ...]
     modules: tuple[str, ...] = ()
-    """Paths in the traced module of the modules whose parameters the call needs."""
+    """Paths, within the traced module, of the modules whose parameters the fused call needs."""
     settings: tuple[Any, ...] = ()
     beside: tuple[fx.Node, ...] = ()
-    """Nodes that ask for sizes: they depend on the inputs alone, and stay where they are."""
+    """Nodes that read sizes: they depend on the inputs alone, and stay where they are."""
     shown_by: tuple[fx.Node, ...] = ()
-    """Nodes before the inputs that prove a property of them on which the call relies; they stay, too."""
+    """Nodes before the inputs that prove a property on which the fused call relies; they stay where they are,
+    too.
+    """
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -44,9 +46,9 @@ class Found:
 
     @property
     def label(self) -> str:
-        """Return `norm1 + silu`, by the names in the module and its graph.
+        """Return a label such as `norm1 + silu`, by the names in the module and its graph.
 
-        Of more than MANY nodes only the first and the last are named.
+        Only the first and the last of more than MANY nodes are named.
         """
         names = [str(node.target) if node.op == "call_module" else _name(node) for node in self.absorbed]
         return " + ".join(names) if len(names) <= MANY else f"{names[0]} + ... + {names[-1]}"
@@ -75,7 +77,7 @@ def operands(node: object, *functions: Callable[..., Any]) -> tuple[fx.Node, fx.
 
 
 def arguments(node: object, *functions: Callable[..., Any]) -> tuple[Any, Any] | None:
-    """Return two operands like `operands`, where either may be a number."""
+    """Return the two operands that a node combines like `operands`, where either may be a number; or None."""
     if not isinstance(node, fx.Node):
         return None
     is_function = node.op == "call_function" and node.target in functions
@@ -99,12 +101,12 @@ def factors(node: object) -> tuple[fx.Node, fx.Node] | None:
 
 
 def both_ways(pair: tuple[fx.Node, fx.Node] | None) -> tuple[tuple[fx.Node, fx.Node], ...]:
-    """Return a pair in both orders, or nothing for None."""
+    """Return two nodes in both orders, or an empty tuple for None."""
     return () if pair is None else (pair, pair[::-1])
 
 
 def module_call(node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]]) -> fx.Node | None:
-    """Return the only input of a call of a module whose class is one of these kinds, or None."""
+    """Return the only input of a module's call if the module's class is one of these kinds, or None."""
     if node.op != "call_module" or type(module.get_submodule(str(node.target))) not in kinds:
         return None
     source = node.args[0] if len(node.args) == 1 else node.kwargs.get("input", node.kwargs.get("x"))
@@ -114,7 +116,7 @@ def module_call(node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module
 def norm_call(
     node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]]
 ) -> tuple[fx.Node, str] | None:
-    """Return the input and the path of a norm that the kernel takes, or None."""
+    """Return the input and the path of a norm that the kernel supports, or None."""
     source = module_call(node, module, kinds)
     if source is None:
         return None

@@ -1,4 +1,4 @@
-"""Fusion of a model on its example: a run that traces, one that checks, the swap, and one that compares."""
+"""Fusion of a model on its example: trace, check of each pair, swap, and comparison of the outputs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,10 +21,10 @@ Example = torch.Tensor | Sequence[Any] | Mapping[str, Any]
 
 
 def fuse(model: nn.Module, example: Example, done: Replaced) -> float:
-    """Fuse in place whatever can be fused, record it in `done`, and return how far the outputs moved.
+    """Fuse in place what can be fused, record it in `done`, and return the difference of the outputs.
 
-    The distance is the largest difference of the example's outputs, as a share of their rms. Raises
-    ValueError if the model does not accept the example; nothing is changed then.
+    The difference is the largest of the example's outputs before and after, as a share of their rms. Raises
+    ValueError if the model does not accept the example; the model is then unchanged.
     """
     args, kwargs = arguments(example)
     numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), Buffers.now(model)
@@ -66,7 +66,7 @@ def arguments(example: Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """Return the tensors of the model's output. The inputs are copies: a model may write to them."""
+    """Return the tensors of the model's output. The model gets copies of the inputs: it may write to them."""
     args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
     # Compiled parts run eagerly here, so that hooks see their modules.
     with torch.no_grad(), torch.compiler.set_stance("force_eager"):
@@ -114,7 +114,7 @@ def _fusion(candidate: Candidate, site: Site) -> Fusion:
 
 
 def _sum(gains: Sequence[Gain]) -> Gain | None:
-    """Return the sum of the gains over a site's calls with inputs of different forms, or None."""
+    """Return the sum of the gains over a site's calls with inputs of different forms; None without gains."""
     if not gains:
         return None
     return Gain(

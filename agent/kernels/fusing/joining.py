@@ -1,9 +1,9 @@
-"""Inlining of children's graphs into a module's graph, for pairs that span two forwards.
+"""Inlining of children's graphs into a module's graph, for pairs of operations that span two forwards.
 
 One such pair is a layer's last sum and the next layer's norm. The graph of the module that holds both layers
-contains it once the two forwards are inlined. A child's graph is its forward for calls of the traced form. So
-a child is inlined only if the call passes the values that its trace took for constants, and tensors for the
-rest. If that is not certain for every later call, the child remains a call.
+contains the pair once the two forwards are inlined. A child's graph is its forward for calls of the traced
+form. So a child is inlined only if the call passes the values that its trace took for constants, and tensors
+for the traced parameters. If that is not certain for every later call, the child remains a call.
 """
 
 import operator
@@ -20,11 +20,11 @@ from agent.kernels.fusing.sites import has_hooks, is_alone, sites
 
 _COMBINING = (operator.add, operator.sub, operator.mul, operator.truediv, operator.matmul, operator.iadd)
 Forms = Mapping[nn.Module, tuple[Call, fx.Graph]]
-"""Form of the call of each traced module, and its own graph."""
+"""Form of the call of each traced module, and the module's own graph."""
 
 
 Number = tuple[int, ...]
-"""Number of an inlined call: that of the enclosing call and one more; () for the module itself."""
+"""Number of an inlined call: that of the enclosing call, and one more; () for the module itself."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Joined:
     """Paths of the modules whose forwards are inlined."""
 
     def holder(self, found: Found) -> Number:
-        """Return the innermost call that contains all of a pair."""
+        """Return the innermost inlined call that contains all nodes of a pair."""
         numbers = _numbers(found)
         shared = 0
         while all(len(one) > shared and one[shared] == numbers[0][shared] for one in numbers):
@@ -44,13 +44,13 @@ class Joined:
         return numbers[0][:shared]
 
     def owners(self, found: Found) -> set[str]:
-        """Return the paths of the modules that contain a part of the pair, and of those above them."""
+        """Return the paths of the modules that contain a part of the pair, and of all modules above them."""
         numbers = _numbers(found)
         return {self.calls[one[:depth]] for one in numbers for depth in range(1, len(one) + 1)}
 
 
 def joined(module: nn.Module, forms: Forms) -> Joined | None:
-    """Return the module's graph with those children inlined that share a pair, or None if none does."""
+    """Return the module's graph with those children inlined that share a pair; None if none share one."""
     whole = _joined(module, forms, None)
     if not whole.calls:
         return None
@@ -63,19 +63,19 @@ def joined(module: nn.Module, forms: Forms) -> Joined | None:
         return None
     grown = True
     while grown:
-        # An inlined module is no longer called, so children of its own that share pairs are inlined too.
+        # Children of an inlined module that share pairs are inlined too: nothing calls the module any more.
         more = {
             owner for holder, owners in pairs if holder and whole.calls[holder] in wanted for owner in owners
         } - wanted
         grown = bool(more)
         wanted |= more
     found = _joined(module, forms, wanted)
-    # A child without a pair may produce the tensor that lets another be inlined: then inline all.
+    # Inlines all children if a wanted one remains: a child without a pair may produce a tensor that it needs.
     return found if wanted <= set(found.calls.values()) else whole
 
 
 def crosses(found: Found) -> bool:
-    """Return True if a pair spans several calls."""
+    """Return True if a pair spans several module calls."""
     return len(set(_numbers(found))) > 1
 
 
@@ -99,7 +99,7 @@ class _Joiner:
         """Nodes that may be no tensor in a later call."""
 
     def add(self, number: Number, call: Call, graph: fx.Graph, given: Mapping[str, Any]) -> Any:
-        """Inline a forward with these values for its parameters, and return its result."""
+        """Inline a forward with `given` as the values of its parameters, and return its result."""
         values: dict[fx.Node, Any] = {}
         for node in graph.nodes:
             args, kwargs = _with(values, (node.args, node.kwargs))
@@ -147,7 +147,7 @@ class _Joiner:
     def _is_of(self, value: Any, kind: type) -> bool:
         """Return True if the value has the traced type in every call.
 
-        That is a tensor, or a tuple of tensors and plain values.
+        The type is a tensor's, or that of a tuple of tensors and plain values.
         """
         if kind is tuple and type(value) is tuple:
             return all(is_plain(one) or self._is_of(one, torch.Tensor) for one in value)
@@ -172,9 +172,9 @@ def _traced(call: Call) -> list[str]:
 
 
 def _is_fixed(graph: fx.Graph) -> bool:
-    """Return True if a graph gives a tensor, or a tuple of tensors and plain values.
+    """Return True if a graph returns a tensor, or a tuple of tensors and plain values.
 
-    The caller could change a list or a dict.
+    A list or a dict does not qualify, because the caller could change it.
     """
     (output,) = (node for node in graph.nodes if node.op == "output")
     given = output.args[0]

@@ -15,7 +15,7 @@ _SIGNATURE = inspect.signature(F.cross_entropy)
 
 
 class Loss(NamedTuple):
-    """Cross entropy in a graph that the kernel takes."""
+    """Cross entropy in a graph, with settings that the kernel supports."""
 
     logits: fx.Node
     target: fx.Node
@@ -31,7 +31,7 @@ class Logits(NamedTuple):
 
 
 def loss(node: fx.Node, module: nn.Module) -> Loss | None:
-    """Return the cross entropy at a node, as a function or a module, or None."""
+    """Return the cross entropy at a node, called as a function or a module, or None."""
     if node.op == "call_function" and node.target is F.cross_entropy:
         given = _bound(node)
         weight = given.get("weight")
@@ -56,7 +56,7 @@ def loss(node: fx.Node, module: nn.Module) -> Loss | None:
 
 
 def _bound(node: fx.Node) -> dict[str, Any]:
-    """Return the arguments of F.cross_entropy by name; a module's call has the first two."""
+    """Return the arguments of F.cross_entropy by name; a module's call only has the first two."""
     try:
         bound = _SIGNATURE.bind(*node.args, **node.kwargs)
     except TypeError:
@@ -66,9 +66,9 @@ def _bound(node: fx.Node) -> dict[str, Any]:
 
 
 def logits(node: fx.Node, module: nn.Module) -> Logits | None:
-    """Return a linear layer's result, or the result as rows, or None.
+    """Return a linear layer at this node, whose result may be reshaped to rows, or None.
 
-    Rows are `.view(-1, classes)`, `.reshape(-1, classes)` or `.flatten(0, 1)`.
+    Reshaping to rows is `.view(-1, classes)`, `.reshape(-1, classes)` or `.flatten(0, 1)`.
     """
     if _is_linear(node, module):
         return Logits(node, ())
@@ -130,7 +130,7 @@ def linear_loss(
 
 
 def refused(x: torch.Tensor, target: torch.Tensor) -> str | None:
-    """Return why the kernel does not take these tensors, or None."""
+    """Return why the kernel does not support these tensors, or None if it does."""
     if target.dtype != torch.int64 or target.dim() != 1:
         return "its targets are not numbers of classes, one for each row"
     return None if x.numel() == target.numel() * x.shape[-1] else "its logits are not rows of classes"

@@ -46,11 +46,11 @@ class Pattern:
     find: Find
     fused: Callable[..., Any]
     refuses: Callable[..., str | None] = lambda *_: None
-    """(tensors of `fused`) -> why the kernel does not take them, in addition to the rules of `routing`."""
+    """(tensors of `fused`) -> why the kernel does not support them, beyond `routing`'s rules; or None."""
     constants: int = 0
     """Number of tensors, counted from the last, that are tables without a gradient.
 
-    If a table wants a gradient, the call falls back to torch."""
+    If a table requires a gradient, the call falls back to torch."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _norm_add(kinds: Kinds) -> Find:
 
 
 def _added_to(node: fx.Node) -> tuple[tuple[fx.Node, fx.Node], ...]:
-    """Return the operands of `y += x`; other uses of y are checked later."""
+    """Return the operands of the in-place sum `y += x`; other uses of y are checked later."""
     pair = operands(node, operator.iadd)
     return () if pair is None else (pair,)
 
@@ -165,7 +165,7 @@ def _add_norm(*kinds: type[nn.Module]) -> Find:
 
 
 def _gate(node: fx.Node, module: nn.Module) -> Found | None:
-    """Find act(gate) * value. An activation of GroupNorm is left to the norm's kernel, which saves more."""
+    """Find act(gate) * value, unless the gate is a GroupNorm: fusing the norm with act saves more."""
     for side, value in both_ways(factors(node)):
         act = activation(side, module)
         if act is not None and act.act in ACTS and norm_call(act.source, module, GROUPS) is None:

@@ -1,4 +1,4 @@
-"""Module that runs its graph with fused calls, and its own forward for any other call.
+"""Module that runs its graph with fused calls, and its own forward for any call of another form.
 
 The module stays the same object. Its class is replaced by a derived class, as in torch's parametrizations, so
 parameters, names, hooks and `isinstance` are kept. Restoring the class undoes the fusion. A pickle contains
@@ -27,20 +27,20 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class State:
-    """Assumptions of the trace about the module. If one no longer holds, the module's own forward runs."""
+    """Assumptions of a trace about its module. If one no longer holds, the module's own forward runs."""
 
     attributes: Mapping[str, Any]
-    """Plain values of the module itself; values inside other objects, such as a configuration, are
+    """Plain values of the module's own attributes. Values inside other objects, such as a configuration, are
     unchecked."""
     children: Mapping[tuple[str, ...], tuple[str, ...]]
     """Names of the children of the module, and of each container that the graph reaches into."""
     absorbed: Mapping[tuple[str, ...], type[nn.Module]]
-    """Modules that are no longer called, and their classes."""
+    """Paths of the modules whose operations are fused and that are no longer called, with their classes."""
     inner: Mapping[tuple[str, ...], tuple[type[nn.Module], "State"]]
-    """Modules whose forwards are inlined in the graph, with their classes and assumptions."""
+    """Paths of the modules whose forwards are inlined in the graph, with their classes and assumptions."""
 
     def holds(self, module: nn.Module) -> bool:
-        """Return True if nothing has changed, and no module that is skipped has hooks."""
+        """Return True if all assumptions hold, and no module that is skipped has hooks."""
         for name, value in self.attributes.items():
             found = getattr(module, name, _MISSING)
             if found is not value and not is_same(found, value):
@@ -80,7 +80,7 @@ def plan(
 
 
 def swap(module: nn.Module, made: Plan) -> Callable[[], None]:
-    """Make the module follow the plan, and return a function that undoes it."""
+    """Make the module follow the plan, and return a function that restores its class."""
     kind = type(module)
     swapped = _class(kind, made)
     module.__class__ = swapped
@@ -157,7 +157,7 @@ def _attributes(module: nn.Module) -> dict[str, Any]:
 
 
 def _kind(module: nn.Module) -> type[nn.Module]:
-    """Return torch's class, also for a shipped module: `replace_modules` may swap one for the other."""
+    """Return torch's class, also for a shipped module: `replace_modules` may swap the two."""
     return next((kind for kind in type(module).__mro__ if kind.__module__.startswith("torch.")), type(module))
 
 
@@ -173,7 +173,7 @@ def _reached(module: nn.Module | None, path: tuple[str, ...]) -> nn.Module | Non
 
 def _function(graph: fx.Graph) -> Callable[..., Any]:
     code = graph.python_code("self")
-    # A file name in this folder, so that warnings of the library point to the user's line.
+    # The file name lies in this folder, so that warnings of the library point to the user's line.
     name = str(Path(__file__).parent / f"<graph {next(_numbers)}>")
     source = code.src
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)

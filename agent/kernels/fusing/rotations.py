@@ -1,4 +1,4 @@
-"""Patterns and fused call for rotary position embedding, in the spellings of models."""
+"""Patterns and fused call for rotary position embedding, as models spell it."""
 
 import operator
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ class _Halves(NamedTuple):
     nodes: tuple[fx.Node, ...]
     sizes: tuple[fx.Node, ...] = ()
     half: int | None = None
-    """Size of the first part, if the code has a number."""
+    """Size of the first part, if the model's code has a number for it."""
 
 
 class _Product(NamedTuple):
@@ -72,7 +72,7 @@ def half_turned(node: fx.Node, module: nn.Module) -> Found | None:
 def _together(node: fx.Node) -> tuple[fx.Node, fx.Node, bool, tuple[fx.Node, ...]] | None:
     """Return two tensors joined side by side in the last dimension, or interleaved, or None.
 
-    The third value is True if they are interleaved, and the last holds the nodes that join them.
+    The third value is True if they are interleaved, and the last value has the nodes that join them.
     """
     pair = _pair_of(node, "cat", "concat", "concatenate")
     if pair is not None:
@@ -99,7 +99,7 @@ def _pair_of(node: object, *names: str) -> tuple[fx.Node, fx.Node] | None:
 
 
 def _products(pair: tuple[Any, Any] | None) -> list[tuple[_Product, _Product]]:
-    """Return the pairs of products that two nodes are, in each order of their factors."""
+    """Return two nodes as products of a part and a table, for each order of their factors."""
     if pair is None:
         return []
     ways = [[_Product(*way, one) for way in both_ways(factors(one))] for one in pair]
@@ -107,13 +107,13 @@ def _products(pair: tuple[Any, Any] | None) -> list[tuple[_Product, _Product]]:
 
 
 def _is_turn(first: _Product, second: _Product, third: _Product, fourth: _Product) -> bool:
-    """Return True if they are a cos, b sin, b cos and a sin."""
+    """Return True if the four products are a cos, b sin, b cos and a sin."""
     is_crossed = third.part is second.part and fourth.part is first.part
     return is_crossed and third.table is first.table and fourth.table is second.table
 
 
 def _turn(node: fx.Node) -> tuple[_Halves, tuple[fx.Node, ...]] | None:
-    """Return the halves of a tensor whose (-b, a) this node is, and the nodes that make it, or None."""
+    """Return the halves (a, b) of a tensor if this node is (-b, a), and the nodes that make it; or None."""
     pair = _pair_of(node, "cat", "concat", "concatenate")
     negated = None if pair is None else called(pair[0], "neg", "negative")
     if pair is None or negated is None or negated[1] or len(negated[0]) != 1:
@@ -123,7 +123,7 @@ def _turn(node: fx.Node) -> tuple[_Halves, tuple[fx.Node, ...]] | None:
 
 
 def _parts(one: object, two: object) -> _Halves | None:
-    """Return the tensor of which these are the two halves, or the even and odd elements, or None."""
+    """Return the tensor of which `one` and `two` are the halves, or the even and odd elements, or None."""
     if not (isinstance(one, fx.Node) and isinstance(two, fx.Node)):
         return None
     if not all(node.target is operator.getitem and len(node.args) == 2 for node in (one, two)):
@@ -161,7 +161,7 @@ def _last_slice(index: Any) -> slice | None:
 
 
 def _half(bound: object, x: fx.Node) -> tuple[fx.Node, ...] | None:
-    """Return the nodes of half of the last dimension's size, or None."""
+    """Return the nodes that compute half of the last dimension's size, if `bound` is that; or None."""
     halved = arguments(bound, operator.floordiv)
     if halved is None or halved[1] != 2 or not isinstance(bound, fx.Node):
         return None
@@ -200,7 +200,7 @@ def _is_number(pair: tuple[Any, Any] | None) -> bool:
 
 
 def _keeps_last(index: Any) -> bool:
-    """Return True if an index takes rows, or adds dimensions before the last."""
+    """Return True if an index keeps the last dimension: it selects rows or adds dimensions before it."""
     if not isinstance(index, tuple):
         return isinstance(index, slice | fx.Node) or index is None
     return index[-1] is Ellipsis or (isinstance(index[-1], slice) and index[-1] == slice(None))
@@ -209,7 +209,7 @@ def _keeps_last(index: Any) -> bool:
 def rotated(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool, half: int | None
 ) -> torch.Tensor:
-    """Return x rotated by these tables, in torch's operators where the kernel does not take them."""
+    """Return x rotated by the tables. Torch's operators compute calls that the kernel does not support."""
     pairs = x.shape[-1] // 2 if half is None else half
     if 2 * pairs != x.shape[-1] or refuses(x, cos, sin) is not None:
         return _in_torch(x, cos, sin, interleaved, pairs)
@@ -232,7 +232,7 @@ def _in_torch(
 
 
 def refuses(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> str | None:
-    """Return why the kernel does not take these tensors, or None."""
+    """Return why the kernel does not support these tensors, or None if it does."""
     if cos.shape != sin.shape or cos.shape[-1] not in (x.shape[-1], x.shape[-1] // 2) or x.shape[-1] % 2:
         return "its tables are not of half or all of the last dimension"
     if any(torch.promote_types(x.dtype, one.dtype) != x.dtype for one in (cos, sin)):

@@ -1,4 +1,4 @@
-"""Patterns and fused calls for the softmax of scaled and masked scores, in the spellings of attention."""
+"""Patterns and fused calls for the softmax of scaled and masked scores, as models spell attention."""
 
 import operator
 from math import inf
@@ -77,13 +77,13 @@ def _mask(node: fx.Node) -> _Mask | None:
 
 
 def _is_score(node: fx.Node) -> bool:
-    """Return True for a product of matrices, scaled or not: a tensor added to it is taken for a mask."""
+    """Return True for a product of matrices, scaled or not: a tensor added to scores counts as a mask."""
     source = _scaled(node)[0]
     return called(source, *_PRODUCTS) is not None
 
 
 def _scaled(node: fx.Node) -> tuple[fx.Node, float, tuple[fx.Node, ...]]:
-    """Return the tensor that is scaled by a number, the number, and the node that scales it."""
+    """Return the tensor that `node` scales by a number, the number, and the nodes that scale it."""
     divided = arguments(node, operator.truediv, torch.div) or arguments(node, torch.div)
     if divided is not None and isinstance(divided[0], fx.Node) and _is_number(divided[1]):
         return divided[0], 1.0 / divided[1], (node,)
@@ -115,7 +115,7 @@ def softmax_of_scaled(x: torch.Tensor, scale: float) -> torch.Tensor:
 
 
 def refuses(x: torch.Tensor, mask: torch.Tensor) -> str | None:
-    """Return why the kernel does not take these tensors, or None."""
+    """Return why the kernel does not support these tensors, or None if it does."""
     if mask.dtype not in (torch.bool, x.dtype):
         return "its mask is neither boolean nor of the scores' dtype"
     sizes = zip(reversed(mask.shape), reversed(x.shape), strict=False)

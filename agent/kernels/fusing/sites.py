@@ -16,19 +16,19 @@ from agent.kernels.fusing.tracing import IN_PLACE
 _WRITING = {getattr(operator, name) for name in IN_PLACE}
 _NEW = (operator.add, operator.sub, operator.mul, operator.truediv, torch.add, torch.sub, torch.mul)
 _MAKING = (_ConvNd, _BatchNorm, nn.Linear, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
-"""Modules whose result shares no other tensor's memory; _NEW are such functions."""
+"""Modules whose result shares no other tensor's memory; _NEW has the functions with that property."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """One pattern at one place."""
+    """Pattern found at one place of a graph."""
 
     pattern: Pattern
     found: Found
 
     @property
     def label(self) -> str:
-        """Return the label in the module's own names."""
+        """Return the label of the place, by the names in the module."""
         return self.found.label
 
 
@@ -42,7 +42,7 @@ class Sites:
 
 
 def sites(graph: fx.Graph, module: nn.Module, is_told: Callable[[Found], bool] = lambda _: True) -> Sites:
-    """Return every pattern in the graph, where no two share a node.
+    """Return the patterns in the graph, none of which share a node.
 
     Of the places that are not fused, only those for which `is_told` is true are reported.
     """
@@ -69,7 +69,7 @@ def sites(graph: fx.Graph, module: nn.Module, is_told: Callable[[Found], bool] =
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Return True if a hook watches the module's calls, and would miss them."""
+    """Return True if a hook of the module would no longer be called once the module is fused."""
     return bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
         or module._backward_pre_hooks
@@ -77,7 +77,7 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def is_alone(module: nn.Module) -> bool:
-    """Return True if the module's forward is its class's own and is not compiled."""
+    """Return True if the module's forward is that of its class and is not compiled."""
     return "forward" not in module.__dict__ and module._compiled_call_impl is None
 
 
@@ -93,7 +93,7 @@ def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
         with made.inserting_before(results[0]):
             modules = [made.create_node("get_attr", path) for path in found.modules]
             inputs = [
-                # The node of an attribute may come after the fused call, so get the attribute again.
+                # Gets an attribute again, since its node may come after the fused call.
                 made.create_node("get_attr", node.target) if node.op == "get_attr" else copies[node]
                 for node in found.inputs
             ]
@@ -113,7 +113,7 @@ def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
 
 @dataclass(frozen=True)
 class _Order:
-    """Index of each of a graph's nodes, and the nodes that write in place, with the written tensor."""
+    """Index of each node of a graph, and the nodes that write in place, with the tensor they write to."""
 
     places: Mapping[fx.Node, int]
     writes: tuple[tuple[fx.Node, fx.Node], ...]
@@ -150,7 +150,7 @@ def _obstacle(order: _Order, module: nn.Module, found: Found) -> str | None:
 
 
 def _is_made_later(written: fx.Node, module: nn.Module, found: Found, places: Mapping[fx.Node, int]) -> bool:
-    """Return True for a tensor in its own memory that is made after every input of the fused call."""
+    """Return True for a tensor in memory of its own that is made after every input of the fused call."""
     while written.args and _writes(written, module) and isinstance(written.args[0], fx.Node):
         written = written.args[0]
     if written in found.absorbed or any(places[written] <= places[one] for one in found.inputs):

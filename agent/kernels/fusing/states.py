@@ -39,7 +39,7 @@ class Buffers:
 
     @classmethod
     def now(cls, module: nn.Module) -> "Buffers":
-        """Return the present buffers."""
+        """Return the buffers that the module has now."""
         copies = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
         return cls({one: dict(one._buffers) for one in module.modules()}, copies)
 
@@ -49,6 +49,6 @@ class Buffers:
             module._buffers.clear()
             module._buffers.update(buffers)
         for buffer, copy in self.copies:
-            # Even a write of equal values would count as a change, so skip it.
+            # Buffers with equal values are skipped: writing to them would still count as a change.
             if not torch.equal(buffer, copy):
                 buffer.data.copy_(copy)

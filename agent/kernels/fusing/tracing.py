@@ -1,9 +1,10 @@
-"""Trace of one module's forward as a torch.fx graph, with its children as leaves; or why there is none.
+"""Trace of one module's forward as a torch.fx graph, with its children as leaves; or the reason why there is
+none.
 
-A symbolic trace records the operations on tensors and drops everything else that a forward does. So effects
-that a graph cannot hold are detected: changed modes of torch, writes to attributes or buffers, random numbers
-drawn in Python, new tensors. A forward is traced in each mode that it may ask for, and has to give the same
-graph in all. An argument that differs only by `self.training` reads the flag at run time.
+A symbolic trace records the operations on tensors and drops all other effects of a forward. So effects that a
+graph cannot hold are detected: changed modes of torch, writes to attributes or buffers, random numbers drawn
+in Python, new tensors. A forward is traced in each mode that it may ask for (training, evaluation), and has
+to give the same graph in all. An argument that differs only by `self.training` reads the flag at run time.
 """
 
 import operator
@@ -81,7 +82,7 @@ class _Tracer(fx.Tracer):
 def traced(module: nn.Module, call: Call) -> fx.Graph:
     """Return the graph of a call of this form, with a placeholder for each traced parameter.
 
-    Raises Unfit if there is no such graph, or if it is not the same in all modes.
+    Raises Unfit if the forward cannot be traced, or if its graph is not the same in all modes.
     """
     first = _merged(module, call)
     for grad in (True, False):
@@ -93,7 +94,7 @@ def traced(module: nn.Module, call: Call) -> fx.Graph:
 
 
 def _merged(module: nn.Module, call: Call) -> fx.Graph:
-    """Return one graph for training and evaluation; arguments that follow the flag read it at run time."""
+    """Return one graph for both modes; arguments that follow `self.training` read the flag at run time."""
     graphs = {}
     was = module.training
     for training in (True, False):
@@ -162,7 +163,7 @@ def _is_in_place(node: fx.Node) -> bool:
 
 @contextmanager
 def _unchanged(module: nn.Module) -> Iterator[None]:
-    """Restore what the trace wrote to the module and its children. Raises Unfit if it wrote."""
+    """Restore the state that the trace changed in the module and its children. Raises Unfit for a change."""
     before = [(one, *_written(one)) for one in module.modules()]
     versions = [buffer._version for buffer in module.buffers()]
     try:

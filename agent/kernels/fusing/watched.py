@@ -1,4 +1,4 @@
-"""Record of each module of a model: the form of its call, its graphs, and the checks of its pairs."""
+"""Record of each module of a model: the form of its call, its graphs, and the checks of the pairs in them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,21 +19,21 @@ from agent.kernels.replaced import Gain
 
 @dataclass
 class Candidate:
-    """One graph of a module, and the pairs in it."""
+    """One graph of a module, and the pairs of operations in it."""
 
     graph: fx.Graph
     sites: list[Site]
     kept: dict[str, str]
     """Reason by label of each pair that is not fused."""
     inner: tuple[str, ...] = ()
-    """Paths of the modules whose forwards are inlined."""
+    """Paths of the modules whose forwards are inlined in the graph."""
     is_told: Callable[[Found], bool] = lambda _: True
-    """Return True for a pair that is reported here, and not by the module that holds it."""
+    """Return True for a pair that this module reports, and not the module that holds it."""
     passed: dict[Site, list[Compared]] = field(default_factory=dict)
     gains: dict[Site, list[Gain]] = field(default_factory=dict)
     failed: set[Site] = field(default_factory=set)
     why: str | None = None
-    """Reason why none of the pairs may be fused."""
+    """Reason why no pair of the graph may be fused."""
 
     @property
     def chosen(self) -> list[Site]:
@@ -43,19 +43,19 @@ class Candidate:
 
 @dataclass
 class Watched:
-    """One module, as it was first called."""
+    """One traced module, in the form of its first call."""
 
     name: str
     call: Call | None = None
     own: Candidate | None = None
     joined: Candidate | None = None
-    """Graph with the forwards of its children, if a pair spans two of them."""
+    """Graph with the forwards of the module's children inlined, if a pair spans two of them."""
     why: str | None = None
     """Reason why the module was not traced."""
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Return the graphs that have a pair."""
+        """Return those of the module's graphs that have a pair."""
         return [one for one in (self.own, self.joined) if one is not None and one.sites]
 
 
@@ -88,7 +88,7 @@ def watched(model: nn.Module, run: Callable[[], object]) -> dict[nn.Module, Watc
 
 
 def is_torchs(module: nn.Module) -> bool:
-    """Return True for a module with nothing to fuse in it.
+    """Return True for a module without anything to fuse.
 
     That is a class of torch or of this library, a scripted module, a graph module, or a module already fused.
     """
@@ -104,7 +104,7 @@ def _traced(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[st
         made.call = call_of(type(module).forward, args, kwargs)
         graph = traced(module, made.call)
     except Unfit as error:
-        # A module without a norm of its own is not worth a report.
+        # A module without a norm of its own is left out of the report.
         made.why = str(error) if any(type(child) in NORMS for child in _own(module)) else ""
         made.call = None
         return made
@@ -126,7 +126,7 @@ def _joined(module: nn.Module, forms: dict[nn.Module, tuple[Call, fx.Graph]]) ->
 
 
 def _own(module: nn.Module) -> list[nn.Module]:
-    """Return the children, with containers replaced by their contents."""
+    """Return the module's children, with containers replaced by their contents."""
     found = []
     for child in module.children():
         found += _own(child) if type(child) in (nn.ModuleList, nn.ModuleDict) else [child]

@@ -1,8 +1,8 @@
 """Run of the model on its example that checks the pairs of each module in place.
 
 After a module's forward, its graph runs on the same inputs, from the same random state and buffers. If the
-graph gives a different result, the module is not fused. At each pair the fused call is compared with the pair
-(`comparing`).
+graph gives a different result, the module is not fused. At each pair the fused call is compared with the
+operations that it replaces (`comparing`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,12 +25,12 @@ from agent.kernels.replaced import Gain
 ROUNDINGS = 64
 """Allowed difference of two runs of the same operations, in eps of the largest value.
 
-Sums by atomics differ from run to run."""
+The runs differ because sums by atomics do."""
 
 
 @dataclass(frozen=True)
 class _Started:
-    """Call that is checked once it is done."""
+    """Call of a module whose graph is checked after the call."""
 
     values: list[Any]
     """Values of the traced parameters."""
@@ -40,13 +40,13 @@ class _Started:
 
 
 class Watch:
-    """Hooks on the traced modules, until `close`: each call of a new form is checked."""
+    """Hooks on the traced modules that check each call of a new form. `close` removes them."""
 
     def __init__(self, seen: dict[nn.Module, Watched]) -> None:
         self._seen = seen
         self._started: list[_Started | None] = []
         self._forms: set[object] = set()
-        """Forms of the calls that were checked."""
+        """Forms of the calls that have been checked."""
         self._is_checking = False
         self._times: dict[object, Gain | None] = {}
         self._hooks = []
@@ -113,7 +113,7 @@ class Watch:
     def _compare(
         self, candidate: Candidate, site: Site, module: nn.Module, inputs: list[torch.Tensor]
     ) -> None:
-        """Compare and time one pair at one of its calls."""
+        """Compare a pair with its fused call, and time both, at one of the module's calls."""
         if site in candidate.failed:
             return
         try:
@@ -132,7 +132,7 @@ class Watch:
 
 
 class _Checked(fx.Interpreter):
-    """Interpreter that runs the traced graph, and checks each pair once it has been computed."""
+    """Interpreter that runs the traced graph, and checks each pair after its last node."""
 
     def __init__(self, compare: Callable[..., None], candidate: Candidate, module: nn.Module) -> None:
         super().__init__(module, graph=candidate.graph)
@@ -142,7 +142,7 @@ class _Checked(fx.Interpreter):
         self._keep(candidate.sites)
 
     def _keep(self, sites: Iterable[Site]) -> None:
-        """Keep the inputs of a pair until the pair's end; the interpreter drops them after their last use."""
+        """Keep the inputs of a pair until its last node; the interpreter drops values after the last use."""
         places = {node: place for place, node in enumerate(self.graph.nodes)}
         last = {node: user for user, nodes in self.user_to_last_uses.items() for node in nodes}
         for site in sites:
@@ -189,7 +189,7 @@ def _is_alike(one: Any, two: Any) -> bool:
 
 
 def _mutable(value: Any) -> Any:
-    """Return a graph's immutable lists and dicts as the ordinary ones that the forward gives."""
+    """Return the value with a graph's immutable lists and dicts as the ordinary ones that forward returns."""
     if isinstance(value, immutable_dict):
         return {name: _mutable(inner) for name, inner in value.items()}
     if isinstance(value, immutable_list):

@@ -1,4 +1,4 @@
-"""Time of a whole model under torch.compile on its example, GPU and host together."""
+"""Time of a whole model under torch.compile on its example, which includes the host's time."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ from agent.kernels.fusing.states import Buffers, Numbers
 from agent.kernels.replaced import FORWARD, STEP, CompiledGain
 
 RUNS, WARM, FEWEST, MOST, SECONDS = 3, 3, 5, 100, 4.0
-"""Rounds of a timing: RUNS calls back to back per round, after WARM rounds that do not count.
+"""Rounds of a timing, each of RUNS calls back to back; WARM rounds come first and do not count.
 
-At least FEWEST rounds follow, and up to MOST within SECONDS. A host's load drifts over seconds, and compiling
-takes many times as long."""
+At least FEWEST rounds are measured, and up to MOST within SECONDS. Rounds take seconds because a host's load
+drifts; compiling takes many times as long."""
 
 
 class Span(NamedTuple):
@@ -26,22 +26,21 @@ class Span(NamedTuple):
 
     gpu: str
     what: str
-    """Timed call: a step of a model in training with trainable parameters, else its forward without
-    gradients."""
+    """Timed call: a step if the model is in training with trainable parameters, else its forward."""
     ms: float
 
     def gain(self, after: "Span") -> CompiledGain:
-        """Return the gain from this span to that."""
+        """Return the gain from the time of this span to that of `after`."""
         return CompiledGain(self.gpu, self.what, self.ms, after.ms)
 
 
 def span(model: nn.Module, example: Example) -> Span:
     """Return the time of the model as it is, compiled for the example's sizes and called back to back.
 
-    Only the direction that counts is compiled, because compiling takes nearly all of the time. The example,
-    buffers and random states end as they were. Other functions that torch.compile compiled in this process
-    are compiled again at their next call. Raises ValueError if no tensor of the example is on a GPU. Errors
-    of the model or of its compilation pass through.
+    Only a training step is compiled for a model in training, otherwise only the forward, because compiling
+    takes nearly all of the time. The example, buffers and random states end as they were. Other functions
+    that torch.compile compiled in this process are compiled again at their next call. Raises ValueError if no
+    tensor of the example is on a GPU. Errors of the model or of its compilation pass through.
     """
     args, kwargs = arguments(example)
     device = _device(pytree.tree_leaves((args, kwargs)))
@@ -67,7 +66,7 @@ def span(model: nn.Module, example: Example) -> Span:
 
 
 def _device(leaves: Sequence[Any]) -> torch.device:
-    """Return the first tensor's GPU. Raises ValueError if there is none."""
+    """Return the device of the first tensor on a GPU. Raises ValueError if no tensor is on one."""
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and leaf.is_cuda:
             return leaf.device
@@ -75,7 +74,7 @@ def _device(leaves: Sequence[Any]) -> torch.device:
 
 
 def _copied(value: torch.Tensor) -> torch.Tensor:
-    """Return the tensor as a new leaf: a model may write to its inputs."""
+    """Return a copy of the tensor as a new leaf of autograd's graph: a model may write to its inputs."""
     return value.detach().clone().requires_grad_(value.requires_grad)
 
 

@@ -1,4 +1,4 @@
-"""Patterns and fused calls for RMSNorm spelled out in a model's own module, alone or of a sum."""
+"""Patterns and fused calls for RMSNorm written out in a model's own code, alone or of a sum."""
 
 import operator
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class _Norm(NamedTuple):
     eps: float
     nodes: tuple[fx.Node, ...]
     dtypes: tuple[fx.Node, ...]
-    """Nodes that ask for the input's dtype."""
+    """Nodes that read the input's dtype."""
 
 
 def alone(node: fx.Node, module: nn.Module) -> Found | None:
@@ -30,7 +30,7 @@ def alone(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def of_sum(node: fx.Node, module: nn.Module) -> Found | None:
-    """Find that norm of a sum. Other nodes may use the sum, too."""
+    """Find a written-out RMSNorm (`alone`) of a sum. Other nodes may use the sum, too."""
     norm = _norm(node)
     pair = None if norm is None else addends(norm.source)
     if norm is None or pair is None:
@@ -61,7 +61,7 @@ def _norm(node: fx.Node) -> _Norm | None:
 
 
 def _dtype_of(source: object, cast: fx.Node) -> tuple[fx.Node, ...] | None:
-    """Return the nodes that ask for the source's dtype, if this cast goes to it; otherwise None."""
+    """Return the nodes that read the source's dtype if `cast` converts to that dtype; otherwise None."""
     if len(cast.args) != 2 or cast.kwargs:
         return None
     to = cast.args[1]
@@ -72,7 +72,7 @@ def _dtype_of(source: object, cast: fx.Node) -> tuple[fx.Node, ...] | None:
 
 
 def _eps(root: fx.Node, x: fx.Node) -> tuple[float, tuple[fx.Node, ...]] | None:
-    """Return the eps of rsqrt(mean(x^2) + eps) and its nodes, or None."""
+    """Return the eps of rsqrt(mean(x^2) + eps) and the nodes that compute this root, or None."""
     rooted = called(root, "rsqrt")
     total = None if rooted is None or len(rooted[0]) != 1 else rooted[0][0]
     pair = arguments(total, operator.add, torch.add)
@@ -95,7 +95,7 @@ _LAST = {"dim": (-1,), "keepdim": True}
 
 
 def written_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """Return RMSNorm over the last dimension."""
+    """Return RMSNorm of x over the last dimension."""
     if refuses(x, weight) is not None:
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
@@ -114,7 +114,7 @@ def written_norm_of_sum(
 
 
 def refuses(x: torch.Tensor, weight: torch.Tensor) -> str | None:
-    """Return why the kernel does not take these tensors, or None."""
+    """Return why the kernel does not support these tensors, or None if it does."""
     if weight.dim() != 1 or weight.shape[0] != x.shape[-1]:
         return f"its weight has the shape {tuple(weight.shape)}"
     if torch.promote_types(x.dtype, weight.dtype) != x.dtype:
@@ -123,7 +123,7 @@ def refuses(x: torch.Tensor, weight: torch.Tensor) -> str | None:
 
 
 def refuses_sum(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> str | None:
-    """Return why the kernel does not take these tensors, or None."""
+    """Return why the kernel does not support these tensors, or None if it does."""
     if x.shape != y.shape:
         return f"its tensors have the shapes {tuple(x.shape)} and {tuple(y.shape)}"
     return "its tensors have two dtypes" if x.dtype != y.dtype else refuses(x, weight)

@@ -52,7 +52,7 @@ def gate_product_halves(x: torch.Tensor, act: str, gate_first: bool) -> torch.Te
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return gate_product_halves(x, "silu", True)

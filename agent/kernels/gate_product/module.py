@@ -7,10 +7,10 @@ from agent.kernels.gate_product.operator import gate_product, gate_product_halve
 
 
 class GateProduct(nn.Module):
-    """act(gate) * value of two tensors or of the halves of one."""
+    """Module that returns act(gate) * value of two tensors or of the halves of one."""
 
     def __init__(self, act: str = "silu", gate_first: bool = True) -> None:
-        """Set act (silu, gelu or gelu_tanh) and `gate_first`: the first half of a tensor is the gate."""
+        """Set act (silu, gelu or gelu_tanh); with `gate_first` the first half of a tensor is the gate."""
         super().__init__()
         self.act, self.gate_first = act, gate_first
 
@@ -21,5 +21,5 @@ class GateProduct(nn.Module):
         return gate_product(x, value, self.act)
 
     def extra_repr(self) -> str:
-        """Return the arguments, for torch's repr of a model."""
+        """Return the constructor's arguments, for torch's representation of a model."""
         return f"act={self.act}, gate_first={self.gate_first}"

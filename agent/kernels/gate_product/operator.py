@@ -72,7 +72,7 @@ def _activated(gate: torch.Tensor, act: str) -> torch.Tensor:
 
 
 class _Placed(NamedTuple):
-    """Gate and value as rows; `kept` keeps the memory at these addresses alive."""
+    """Gate and value as strided rows; `kept` keeps the memory at their addresses alive."""
 
     gate: int
     value: int

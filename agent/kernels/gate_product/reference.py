@@ -9,7 +9,7 @@ features = 11008
 
 
 class Model(nn.Module):
-    """silu(gate) * value over the halves of the last dimension, elementwise."""
+    """Module that returns silu(gate) * value of the halves of the last dimension, elementwise."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         gate, value = x.chunk(2, dim=-1)

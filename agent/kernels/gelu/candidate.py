@@ -44,7 +44,7 @@ def gelu(x: torch.Tensor, approximate: str) -> torch.Tensor:
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return gelu(x, "none")

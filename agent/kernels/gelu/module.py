@@ -17,5 +17,5 @@ class GELU(nn.GELU):
         return made
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Return a tensor of the input's shape."""
+        """Return the GELU, a tensor of the input's shape."""
         return gelu(input, self.approximate)

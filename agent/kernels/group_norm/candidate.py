@@ -73,7 +73,7 @@ def group_norm(
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, num_features: int, num_groups: int) -> None:
         super().__init__()

@@ -9,12 +9,14 @@ from agent.kernels.group_norm.operator import group_norm
 
 
 class GroupNorm(nn.GroupNorm):
-    """Drop-in replacement for `torch.nn.GroupNorm` with an additional `act`; the state_dict is the same."""
+    """Drop-in replacement for `torch.nn.GroupNorm` with an additional `act`, and with torch's state_dict."""
 
     act: str = "none"
 
     def __init__(self, *arguments: Any, act: str = "none", **options: Any) -> None:
-        """Take the arguments of torch (num_groups, num_channels, eps, affine, device, dtype) and `act`."""
+        """Take the arguments of `torch.nn.GroupNorm` (num_groups, num_channels, eps, affine, device, dtype)
+        and `act`.
+        """
         super().__init__(*arguments, **options)
         self.act = act
 

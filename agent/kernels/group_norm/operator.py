@@ -78,7 +78,9 @@ def _sizes(
     x: torch.Tensor, groups: int, weight: torch.Tensor | None, bias: torch.Tensor | None, layout: int,
     act: str,
 ) -> Any:  # fmt: skip
-    """Return n, channels, spatial, groups, dtype, param_dtype, layout, act and path."""
+    """Return n, channels, spatial, groups, dtype, param_dtype, layout, act and path, as the struct `Forward`
+    has them.
+    """
     shape = x.shape
     n, channels = shape[0], shape[1]
     known = weight if weight is not None else x if bias is None else bias
@@ -160,7 +162,7 @@ def _shapes(
 def _gradient_shapes(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, wanted: Sequence[bool]
 ) -> Gradients:
-    """Allocate the gradients of x, residual, weight and bias; None for an unwanted one."""
+    """Allocate the gradients of x, residual, weight and bias; None for an unwanted gradient."""
     form = format_of(x)
     return (
         torch.empty_like(x, memory_format=form) if wanted[0] else None,

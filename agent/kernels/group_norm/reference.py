@@ -13,7 +13,7 @@ def forward(
     x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None, bias: torch.Tensor | None,
     groups: int, eps: float, act: str, statistics: bool = True,
 ) -> Tensors:  # fmt: skip
-    """Return y, mean and rstd; the last two are [n, groups]."""
+    """Return y, mean and rstd; mean and rstd are [n, groups]."""
     grouped = _exact(x).reshape(x.shape[0], groups, -1)
     mean = grouped.mean(-1)
     rstd = ((grouped - mean[..., None]).square().mean(-1) + eps).rsqrt()
@@ -27,7 +27,7 @@ def backward(
     bias: torch.Tensor | None, mean: torch.Tensor, rstd: torch.Tensor, groups: int, act: str,
     wanted: Sequence[bool],
 ) -> Gradients:  # fmt: skip
-    """Return the gradients of x, residual, weight and bias; None for an unwanted one."""
+    """Return the gradients of x, residual, weight and bias; None for an unwanted gradient."""
     normal = _normal(x, mean, rstd)
     dz = _exact(grad)
     if act != "none":

@@ -52,13 +52,13 @@ extension = load_inline(
 def layer_norm(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, dims: int, eps: float
 ) -> torch.Tensor:
-    """Compute `F.layer_norm` over the last `dims` dimensions of x; the parameters have their shape."""
+    """Compute `F.layer_norm` over the last `dims` dimensions of x, which are the shape of the parameters."""
     y: torch.Tensor = extension.layer_norm(x, weight, bias, dims, eps)
     return y
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()

@@ -83,7 +83,7 @@ def linear_cross_entropy(
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, features: int, classes: int, smoothing: float) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """Cross entropy of a linear layer in chunks of rows: operator `kernelwright::linear_cross_entropy_forward`.
 
 The logits never exist as a whole. For each chunk torch computes the logits; the kernel turns them into losses
-and, in place, gradients. Two more products give the gradients of the rows and the weight. Backward recomputes
-nothing: it only multiplies by the gradient of the loss.
+and, in place, gradients. Two more products give the gradients of the rows and the weight. Backward does not
+recompute the logits: it only multiplies by the gradient of the loss.
 """
 
 from collections.abc import Callable, Sequence
@@ -124,7 +124,8 @@ def _rows_at_once(rows: int, weight: torch.Tensor, exact: int, adds_up: bool) ->
     """Return the rows per chunk.
 
     With `adds_up`, chunks need a buffer for the weight's gradient (`exact` bytes an element) and one for the
-    term to add. All rows form one chunk if their logits take no more memory than a chunk with those buffers.
+    term to add to it. All rows form one chunk if their logits take no more memory than a chunk with these
+    buffers.
     """
     classes, features = weight.shape
     of_chunks = CHUNK_BYTES + adds_up * classes * features * (exact + weight.element_size())
@@ -188,7 +189,7 @@ def _scaled(grad: torch.Tensor, dx: torch.Tensor, dweight: torch.Tensor, dbias: 
 def _shapes(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, target: Any, *others: Any
 ) -> Tensors:
-    """Allocate the loss and the wanted gradients; an unwanted one is empty."""
+    """Allocate the loss and the wanted gradients; an unwanted gradient is empty."""
     exact = torch.float64 if x.dtype == torch.float64 else torch.float32
     tensors = zip((x, weight, bias), others[-1], strict=True)
     return (

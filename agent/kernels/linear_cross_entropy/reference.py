@@ -11,7 +11,7 @@ smoothing = 0.1
 
 
 class Model(nn.Module):
-    """Return cross_entropy(linear(x), target) of each row; 0 for rows with target -100."""
+    """Module that returns cross_entropy(linear(x), target) of each row; 0 for rows with target -100."""
 
     def __init__(self, features: int, classes: int, smoothing: float) -> None:
         super().__init__()

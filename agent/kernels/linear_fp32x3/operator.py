@@ -1,6 +1,6 @@
 """`torch.nn.functional.linear` with float32 accuracy: operator `kernelwright::linear_fp32x3_forward`.
 
-Gradients are products of the same kind over transposed copies of the operands.
+Gradients are products by the same kernels over transposed copies of the operands.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def by_split(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, packed: torch.Tensor | None,
     precision: str,
 ) -> torch.Tensor:  # fmt: skip
-    """Return `linear_fp32x3`; `packed` is the split weight, or None to split it in this call."""
+    """Return the result of `linear_fp32x3`; `packed` is the split weight, or None to split it here."""
     x, weight = routing.widened(x), routing.widened(weight)
     bias = None if bias is None else routing.widened(bias)
     # Invalid and empty calls go to torch, which gives the error or the empty result.

@@ -2,7 +2,7 @@
 
 A split weight is valid for one version of its tensor. Torch counts in-place changes, an optimizer's included.
 It does not count changes of inference tensors, through `weight.data`, or by code that writes to the memory
-directly. After those, prepare the weight again.
+directly. After uncounted changes, prepare the weight again.
 """
 
 from collections.abc import MutableMapping
@@ -22,7 +22,9 @@ class PreparedWeight:
 
     weight: torch.Tensor
     packed: torch.Tensor | None
-    """Split form, 4 bytes per element and padded. None where no kernel takes one; the weight is used then."""
+    """Split form, 4 bytes per element and padded. None if no kernel uses a split form; calls then use the
+    weight.
+    """
     mark: tuple[int, int]
     """Address and version of the weight when it was split."""
 
@@ -41,7 +43,7 @@ class PreparedWeight:
 def prepare_weight(weight: torch.Tensor) -> PreparedWeight:
     """Split a weight [n, k] ahead of the calls that use it.
 
-    A weight that the kernel does not take is kept unsplit, and the calls record why.
+    A weight that the kernel does not support is kept unsplit, and the calls record why.
     """
     mark = mark_of(weight)
     return PreparedWeight(weight, _split(weight), mark)
@@ -50,9 +52,9 @@ def prepare_weight(weight: torch.Tensor) -> PreparedWeight:
 def remembered(weight: torch.Tensor) -> torch.Tensor | None:
     """Return the cached split form of a module's weight, made on first use and after each change.
 
-    Another stream splits again, since it does not wait for the stream that did. None where the call has to
-    split by itself. That holds while torch.compile traces or a CUDA graph is captured, which would freeze the
-    weight, and for inference tensors, whose changes are not counted.
+    A call on another stream splits again, since it does not wait for the stream of the first split. Returns
+    None where the call has to split by itself. That holds while torch.compile traces or a CUDA graph is
+    captured, which would freeze the weight, and for inference tensors, whose changes are not counted.
     """
     if torch.compiler.is_compiling() or weight.is_inference() or not routing.is_eager((weight,)):
         return None
@@ -68,7 +70,7 @@ def remembered(weight: torch.Tensor) -> torch.Tensor | None:
 
 
 def mark_of(weight: torch.Tensor) -> tuple[int, int]:
-    """Return address and version of the weight, which change with it."""
+    """Return address and version of the weight; a change of the weight changes them."""
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
 

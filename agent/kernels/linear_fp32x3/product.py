@@ -15,11 +15,13 @@ SPLIT = "6q"
 PRECISIONS = {"fp32x3": 0, "ieee": 1}
 """Values of `Precision` in csrc/sizes.cuh."""
 LEAST_DEPTH = 256
-"""Smallest K for the tensor cores (csrc/operands_sm90.cuh). Below, matmul_fp32x3 takes what is worth it."""
+"""Smallest K for the tensor cores (csrc/operands_sm90.cuh). Products with a smaller K go to matmul_fp32x3 if
+it is faster than torch.
+"""
 
 
 def number_of(precision: str) -> int:
-    """Return the device code's number of a precision. Raises ValueError for an unknown one."""
+    """Return the device code's number of a precision. Raises ValueError for an unknown precision."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r}: there are {', '.join(PRECISIONS)}")
     return PRECISIONS[precision]
@@ -28,8 +30,8 @@ def number_of(precision: str) -> int:
 def is_torchs(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None, precision: str) -> bool:
     """Return True if torch's SGEMM computes on CUDA because it is faster and may not use TF32.
 
-    The tensor cores take the sizes at which matmul_fp32x3 uses them, from a K of `LEAST_DEPTH`. They take a
-    weight that was split beforehand at any number of rows.
+    The tensor cores take the sizes at which matmul_fp32x3 uses them, from a K of `LEAST_DEPTH`. If the weight
+    was split beforehand, they take any number of rows.
     """
     if routing.is_always():
         return False
@@ -44,8 +46,8 @@ def is_torchs(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None
 def is_matmuls(x: torch.Tensor, weight: torch.Tensor, packed: torch.Tensor | None, precision: str) -> bool:
     """Return True if matmul_fp32x3 computes on CUDA.
 
-    Its fourth product covers a K that is too small here. It also reads operands once where few rows meet a
-    weight that has not been split.
+    With its fourth product it covers a K that is too small for this kernel. It also reads operands once where
+    few rows meet a weight that has not been split.
     """
     if precision != "fp32x3" or packed is not None or routing.is_always():
         return False
@@ -83,7 +85,7 @@ def multiplied(
 
 
 def split(weight: torch.Tensor) -> torch.Tensor | None:
-    """Return the split form of a CUDA weight [n, k]; None on a device whose kernel takes none."""
+    """Return the split form of a CUDA weight [n, k]; None on a device whose kernel does not split."""
     weight = weight.contiguous()
     device = weight.get_device()
     library = routing.library(KERNEL, device)

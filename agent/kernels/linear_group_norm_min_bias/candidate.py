@@ -75,7 +75,7 @@ extension = load_inline(
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(
         self, in_features: int, out_features: int, num_groups: int, bias_shape: tuple[int, ...]

@@ -1,7 +1,7 @@
 """Minimum over the features of GroupNorm(linear(x)), plus a bias: `linear_group_norm_min_bias_forward`.
 
 On sm_90 the epilogue of the product computes the norm and the minimum, and the activation is never stored.
-The gradient recomputes it.
+The gradient recomputes the activation.
 """
 
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ class Products(NamedTuple):
     linear: Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
     """Function (a, b, bias) -> a @ b.T + bias."""
     sparse: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor] | None = None
-    """Function (a, b, known) -> a @ b, a mostly zeros; known is one value, not finite if any of b is not."""
+    """Function (a, b, known) -> a @ b for a of mostly zeros; known is one value, not finite if b is not."""
 
 
 def forward(
@@ -38,7 +38,7 @@ def backward(
     linear_bias: torch.Tensor | None, gamma: torch.Tensor | None, beta: torch.Tensor | None, groups: int,
     eps: float, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    """Return the gradients of x, weight, linear_bias, gamma, beta and bias; an unwanted one is empty."""
+    """Return the gradients of x, weight, linear_bias, gamma, beta and bias; an unwanted gradient is empty."""
     y = products.linear(x, weight, linear_bias)
     sizes = (*y.shape, 1, groups)
     z, mean, rstd = torch.ops.aten.native_group_norm(y, gamma, beta, *sizes, eps)

@@ -56,7 +56,7 @@ def logsumexp(x: torch.Tensor, dim: int, keepdim: bool) -> torch.Tensor:
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return logsumexp(x, 1, False)

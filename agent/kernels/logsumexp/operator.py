@@ -88,7 +88,7 @@ def _gradients(
 
 _OPERATOR = Operator(
     KERNEL,
-    # `dim` must not be negative.
+    # The device code takes no negative `dim`.
     Direction("(Tensor x, int dim) -> (Tensor, Tensor)", cpu=_compute, cuda=_launch, fake=_shapes),
     Direction(
         "(Tensor grad, Tensor x, Tensor exact, int dim) -> Tensor",

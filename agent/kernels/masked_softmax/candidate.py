@@ -55,7 +55,7 @@ def masked_softmax(x: torch.Tensor, mask: torch.Tensor, scale: float, causal: bo
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, scale: float) -> None:
         super().__init__()

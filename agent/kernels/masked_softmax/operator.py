@@ -20,8 +20,8 @@ NONE, NAMED, ADDED = range(3)
 FORWARD = "11qd5q"
 BACKWARD = "8qd5q"
 FEWEST_PARTS, LEAST_SHARED_BYTES = 32, 1 << 14
-"""Minimum parts of the scores that share a mask, and minimum bytes of that mask, for the kernel to sum the
-mask's gradient. Below either, it has too little parallel work."""
+"""Minimum number of parts of the scores that share a mask, and minimum bytes of the mask, for the kernel to
+sum its gradient. Below either, the sum has too little parallel work."""
 
 
 @replayed
@@ -153,14 +153,16 @@ def _shapes(x: torch.Tensor, *others: Any) -> Tensors:
 
 
 def _backward_shapes(grad: Any, y: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Allocate the gradient of the scores and, if `parts` of them share the mask, that of the mask, flat."""
+    """Allocate the gradient of the scores and, if `parts` of them share the mask, the mask's, flat."""
     parts = others[-1]
     of_mask = y.new_empty(y.numel() // parts) if parts else None
     return torch.empty_like(y, memory_format=torch.contiguous_format), of_mask
 
 
 def _parts(mask: torch.Tensor, y: torch.Tensor) -> int:
-    """Return the number of equal parts of the scores that share the mask; 0 if torch sums its gradient."""
+    """Return the number of equal parts of the scores that share the mask; 0 if torch sums the mask's
+    gradient.
+    """
     own = mask.shape[next((d for d, size in enumerate(mask.shape) if size > 1), mask.dim()) :]
     parts = y.numel() // mask.numel()
     is_shared = own == y.shape[y.dim() - len(own) :] and parts >= FEWEST_PARTS
@@ -178,7 +180,8 @@ def _gradients(
     scale, causal, start = settings[2:]
     if mask is None or not needed[1]:
         return (_OPERATOR.backward(grad, y, scale, causal, start, 0)[0], None, None, None, None)
-    # The mask is added after scaling, so that its gradient lacks the scale. It is summed from the scaled
+    # The gradient of the mask lacks the scale, since the mask is added after scaling. It is summed from the
+    # scaled gradient, which x needs too, and divided by the scale.
     # gradient, which x needs too, and divided.
     factor = scale if needed[0] and scale != 0 else 1.0
     parts = _parts(mask, y)

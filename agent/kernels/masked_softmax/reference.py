@@ -11,7 +11,9 @@ scale = 0.125
 
 
 class Model(nn.Module):
-    """Compute softmax(scale * scores) of each query over the unmasked keys up to its own position."""
+    """Module that returns softmax(scale * scores) of each query over the unmasked keys up to its own
+    position.
+    """
 
     def __init__(self, scale: float) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""Checks that let eager mode call torch directly for a product and its gradients, without our operator."""
+"""Checks that let eager mode call torch directly for a product and its gradients, without the kernel's
+operator.
+"""
 
 from collections.abc import Collection, Sequence
 from math import prod
@@ -11,7 +13,7 @@ from agent.kernels.matmul_fp32x3.product import joined
 def are_plain(dtypes: Collection[torch.dtype], a: torch.Tensor, *others: torch.Tensor | None) -> bool:
     """Return True for an eager call whose tensors share one CUDA device and one of these dtypes.
 
-    False under autocast, which could change the dtype.
+    Return False under autocast, which could change the dtype.
     """
     if torch.compiler.is_compiling() or torch.is_autocast_enabled("cuda"):
         return False
@@ -29,7 +31,7 @@ def wants_gradients(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def products_of(a: Sequence[int], b: Sequence[int], is_step: bool) -> tuple[tuple[int, int, int, int], ...]:
-    """Return (batch, m, n, k) of a @ b, and with `is_step` those of the products in its gradients.
+    """Return (batch, m, n, k) of a @ b, and with `is_step` also of the products in its gradients.
 
     The shapes have to fit.
     """

@@ -42,15 +42,15 @@ def matmul_fp32x3(
 ) -> torch.Tensor:  # fmt: skip
     """Return alpha * a @ b + beta * c like torch.addmm and torch.matmul with TF32 off.
 
-    c broadcasts to the product. a_is and b_is are whole, or lower or upper for a triangular operand. The
-    other side of its diagonal is not read and counts as 0, and known zeros are not multiplied. y_is names the
-    side of the result that is computed; the other side is 0.
+    c broadcasts to the product. a_is and b_is are whole, or lower or upper for a triangular operand. The side
+    outside the triangle is not read and counts as 0, and known zeros are not multiplied. y_is
+    names the side of the result that is computed; the other side is 0.
 
     precision is one of:
 
     - fp32x3: three fp16 products on the tensor cores of sm_90, at sizes where that was measured to be faster.
-      Elsewhere torch's SGEMM, or ieee where torch may use TF32.
-    - fp32x4: the same with a fourth product, wherever K is at least 32.
+      At other sizes torch's SGEMM, or ieee where torch may use TF32.
+    - fp32x4: four fp16 products on the tensor cores, wherever K is at least 32.
     - bf16x6: six products of three bf16 parts per value, split while the operands are read. Behaves like
       fp32x4 where the operands are not aligned to 16 bytes.
     - ieee: float32 arithmetic.

@@ -18,55 +18,58 @@ PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2, "bf16x6": 3}
 SPARSE = 4
 """Value of `More` for `multiplied_sparse`; no user-visible precision has it."""
 PARTS = {"whole": 0, "lower": 1, "upper": 2}
-"""Values of `Part` in csrc/sizes.cuh: the side of the diagonal that exists. The other one is not read."""
+"""Values of `Part` in csrc/sizes.cuh: the side of the diagonal that exists. The other side is not read."""
 OTHER = {"whole": "whole", "lower": "upper", "upper": "lower"}
-"""Part of the transposed operand."""
+"""Part of the transposed matrix, by the part of the matrix."""
 Parts = tuple[str, str, str]
-"""Part of a, of b and of the result."""
+"""Names of the parts that exist of a, of b and of the result."""
 WHOLE: Parts = ("whole", "whole", "whole")
 Multiplied = Callable[[torch.Tensor, torch.Tensor, Parts], torch.Tensor]
-"""Function that returns alpha * x @ y for operands and a result of these parts."""
+"""Function that returns alpha * x @ y for operands x and y, given the parts of x, y and the result."""
 
 LEAST_DEPTH, ALL_DEPTH = 32, 512
-"""Smallest K (csrc/launch.cuh), and the K up to which there are four products (csrc/operands_sm90.cuh)."""
+"""Smallest K (csrc/launch.cuh), and the K up to which four products are computed (csrc/operands_sm90.cuh)."""
 _TILE, _STAGE, _SMS = 128, 64, 132
 _STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 6.5
-"""us for: a tile's stage with three products, with four; a tile; the whole product; a kernel before it."""
+"""us of a tile's stage with three products and with four, of a tile, of the whole product, and of a kernel
+before it.
+"""
 _FEW_US, _STAGE_OF_FEW_US = 12.0, 0.7
 """us of a product of few tiles (csrc/few_tiles_sm90.cuh) without the split, and of each of its stages."""
 _DEEPEST_FEW = 32
-"""Maximum number of stages of a product of few tiles. Deeper ones use split-K instead."""
+"""Maximum number of stages of a product of few tiles. Products with more stages use split-K instead."""
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 """Bytes that memory moves per us, and multiplications per us of SGEMM at its best (54 TFLOP/s)."""
 _CHUNK, _READ_US = 32, 8.5
 """K that a tile advances per chunk where operands are read once (csrc/read_once_sm90.cuh), and the fixed us
-of such a product."""
+of a product computed so."""
 _CHUNK_US = {32: 1.0, 64: 1.07, 128: 1.1}
 """us per chunk of a tile, by the tile's columns."""
 _WIDE_THIRDS_US, _LEAST_OF_HALVES = 1.45, 1024
-"""us per chunk of 128 columns with three bf16 parts per value, and the K from which two fp16 parts do."""
+"""us per chunk of 128 columns with three bf16 parts per value, and the K from which two fp16 parts suffice.
+"""
 _LEAST_READ, _MOST_READ = 8, 350
 """Minimum of m and n, and bound of m * n / (m + n), for products whose operands are read once."""
 _SGEMM_US, _SGEMM_BYTES_OF_US = 10.0, 1.9e6
-"""Fixed us of SGEMM, and the most bytes it moves per us, where one tile spans the product's width."""
+"""Fixed us of SGEMM, and the most bytes it reads per us, where one tile spans the product's width."""
 _MARGIN = 1.05
 
 
 def number_of(precision: str) -> int:
-    """Return the device code's number of a precision. Raises ValueError for an unknown one."""
+    """Return the device code's number of a precision. Raises ValueError for an unknown precision."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r}: there are {', '.join(PRECISIONS)}")
     return PRECISIONS[precision]
 
 
 def check_part(name: str, part: str) -> None:
-    """Raise ValueError for an unknown part."""
+    """Raise ValueError for an unknown part; `name` is the argument that has it."""
     if part not in PARTS:
         raise ValueError(f"{name}={part!r}: there are {', '.join(PARTS)}")
 
 
 def kept(matrix: torch.Tensor, part: str) -> torch.Tensor:
-    """Return the matrix with zeros outside the part."""
+    """Return the matrix with zeros outside `part`, a key of PARTS."""
     if part == "whole":
         return matrix
     return matrix.tril() if part == "lower" else matrix.triu()
@@ -115,7 +118,7 @@ def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
     """Return True if SGEMM at its best would be slower than the tensor cores of sm_90, by the sizes alone.
 
     SGEMM's time is modelled as the minimum for its multiplications and its results. Measured times were never
-    below 0.95 of that. README.md describes both models.
+    below 0.95 of that minimum. README.md describes both models.
     """
     least = batch * m * n * (k / _PRODUCTS_OF_US + 4 / _BYTES_OF_US)
     return k >= LEAST_DEPTH and least >= _MARGIN * _expected_us(batch, m, n, k)
@@ -124,7 +127,8 @@ def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
 def _expected_us(batch: int, m: int, n: int, k: int) -> float:
     """Return the modelled us of the product on the tensor cores.
 
-    Few tiles take two launches. Otherwise one pass looks at b, one splits both operands, and the tiles run.
+    Products of few tiles take two launches. Others take one pass that finds b's largest values, one that
+    splits both operands, and one that multiplies the tiles.
     """
     rows, columns, depth = (-(-size // side) for size, side in ((m, _TILE), (n, _TILE), (k, _STAGE)))
     tiles = batch * rows * columns
@@ -168,7 +172,7 @@ def shape_of(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
 def fit(a: Sequence[int], b: Sequence[int]) -> bool:
     """Return True if operands of these shapes have a product that is not empty.
 
-    Everything else is left to torch, errors included.
+    All other calls are left to torch, which raises the errors.
     """
     if min(len(a), len(b)) < 2 or a[-1] != b[-2] or 0 in (*a, *b):
         return False
@@ -205,7 +209,7 @@ def multiplied_sparse(a: torch.Tensor, b: torch.Tensor, known: torch.Tensor) -> 
     """Return a @ b on CUDA in float32 arithmetic, for a matrix a of mostly zeros.
 
     Rows of b that meet only zeros are not read. `known` is one value on the GPU. It has to be an infinity or
-    NaN where b holds one; then zeros are multiplied too.
+    NaN where b holds an infinity or NaN; then zeros are multiplied too.
     """
     return _launched(a, b, Sum(known, 1.0, 1.0), SPARSE, WHOLE)
 

@@ -1,6 +1,6 @@
 """`torch.matmul` and `torch.addmm` in float16 and bfloat16: operator `kernelwright::matmul_half_forward`.
 
-Gradients are products of the same kind over transposed views of the operands, without a copy.
+Gradients are products by the same operator over transposed views of the operands, without a copy.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
 
 
 def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
-    """Return the same in torch's operators, rounded once where torch has a fused operator for it."""
+    """Return alpha * a @ b + beta * c in torch's operators, rounded once where torch has a fused operator."""
     c, alpha, beta = added
     if c is None and alpha == 1:
         return torch.matmul(a, b)
@@ -92,7 +92,7 @@ zero padding instead of 2.14 ms.
 
 
 def is_worth_zeros(batch: int, m: int, n: int, k: int) -> bool:
-    """Return True if zero padding makes such a product faster, the extra copies included."""
+    """Return True if zero padding makes a product of these sizes faster, the extra copies included."""
     products = batch * m * n * k
     copied = 4 * batch * (m * k + k * n + m * n) / _BYTES_OF_US + _LAUNCHES_US
     return (k % 2 == 1 or n % 2 == 1) and products / _ODD_OF_US > 1.2 * (products / _EVEN_OF_US + copied)
@@ -130,7 +130,9 @@ def _sized(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
 
 
 def _copied(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    """Return the same by the copy kernel. x is contiguous; only a single matrix may change its rows."""
+    """Return `_sized` by the copy kernel. x is contiguous; only a single matrix may change its number of
+    rows.
+    """
     y = x.new_empty((*x.shape[:-2], rows, columns))
     device, c = x.get_device(), x.shape[-1]
     routing.library(KERNEL, device).launch(

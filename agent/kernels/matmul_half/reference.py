@@ -1,4 +1,4 @@
-"""Products of float16 and of bfloat16 matrices, the latter with a bias and a transposed operand."""
+"""Products of float16 and of bfloat16 matrices, the bfloat16 product with a bias and a transposed operand."""
 
 import torch
 import torch.nn as nn
@@ -9,7 +9,7 @@ results = 2048
 
 
 class Model(nn.Module):
-    """Two products with float32 sums whose results are rounded once."""
+    """Module that returns two products with float32 sums, each rounded once."""
 
     def forward(
         self, a: torch.Tensor, b: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor

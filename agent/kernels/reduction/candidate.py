@@ -1,6 +1,6 @@
 """Sum, mean, largest value or norm of each channel of images.
 
-Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
+Inference only: this file has no backward. `agent.kernels` wraps the same device code with a gradient.
 """
 
 import torch
@@ -52,7 +52,7 @@ def reduced_channels(x: torch.Tensor, kind: str) -> torch.Tensor:
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return reduced_channels(x, "mean")

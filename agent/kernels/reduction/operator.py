@@ -19,7 +19,7 @@ ENVELOPE = (
 KINDS = {"sum": 0, "mean": 0, "amax": 1, "argmax": 2, "norm": 3}
 """Number by which device code knows each kind; a mean is a sum with a factor."""
 _NO_KERNEL = ("sum", "mean")
-"""Kinds whose gradient is a broadcast."""
+"""Kinds whose gradient is a broadcast, without a kernel."""
 _IN_FLOAT = ("sum", "norm")
 """Kinds that torch's autocast computes in float32."""
 FORWARD = "10qd3q"
@@ -32,7 +32,7 @@ def reduction(
 ) -> torch.Tensor:
     """Return torch's sum, mean, amax, argmax or linalg.vector_norm over `dim`, or over all dimensions.
 
-    Falls back to torch, with a warning, where the kernel does not take the call. Raises ValueError for
+    Falls back to torch, with a warning, where the kernel does not support the call. Raises ValueError for
     another kind, and for argmax over several dimensions that are not all. Raises torch's errors for missing
     dimensions.
     """
@@ -79,7 +79,7 @@ def _takes(x: torch.Tensor, kind: str, dims: Sequence[int]) -> bool:
 def _sizes(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, int, int, int, int] | None:
     """Return the sizes [a, r2, b, r1, c], where r2 and r1 are reduced.
 
-    None if the reduced dimensions are in more than two runs of neighbours.
+    Return None if the reduced dimensions are in more than two runs of neighbours.
     """
     kept, inside = [1], False
     reduced: list[int] = []

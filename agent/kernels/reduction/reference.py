@@ -10,7 +10,7 @@ width = 128
 
 
 class Model(nn.Module):
-    """Mean over the images and pixels of each channel, `[channels]`."""
+    """Module that returns the mean over the images and pixels of each channel, `[channels]`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.mean(x, dim=(0, 2, 3))

@@ -1,4 +1,4 @@
-"""Build and load of the extension that replays calls: the only part that is compiled against torch.
+"""Build and load of the extension that replays calls: the only code of this package compiled against torch.
 
 It is cached beside the kernels' libraries, keyed by content, compiler, torch and Python.
 """
@@ -23,15 +23,16 @@ from agent.records import digest
 NAME = "replaying"
 CSRC = Path(__file__).resolve().parent / "csrc"
 NO_CUDA = ""
-"""CUDA version of the extension: it uses no symbol of CUDA, and runs beside any version."""
+"""CUDA version of the extension: empty, since it uses no symbol of CUDA and runs beside any version."""
 FLAGS = (
     "-O2", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-w", "-DAT_PER_OPERATOR_HEADERS",
     "-DPYBIND11_SIMPLE_GIL_MANAGEMENT",
 )  # fmt: skip
 """Flags of g++, the last two of which keep the build short.
 
-AT_PER_OPERATOR_HEADERS makes torch's headers include only the operators that are used. The other makes
-pybind11 take the GIL by Python's own functions, without its internal registry of types."""
+AT_PER_OPERATOR_HEADERS makes torch's headers include only the operators that are used.
+PYBIND11_SIMPLE_GIL_MANAGEMENT makes pybind11 take the GIL by Python's own functions, without its internal
+registry of types."""
 
 
 def load() -> ModuleType:

@@ -1,8 +1,9 @@
 """Recorder of what a kernel's call allocates and launches, so that `csrc/replaying.cpp` can repeat it.
 
 A recipe lists the tensors to allocate, the launches with the fields of their structs, and the fields that are
-addresses of tensors. Tensors are known by number, those of the call first. A call that does anything else, or
-passes an address outside its tensors, has no recipe. Calls of that kind remain in Python.
+addresses of tensors. Tensors are known by number; the numbers begin with the tensors of the call. A call that
+does any other work, or passes an address outside its tensors, has no recipe. Calls of its kind remain in
+Python.
 """
 
 import re
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from agent.kernels.operators import Operator
 
 Recipe = tuple[Any, ...]
-"""(allocations, launches, results, is there a single result, gradient or None).
+"""Recipe: (allocations, launches, results, whether there is a single result, gradient or None).
 
 `Recipe` of csrc/recording.h reads this layout."""
 Known = Recipe | bool | None
-"""Recipe, None if this kind has no recipe, or False if nothing is known of the kind."""
+"""Recipe of a kind, None if the kind has no recipe, or False if it is not known whether it has one."""
 Tensors = Sequence[torch.Tensor | None]
 NONE = -1
 LOWEST_ADDRESS = 2**32
@@ -44,7 +45,7 @@ class NotReplayable(Exception):
 
 
 def record(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> tuple[Any, Known]:
-    """Return the function's result, and the knowledge about its kind."""
+    """Return the function's result, and the recipe of the call's kind as in `Known`."""
     tensors = [value for value in (*arguments, *named.values()) if isinstance(value, torch.Tensor)]
     if _is_captured(tensors):
         return function(*arguments, **named), False
@@ -116,7 +117,7 @@ class Recorder(AbstractContextManager["Recorder"]):
             return None
 
     def backward(self, grads: Sequence[Any]) -> Recipe | None:
-        """Return the recipe of a formula's call that returned these gradients, or None."""
+        """Return the recipe of a formula's call that returned the gradients `grads`, or None."""
         try:
             return self._recipe(self._made(grads), False, None)
         except NotReplayable:
@@ -151,7 +152,8 @@ class Recorder(AbstractContextManager["Recorder"]):
     def _found(self, address: int) -> tuple[int, int]:
         """Return the number of the tensor that contains the address, and the offset from its start.
 
-        Tensors that share memory do so in every call of the kind, so any of them is right.
+        Tensors that share memory do so in every call of the kind, so any tensor that contains the address is
+        right.
         """
         inside = [
             (number, address - tensor.data_ptr(), tensor)
@@ -174,7 +176,7 @@ class Recorder(AbstractContextManager["Recorder"]):
         return name, formula, tuple(map(self._number, saved)), tuple(wanting), self._made(values)
 
     def _made(self, results: Tensors) -> tuple[int, ...]:
-        """Return the numbers of results, which have to be tensors that the call allocated."""
+        """Return the numbers of the results, which have to be tensors that the call allocated."""
         numbers = tuple(map(self._number, results))
         if any(0 <= number < self._given for number in numbers):
             raise NotReplayable
@@ -184,14 +186,15 @@ class Recorder(AbstractContextManager["Recorder"]):
         if tensor is None:
             return NONE
         for number, known in enumerate(self._tensors):
-            # Under a dispatch mode, the caller of an allocation gets another Python object.
+            # Under a dispatch mode, the caller of an allocation gets another Python object for the same
+            # tensor.
             if known is tensor or (number >= self._given and known is not None and _is_same(known, tensor)):
                 return number
         raise NotReplayable
 
 
 class Formula:
-    """Gradient of a differentiable call, computed by Python."""
+    """Callable that computes the gradient of a differentiable call in Python, and records it."""
 
     def __init__(self, operator: "Operator", settings: Sequence[Any]) -> None:
         self._operator, self._settings = operator, settings
@@ -199,9 +202,9 @@ class Formula:
     def __call__(
         self, grads: Sequence[Any], saved: Sequence[Any], needed: Sequence[bool], is_recorded: bool
     ) -> tuple[Sequence[Any], Known]:
-        """Return one gradient for each argument, and the knowledge about the kind.
+        """Return one gradient for each argument, and the recipe of the gradient's kind as in `Known`.
 
-        That is a recipe, None if there is none, or False if the call was not recorded.
+        False instead of a recipe means that the call was not recorded.
         """
         needs = (*needed, *[False] * (len(self._settings) - len(needed)))
         context = SimpleNamespace(saved_tensors=saved, settings=self._settings, needs_input_grad=needs)
@@ -215,7 +218,7 @@ class Formula:
 
 
 class _Seeing(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
-    """Mode that reports every operator of torch to a recorder."""
+    """Dispatch mode that reports every operator of torch to a recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -257,5 +260,5 @@ def _extent(tensor: torch.Tensor) -> int:
 
 
 def _spelled(fields: str) -> str:
-    """Return `2qd` as `qqd`."""
+    """Return a struct format without counts: `2qd` becomes `qqd`."""
     return "".join(kind * int(count or 1) for count, kind in re.findall(r"(\d*)([a-z])", fields))

@@ -1,7 +1,7 @@
-"""Functions whose calls are replayed, and the time at which the extension for it is loaded.
+"""Functions whose calls are replayed, and the loading of the extension that replays them.
 
-It is loaded after the first call that loaded a kernel's library, and built if needed. If it cannot be built,
-calls stay in Python, and one warning says so.
+The extension is loaded after the first call that loaded a kernel's library, and built if needed. If it cannot
+be built, calls stay in Python, and one warning says so.
 """
 
 import warnings
@@ -26,7 +26,7 @@ class NotReplaying(UserWarning):
 
 
 class Function:
-    """Function whose calls are replayed where the result is the same, and run by itself elsewhere.
+    """Function whose calls are replayed where the result is the same, and run in Python elsewhere.
 
     It launches through one operator, which gets the function's own tensors, and has no other effects. Its
     result depends only on its arguments and on the state of autograd and autocast.
@@ -41,7 +41,7 @@ class Function:
         _FUNCTIONS.append(self)
 
     def load(self) -> None:
-        """Replay its calls from now on, if the extension is available."""
+        """Replay the function's calls from now on, if the extension is available."""
         made = _extension()
         if made is None:
             self.call = self.function
@@ -52,7 +52,7 @@ class Function:
             self._forget = partial(made.shorten, self._operator, None)
 
     def reset(self) -> None:
-        """Forget all recordings."""
+        """Forget all recordings of the function."""
         self.call = self._first
         self._forget()
 

@@ -1,4 +1,4 @@
-"""Recorder of the present thread, if its calls are being recorded."""
+"""Current thread's recorder, if the thread's calls are being recorded."""
 
 import threading
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ _HERE = threading.local()
 
 
 class StreamHandle(int):
-    """Handle of the current stream: a replayed call uses the stream that is current at that time."""
+    """Handle of the current stream. A replayed call uses the stream that is current when it is replayed."""
 
 
 def recorder() -> "Recorder | None":
@@ -24,7 +24,7 @@ def put(recorder: "Recorder | None") -> None:
 
 
 def leave_to_python() -> None:
-    """Exclude this kind of call from replay, because its work depends on more than the kind."""
+    """Exclude the kind of the current call from replay, because its work depends on more than the kind."""
     found = recorder()
     if found is not None:
         found.left_to_python()

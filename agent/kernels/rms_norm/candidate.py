@@ -46,13 +46,13 @@ extension = load_inline(
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor | None, dims: int, eps: float) -> torch.Tensor:
-    """Compute `F.rms_norm` over the last `dims` dimensions of x; weight has their shape or is None."""
+    """Compute `F.rms_norm` over the last `dims` dimensions of x; weight has the shape of these or is None."""
     y: torch.Tensor = extension.rms_norm(x, weight, dims, eps)
     return y
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def __init__(self, hidden_size: int, eps: float) -> None:
         super().__init__()

@@ -46,13 +46,13 @@ extension = load_inline(
 
 
 def rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
-    """Rotate pairs half a row apart, or adjacent pairs if `interleaved`."""
+    """Return x with its pairs rotated: elements half a row apart, or adjacent elements if `interleaved`."""
     y: torch.Tensor = extension.rotary(x, cos, sin, interleaved)
     return y
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         return rotary(x, cos, sin, False)

@@ -119,7 +119,7 @@ def _run(
     way: tuple[int, int, bool, bool],
     gaps: Gaps = DENSE,
 ) -> None:
-    """Launch the kernel; `way` is (dim, start, interleaved, backwards)."""
+    """Launch the kernel; `way` is (dim, start, interleaved, whether to rotate backwards)."""
     dim, *rest = way
     inner = 1
     for size in x.shape[dim + 1 : -1]:

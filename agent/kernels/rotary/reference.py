@@ -10,7 +10,7 @@ head_size = 128
 
 
 class Model(nn.Module):
-    """Rotate each pair (a, b) of the last dimension to (a cos - b sin, b cos + a sin)."""
+    """Module that rotates each pair (a, b) of the last dimension to (a cos - b sin, b cos + a sin)."""
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         a, b = x.chunk(2, dim=-1)

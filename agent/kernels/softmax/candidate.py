@@ -50,7 +50,7 @@ def softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 class ModelNew(nn.Module):
-    """Takes the constructor arguments of `Model` and has its state_dict keys."""
+    """Module with the constructor arguments and the state_dict keys of the reference's `Model`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return softmax(x, 1)

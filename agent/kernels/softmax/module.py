@@ -7,7 +7,7 @@ from agent.kernels.softmax.operator import softmax
 
 
 class Softmax(nn.Softmax):
-    """Drop-in replacement for `torch.nn.Softmax`. Without `dim` it runs torch's own code."""
+    """Drop-in replacement for `torch.nn.Softmax`. Without `dim` it runs torch's implementation."""
 
     @classmethod
     def from_torch(cls, module: nn.Softmax) -> "Softmax":
@@ -17,5 +17,5 @@ class Softmax(nn.Softmax):
         return made
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Return a tensor of the input's shape."""
+        """Return the softmax, a tensor of the input's shape."""
         return super().forward(input) if self.dim is None else softmax(input, self.dim)

@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 def is_held_back(case: Case) -> bool:
     """Return True if the shape is held back, by a hash of kernel, shape and dtype.
 
-    Both directions and every setting of a shape are therefore on the same side.
+    Both directions and every setting of a shape are therefore either held back or not.
     """
     named = f"{case.kernel} {list(case.shape)} {case.dtype_name}"
     return int.from_bytes(sha256(named.encode()).digest()[:4]) % HELD_BACK == 0
@@ -64,5 +64,5 @@ def in_turn(kernels: Iterable[str] = sources.NAMES) -> tuple[Entry, ...]:
 
 
 def _beside_peers(case: Case) -> Case:
-    # A case's own rivals compute at another precision.
+    # Replaces the case's own rivals, which compute at another precision.
     return replace(case, rivals=peers_of(case))

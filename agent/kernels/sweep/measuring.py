@@ -1,7 +1,7 @@
-"""Measurement of one row: getting it ready takes seconds of a processor, timing it needs the GPU alone.
+"""Measurement of one row: preparing it takes seconds of a processor, timing it needs the GPU alone.
 
-Each side has tensors of its own with the same values. A peer that does not take the call is left out, and the
-reason noted.
+Each side has tensors of its own with the same values. A peer that does not support the call is left out, and
+the reason noted.
 """
 
 import random
@@ -30,7 +30,7 @@ Compiler = Callable[[Function, str | None], Function]
 
 @dataclass(frozen=True)
 class Means:
-    """Device, compiler and clock for measuring rows."""
+    """Device, compiler and clock that a process measures rows with."""
 
     device: str
     compiled: Compiler
@@ -38,7 +38,7 @@ class Means:
     clock: Callable[[Call, int], float]
     """(call, number of calls back to back) -> milliseconds per call."""
     release: Callable[[], None]
-    """Give back unused memory."""
+    """Function that gives back unused GPU memory."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Ready:
 
 
 def made_ready(entry: Entry, means: Means, mode: str | None = None) -> Ready:
-    """Call every side once, which compiles it. A mode of torch.compile adds one more side."""
+    """Call every side once, which compiles it. A `mode` of torch.compile adds one more side."""
     case = entry.case
     sides: dict[str, Function] = {"ours": case.ours, "eager": case.native}
     sides["compile"] = means.compiled(case.native, None)
@@ -79,7 +79,7 @@ def made_ready(entry: Entry, means: Means, mode: str | None = None) -> Ready:
 
 
 def timed(ready: Ready, means: Means, here: Machine) -> Row:
-    """Return the measured row. Nothing else may use the GPU meanwhile."""
+    """Return the measured row. No other process may use the GPU meanwhile."""
     case = ready.entry.case
     calls = {name: case.call(side, means.device) for name, side in ready.sides.items()}
     if not case.macs:
@@ -120,7 +120,7 @@ def _in_a_row(calls: dict[str, Call], rounds: list[dict[str, float]], means: Mea
 
 
 def _copy(case: Case, device: str) -> Call:
-    """Return a copy that moves as many bytes as the call has to."""
+    """Return a call that copies as many bytes as the case's call has to move."""
     half = max(case.least_bytes // 2, 1)
     source, target = (torch.zeros(half, dtype=torch.uint8, device=device) for _ in range(2))
 

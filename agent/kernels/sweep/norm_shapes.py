@@ -1,4 +1,4 @@
-"""Shapes of the norms: the model that has each, and the case."""
+"""Sweep's shapes of the norms: the model that has each, and the case."""
 
 from collections.abc import Callable, Iterator
 

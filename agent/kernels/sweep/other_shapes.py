@@ -1,4 +1,4 @@
-"""Shapes of all other kernels: the model that has each, and the case."""
+"""Sweep's shapes of all kernels that are not norms: the model that has each, and the case."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,8 @@
-"""Page docs/kernels-sweep.md, rendered from the rows.
+"""Page docs/kernels-sweep.md, rendered from the measured rows.
 
 Write it with `python -m agent.kernels.sweep.page > docs/kernels-sweep.md`. It states only measured figures,
-and for rows that are behind what bounds them. The bounds stand in bounds.json, by the row's name.
+and the limiting resource of rows that are slower than a peer. The limits stand in bounds.json, by the row's
+name.
 """
 
 import json
@@ -50,7 +51,7 @@ def render(folder: Path = FOLDER) -> str:
 
 
 def measured(folder: Path) -> tuple[list[Row], int]:
-    """Return the rows of the GPU that has most, lowest ratio first, and the number of rows of other GPUs."""
+    """Return the rows of the GPU with most rows, lowest ratio first, and the number of rows of other GPUs."""
     every = [row for kernel in sources.NAMES for row in rows.load(folder, kernel).values()]
     gpus = Counter(row.gpu for row in every).most_common(1)
     found = sorted((row for row in every if row.gpu == gpus[0][0]), key=lambda row: row.ratio) if gpus else []

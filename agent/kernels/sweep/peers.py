@@ -1,4 +1,4 @@
-"""Kernels of others that take the same calls: Liger's functions, if `liger_kernel` is installed."""
+"""Functions of other libraries for the same calls: Liger's functions, if `liger_kernel` is installed."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,7 +10,7 @@ from agent.kernels.fused_cases import targets_of
 
 
 def of(case: Case) -> dict[str, Function]:
-    """Return the peers by name; empty if none is installed, or none computes the case."""
+    """Return the peers by name; empty if none is installed, or none supports the case."""
     made = _LIGER.get(case.kernel)
     liger = _liger()
     function = made(liger, case) if made and liger else None
@@ -37,7 +37,7 @@ def _layer_norm(liger: Any, case: Case) -> Function | None:
 
 
 def _rms_norm(liger: Any, case: Case) -> Function | None:
-    # In place, Liger would overwrite the result's gradient, which others may need.
+    # Not in place: Liger would overwrite the result's gradient, which other operators may need.
     return lambda x, weight: liger.liger_rms_norm(x, weight, 1e-6, in_place=False)
 
 

@@ -1,4 +1,4 @@
-"""Picture docs/kernels-sweep.svg, drawn from the rows.
+"""Picture docs/kernels-sweep.svg, drawn from the measured rows.
 
 Write it with `python -m agent.kernels.sweep.plot > docs/kernels-sweep.svg`. Each kernel is a line, lowest
 ratio first. Each row of the sweep is a dot at its ratio, on a logarithmic scale, hollow if its shape is held
@@ -25,7 +25,7 @@ NAME_LETTERS = 34
 
 
 class Dot(NamedTuple):
-    """One row of the sweep."""
+    """One row of the sweep, drawn as a dot."""
 
     x: float
     y: float
@@ -35,7 +35,7 @@ class Dot(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One kernel."""
+    """One kernel, drawn as a line of dots."""
 
     kernel: str
     mean: str
@@ -44,7 +44,7 @@ class Line(NamedTuple):
 
 
 def render(folder: Path = FOLDER) -> str:
-    """Return the picture."""
+    """Return the picture as SVG."""
     found, _ = measured(folder)
     of_each = {kernel: [row for row in found if row.kernel == kernel] for kernel in sources.NAMES}
     ordered = sorted((kernel for kernel in of_each if of_each[kernel]), key=lambda one: of_each[one][0].ratio)

@@ -1,4 +1,4 @@
-"""Storage of a sweep: one file per kernel, with a JSON line per row, written once it is measured.
+"""Storage of a sweep: one file per kernel, with a JSON line per row, written when the row is measured.
 
 A later line of the same row on the same GPU replaces an earlier one. A truncated line is ignored. Torch is
 not imported here.
@@ -16,7 +16,7 @@ from agent.records import Record
 
 SUFFIX = ".jsonl"
 ENOUGH = 0.97
-"""Ratio to the best peer below which a row counts as behind."""
+"""Ratio to the fastest peer below which a row counts as behind."""
 
 
 class Row(Record):
@@ -37,21 +37,21 @@ class Row(Record):
     date: str
     commit: str
     files: str
-    """Digest of the kernel's files."""
+    """Digest of the kernel's files at the time of the measurement."""
     ours_ms: Times
     peers_ms: dict[str, Times]
     copy_ms: Times | None = None
     """Time to copy as many bytes as the call has to move; None for products."""
     in_a_row_ms: dict[str, float] = {}
-    """Time of each side per call back to back, for short calls. Host time counts."""
+    """Milliseconds per call of each side, called back to back, for short calls. Host time counts."""
     best: str
     ratio: float
-    """Best peer's time over ours."""
+    """Fastest peer's time over the kernel's time."""
     ratio_ci: tuple[float, float]
     errors: dict[str, tuple[float, float]] = {}
     """Largest and rms error against float64, of `ours`, torch (`native`) and the peers, on a sample."""
     notes: dict[str, str] = {}
-    """Reason for each missing peer."""
+    """Reason for each missing peer, by the peer's name."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -60,19 +60,19 @@ class Row(Record):
 
     @property
     def ratio_in_a_row(self) -> float | None:
-        """Return the best peer's time back to back over ours, or None."""
+        """Return the fastest peer's time back to back over the kernel's, or None without such times."""
         ours = self.in_a_row_ms.get("ours")
         peers = [ms for side, ms in self.in_a_row_ms.items() if side != "ours"]
         return None if ours is None or not peers else min(peers) / ours
 
     @property
     def copy_share(self) -> float | None:
-        """Return a copy's time over ours, or None."""
+        """Return a copy's time over the kernel's time, or None without a copy's time."""
         return None if self.copy_ms is None else self.copy_ms.p50 / self.ours_ms.p50
 
 
 def load(folder: Path, kernel: str) -> dict[tuple[str, str], Row]:
-    """Return the last line of each row. Raises EnvironmentFault for a file that cannot be read."""
+    """Return the last measurement of each row. Raises EnvironmentFault for a file that cannot be read."""
     path = folder / f"{kernel}{SUFFIX}"
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []

@@ -1,7 +1,7 @@
-"""Measurement of many rows: in each turn every process gets some ready, then each is timed alone.
+"""Measurement of many rows in turns: every process prepares some rows, then each row is timed alone.
 
-Nothing compiles while a row is timed. A process that does not answer in time is ended and replaced, and its
-rows are left for another run.
+No process compiles while a row is timed. A process that does not answer in time is ended and replaced, and
+its rows are left for another run.
 """
 
 import time
@@ -12,9 +12,11 @@ from agent.kernels.sweep.grid import Entry
 from agent.kernels.sweep.workers import Answer, Order, Worker
 
 EACH = 4
-"""Number of rows that a process gets ready in one turn."""
+"""Number of rows that a process prepares in one turn."""
 STUCK_S = 90.0
-"""Maximum seconds to get a turn's rows ready. It takes some ten seconds; the first turn imports much."""
+"""Maximum seconds to prepare a turn's rows. It takes some ten seconds, and longer in the first turn, for
+imports.
+"""
 TIMED_S = 30.0
 ABOUT_S = 0.15
 """Estimated seconds to time one row."""
@@ -30,7 +32,7 @@ class Sweep:
         self._workers = [start() for _ in range(count)]
 
     def rows(self, entries: Sequence[Entry]) -> Iterator[Answer]:
-        """Yield each row once it is measured, or why it is not; rows beyond the deadline are left out."""
+        """Yield each row once it is measured, or why it is not. Rows beyond the deadline are left out."""
         names = [entry.name for entry in entries]
         in_a_turn = EACH * len(self._workers)
         for first in range(0, len(names), in_a_turn):
@@ -44,7 +46,8 @@ class Sweep:
             worker.end()
 
     def _turn(self, names: Sequence[str]) -> Iterator[Answer]:
-        # At least two, because a shape's two directions are neighbours and share most of what is compiled.
+        # Deals at least two rows, because a shape's two directions are neighbours and share most of what is
+        # compiled.
         each = max(2, -(-len(names) // len(self._workers)))
         shares = [names[first : first + each] for first in range(0, len(names), each)]
         dealt = dict(zip(range(len(self._workers)), shares, strict=False))
@@ -58,7 +61,7 @@ class Sweep:
                     yield self._timed(place, name)
 
     def _made_ready(self, dealt: dict[int, Sequence[str]], ready: dict[int, list[str]]) -> Iterator[Answer]:
-        """Fill `ready`, and yield the faults. A process that is not done in time is replaced."""
+        """Fill `ready` with prepared rows, and yield the faults. A process that is too slow is replaced."""
         open_rows = {place: len(share) for place, share in dealt.items()}
         rows = sum(open_rows.values())
         until = min(time.monotonic() + STUCK_S, self._deadline - ABOUT_S * rows)

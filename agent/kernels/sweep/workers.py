@@ -1,4 +1,4 @@
-"""Processes that get rows ready in parallel, and time them one at a time when told to.
+"""Processes that prepare rows in parallel, and time them one at a time on request.
 
 A compiled function cannot leave the process that compiled it, so each process times its own rows.
 """
@@ -23,7 +23,7 @@ MOST_COMPILED = 64
 
 
 class Order(NamedTuple):
-    """Command to a process: get rows ready, all at once, or time one of them, or end."""
+    """Command to a process: prepare rows, or time one of them, or end."""
 
     what: Literal["ready", "time", "end"]
     names: Sequence[str] = ()
@@ -31,7 +31,7 @@ class Order(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Result for one row: only its name once it is ready, the row once timed, or the fault."""
+    """Result for one row: only its name once it is prepared, the measured row once timed, or the fault."""
 
     name: str
     row: Row | None = None
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Worker:
-    """One of the processes, seen from outside."""
+    """Worker process, as the process that started it uses it."""
 
     connection: Any
     end: Callable[[], None]
@@ -49,7 +49,8 @@ class Worker:
 def started(here: Machine) -> Worker:
     """Start a process on the present GPU."""
     context = multiprocessing.get_context("spawn")
-    # One process per processor, so each compiles without helpers. Inductor reads this when imported.
+    # Each process compiles without helper processes, as there is one per processor. Inductor reads this when
+    # imported.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve_gpu, args=(theirs, here), daemon=True)
@@ -59,7 +60,7 @@ def started(here: Machine) -> Worker:
 
 
 def serve(connection: Connection, means: Means, here: Machine) -> None:
-    """Follow orders until told to end, or until the connection closes."""
+    """Follow orders until an order to end, or until the connection closes."""
     ready: dict[str, Ready] = {}
     while True:
         try:

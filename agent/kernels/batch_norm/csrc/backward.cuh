@@ -1,7 +1,7 @@
-// Backward with the gradients of weight and bias, in the same pass as those of x and the residual.
+// Backward with the gradients of weight and bias, in the same pass as the gradients of x and the residual.
 //
-// dbias is the sum of dz over a channel, dweight that of dz * (x - mean) / sqrt(variance + eps). A block sums a part of one
-// channel, or of several channels in channels-last layout. A second kernel adds up the parts in a fixed order.
+// dbias is the sum of dz over a channel, dweight the sum of dz * (x - mean) / sqrt(variance + eps). A block sums a part of
+// one channel, or of several channels in channels-last layout. A second kernel adds up the parts in a fixed order.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -17,10 +17,10 @@ struct Backward {
     const void* variance;
     const void* weight;
     const void* bias;
-    void* dx;       // or null
-    void* dz;       // or null
+    void* dx;       // gradient of x, or null
+    void* dz;       // gradient of the residual and of the activation's input, or null
     void* dweight;  // param_dtype [channels], or null
-    void* dbias;    // likewise
+    void* dbias;    // param_dtype [channels], or null
     float* workspace;  // backward_workspace(args) bytes
     int64_t n, channels, spatial;
     int64_t dtype, param_dtype;
@@ -40,7 +40,7 @@ constexpr int kThreads = 256;
 constexpr int kBlocks = 2;           // minimum resident blocks per SM
 constexpr int kPacks = 2;            // loads of each tensor in flight per thread
 constexpr int kSumRows = 32;         // rows per thread in channels-last layout
-constexpr int64_t kSumBlocks = 2048;  // target grid in contiguous layout
+constexpr int64_t kSumBlocks = 2048;  // target number of blocks in contiguous layout
 constexpr int kFinishers = 8;        // warps that add the parts of 32 channels
 
 // Split of a channel's sum: number of parts, and packs or rows in each.
@@ -73,7 +73,7 @@ inline Parts parts_of(const Backward& args, int vector) {
     return {blocks_of(packs, each), each};
 }
 
-// Factor that turns the sum of dz * (x - mean) into dweight.
+// Returns the factor that turns the sum of dz * (x - mean) into dweight.
 template <typename T>
 __device__ __forceinline__ float rstd_of(const Forward& args, int64_t channel) {
     float variance;
@@ -83,7 +83,7 @@ __device__ __forceinline__ float rstd_of(const Forward& args, int64_t channel) {
     return rsqrtf(variance + float(args.eps));
 }
 
-// A block sums a part of one channel's planes.
+// Sums a part of one channel's planes per block.
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Parts parts, float* sums) {
     await_earlier();
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Pa
     sums[(parts.count + part) * args.channels + channel] = dbias;
 }
 
-// A block sums a part of the rows for `width` packs of channels.
+// Sums a part of the rows per block, for `width` packs of channels.
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
     Forward args, Parts parts, int64_t rows, int64_t packs, int width, float* sums) {
@@ -238,7 +238,7 @@ cudaError_t launch_sums(const Backward& args) {
     return launched(add_parts<T>, unsigned(blocks_of(args.channels, kWarp)), block, args.stream, args, parts.count);
 }
 
-// Bytes of workspace for these addresses and sizes.
+// Returns the bytes of workspace for these addresses and sizes.
 inline int64_t backward_workspace(const Backward& args) {
     const int wide = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
     return 2 * parts_of(args, vector_of(args, wide)).count * args.channels * int64_t{sizeof(float)};

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kMapThreads) planes(Forward args, Planes<Index
     taken.store(args, pack, maps);
 }
 
-// Channels-last: a thread takes kRows rows of one pack of channels, a block is `width` packs wide.
+// Computes channels-last layout: a thread handles kRows rows of one pack of channels, a block is `width` packs wide.
 template <typename Taken>
 __global__ void __launch_bounds__(kMapThreads) side_by_side(
     Forward args, int64_t rows, int64_t packs, int width) {
@@ -75,7 +75,7 @@ cudaError_t launch_planes(const Forward& args) {
     return launched(planes<Taken, kStraddles, Index>, unsigned(blocks), kMapThreads, args.stream, args, all);
 }
 
-// True if 32 bits suffice as an index: of packs, or of elements if packs straddle planes.
+// Returns true if 32 bits suffice as an index: of packs, or of elements if packs straddle planes.
 inline bool is_counted(const Forward& args, int64_t vector) {
     const int64_t count = args.n * args.channels * args.spatial;
     return is_narrow(args.spatial % vector == 0 ? count / vector : count);
@@ -101,8 +101,8 @@ cudaError_t launch(const Forward& args, bool in_planes) {
     }
 }
 
-// The most common activations get kernels of their own in the forward. Selected at run time and called as a function per
-// pack, they would take more instructions than everything else.
+// The most common activations get kernels of their own in the forward. An activation selected at run time and called as
+// a function per pack would take more instructions than all other work of the kernel.
 template <typename T, int V>
 cudaError_t launch_as(const Forward& args, bool in_planes) {
     if (args.dy != nullptr) return launch<Slope<T, V>>(args, in_planes);

@@ -1,4 +1,4 @@
-// The per-channel affine map, and what a thread loads and stores at one position, forward and backward.
+// The per-channel affine map, and the loads and stores of a thread at one position, forward and backward.
 //
 // z = (x - mean) / sqrt(variance + eps) * weight + bias + residual; y = act(z). Backward dz = dy * act'(z), and dx is
 // dz times the channel's scale.
@@ -12,30 +12,30 @@ namespace kernelwright::batch_norm {
 struct Forward {
     const void* dy;        // null in the forward
     const void* x;         // not read in a backward without an activation
-    const void* residual;  // like x; or null
+    const void* residual;  // same layout as x; or null
     const void* mean;      // [channels], as are variance, weight (or null) and bias (or null)
     const void* variance;
     const void* weight;
     const void* bias;
-    void* y;               // in the backward dx, or null
-    void* dz;              // in the backward, or null
+    void* y;               // result; in the backward dx, or null
+    void* dz;              // gradient of z in the backward, or null
     int64_t n, channels, spatial;
     int64_t dtype, param_dtype;
-    int64_t layout, act;  // Layout and Act of group_norm
+    int64_t layout, act;  // values of Layout and Act of group_norm
     double eps;
     cudaStream_t stream;
     int64_t device;
 };
 
-constexpr int kMapThreads = 128;  // for kernels without sums; in contiguous layout a thread takes one pack
+constexpr int kMapThreads = 128;  // threads per block of kernels without sums; in contiguous layout a thread handles one pack
 constexpr int kRows = 2;          // rows per thread in channels-last layout
 
-// z = scale * x + shift.
+// Affine map of a channel: z = scale * x + shift.
 struct Map {
     float scale, shift;
 };
 
-// Calls f(P{}) with the dtype P of the parameters: float32 or that of the elements, T. One branch serves all parameters.
+// Calls f(P{}) with the dtype P of the parameters: float32 or the elements' dtype T. One branch serves all parameters.
 template <typename T, typename F>
 __device__ __forceinline__ void with_parameters(const Forward& args, F f) {
     if (args.param_dtype == kFloat32) {
@@ -82,8 +82,8 @@ __device__ __forceinline__ Map map_of(const Forward& args, int64_t channel) {
     return maps[0];
 }
 
-// An activation or its derivative for elements stored as T. 16-bit elements come twice as dense, so instructions count and
-// float's last bits do not: SiLU uses the fast exponential and division for them.
+// Returns an activation or its derivative for elements stored as T. 16-bit elements come twice as dense, so instructions count
+// and float's last bits do not: SiLU uses the fast exponential and division for them.
 template <typename T, bool kSlope>
 __device__ __forceinline__ float bent_one(int64_t act, float z) {
     if (sizeof(T) < sizeof(float) && act == group_norm::kSilu) {
@@ -94,7 +94,7 @@ __device__ __forceinline__ float bent_one(int64_t act, float z) {
     return kSlope ? group_norm::derivative(act, z) : group_norm::activate(act, z);
 }
 
-// The same for a pack, with the activation fixed at compile time.
+// Returns the activation or its derivative of a pack, with the activation fixed at compile time.
 template <int kAct, typename T, bool kSlope, int V>
 __device__ __forceinline__ Pack<float, V> bent_by(Pack<float, V> z) {
     #pragma unroll
@@ -104,7 +104,8 @@ __device__ __forceinline__ Pack<float, V> bent_by(Pack<float, V> z) {
 
 constexpr int kAny = -1;  // activation selected at run time, per pack
 
-// Not inlined: six inlined activations would be most of a kernel's code.
+// Returns the activation or its derivative of a pack, selected at run time. Not inlined: six inlined activations would be most
+// of a kernel's code.
 template <typename T, bool kSlope, int V>
 __device__ __noinline__ Pack<float, V> bent_by_any(int64_t act, Pack<float, V> z) {
     switch (act) {
@@ -203,7 +204,8 @@ struct Slope {
     }
 };
 
-// True if the tensors are aligned for packs; parameters_start is the same for parameters, which channels-last loads as packs.
+// Returns true if the tensors are aligned for packs. parameters_start returns it for parameters, which channels-last loads as
+// packs.
 template <typename Arguments>
 bool tensors_start(const Arguments& args) {
     return aligned(args.dy) && aligned(args.x) && aligned(args.residual) && aligned(args.dz);

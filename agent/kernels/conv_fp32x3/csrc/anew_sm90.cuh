@@ -1,12 +1,12 @@
-// The check after a convolution: tiles in which the split into two fp16 loses too much are recomputed in float arithmetic.
+// The check after a convolution: tiles in which the split into two fp16 loses too much accuracy are recomputed in float arithmetic.
 //
 // The loss matters where large values of a window meet zeros, so that small values count. The bound is that of
-// matmul_fp32x3/csrc/anew.cuh, with the windows of pixels as a and the weight as b. It also matters where sums are short (see there). In
-// both cases sums are small compared to the product of the largest values. Each warp of the convolution compares them as it stores
-// its sums, and lists the tile.
+// matmul_fp32x3/csrc/anew.cuh, with the windows of pixels as a and the weight as b. The loss also matters where sums are short (see that
+// file). In both cases sums are small compared to the product of the largest values. Each warp of the convolution compares them as it
+// stores its sums, and lists the tile.
 //
-// This kernel inspects the windows of the listed tiles. If every half stage is dense, the weight included, small values lose nothing
-// that matters. For short sums it follows a sample. It recomputes the tiles that fail.
+// This kernel inspects the windows of the listed tiles. If every half stage is dense, the weight included, the loss of small values does
+// not matter. For short sums it follows a sample. It recomputes the tiles that fail.
 #pragma once
 
 #include "product_portable.cuh"
@@ -16,13 +16,13 @@ namespace kernelwright::conv {
 
 static_assert(kTile == kSide && kPlainThreads == kGatherers && kPlainThreads == matmul::kAnewThreads);
 
-// A small share of half stages that are not dense is ignored, as in matmul_fp32x3.
+// Returns true if more than a small share of the weight's half stages are not dense, as in matmul_fp32x3.
 __device__ __forceinline__ bool is_weight_sparse(const Conv& p) {
     const Shape& s = p.shape;
     return __ldcg(p.sparse) * int64_t{64 * matmul::kHalf} > static_cast<int64_t>(s.groups) * s.features * s.depth();
 }
 
-// True if half `half` of any stage of a pixel's window is not dense. Values of the padding do not count.
+// Returns true if half `half` of any stage of a pixel's window is not dense. Values of the padding do not count.
 __device__ __forceinline__ bool is_window_sparse(const Conv& p, const Tile& tile, int row, int half) {
     const Pixel pixel = pixel_at(p.shape, tile.first_pixel + row);
     const float* window = p.x + pixel.first + tile.group * p.shape.group_values();
@@ -31,7 +31,7 @@ __device__ __forceinline__ bool is_window_sparse(const Conv& p, const Tile& tile
         const Tap* taps = p.taps + i * kDepth + half * kOfThread;
         float v[kOfThread];
         gather(v, window, pixel.mask, taps);
-        const float dense = matmul::scale_of(8 - matmul::exponent_for(matmul::largest_of<kOfThread>(v)));  // 2^-6 of the largest
+        const float dense = matmul::scale_of(8 - matmul::exponent_for(matmul::largest_of<kOfThread>(v)));  // 2^-6 of the largest v
         int there = 0, large = 0;
         #pragma unroll
         for (int j = 0; j < kOfThread; ++j) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ bool is_window_sparse(const Conv& p, const Tile& tile
     return sparse;
 }
 
-// True if a tile's sums are short. All threads call it.
+// Returns true if a tile's sums are short: a float sum would be more accurate (matmul_fp32x3/csrc/anew.cuh). All threads call it.
 __device__ __forceinline__ bool are_short(const Conv& p, const Tile& tile) {
     __shared__ matmul::Sample sample;
     __shared__ matmul::Followed followed[matmul::kAnewThreads / 32];
@@ -62,7 +62,7 @@ __device__ __forceinline__ bool are_short(const Conv& p, const Tile& tile) {
                              [] { __syncthreads(); });
 }
 
-// True if a listed tile has lost too much. All threads call it, two per pixel.
+// Returns true if a listed tile has lost too much accuracy. All threads call it, two per pixel.
 __device__ __forceinline__ bool has_lost(const Conv& p, const Tile& tile, int losses) {
     if ((losses & kShort) != 0 && are_short(p, tile)) return true;
     if ((losses & kSmall) == 0) return false;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void compute_tile(const Conv& p, const Tile& tile, Sl
     store_tile(all, plain, tile);
 }
 
-// Runs after the convolution.
+// Checks and recomputes the listed tiles after the convolution.
 __global__ void __launch_bounds__(kPlainThreads, 1) conv_anew(const __grid_constant__ Conv p) {
     await_earlier();
     const int listed = __ldcg(p.listed);

@@ -11,7 +11,8 @@
 
 namespace kernelwright::conv {
 
-// Smallest K, that is channels times taps. Shorter float sums round too seldom for three products to stay close.
+// Smallest K (channels times taps) for the tensor cores. Shorter float sums round so seldom that three products would
+// not match them.
 constexpr int64_t kLeastDepth = 27;
 
 inline bool takes_tensor_cores(const Forward& args) {

@@ -11,9 +11,9 @@ constexpr int kAllDepth = 128;
 
 struct Plan {
     Shape shape;
-    matmul::Operands weight;  // as b
-    bool all;                 // with lo * lo
-    int64_t features;         // per tile
+    matmul::Operands weight;  // the operand b of matmul_fp32x3's split
+    bool all;                 // lo * lo is included
+    int64_t features;         // features per tile
     int64_t sms, tiles;
     matmul::Cut cut;
     int64_t taps_at, noted_at, partial_at, bytes;

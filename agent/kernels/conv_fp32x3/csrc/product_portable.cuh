@@ -24,7 +24,7 @@ struct Plain {
     const Tap* taps;  // count padded to a multiple of kSlice
 };
 
-// 128 pixels by up to 128 features of a group.
+// A tile of the result: 128 pixels by up to 128 features of a group.
 struct Tile {
     int first_pixel, first_feature, past_feature, group;
 };
@@ -72,7 +72,7 @@ __device__ __forceinline__ void store_tile(const float (&sum)[8][8], const Plain
     }
 }
 
-// Block index is (pixels, features, group) of the tiles; pixels vary fastest.
+// Computes the tile of a block. The block index is (pixels, features, group) of the tiles; pixels vary fastest.
 __global__ void __launch_bounds__(kPlainThreads, 2) conv_ieee(const __grid_constant__ Plain p) {
     __shared__ Slices slices;
     const int m_tiles = (p.shape.pixels() + kSide - 1) / kSide;

@@ -22,7 +22,7 @@ using linear::kOperandBytes;
 using linear::kTile;
 
 constexpr int kConsumers = 2;
-constexpr int kGatherers = 256;  // threads
+constexpr int kGatherers = 256;  // threads that gather windows
 constexpr int kThreads = 128 * kConsumers + kGatherers;
 constexpr int kOfThread = kTile * kDepth / kGatherers;  // values gathered per thread and stage
 constexpr int kConsumerRegisters = 168;
@@ -30,8 +30,8 @@ constexpr int kGathererRegisters = 88;
 
 template <int FEATURES>
 struct Layout {
-    static constexpr int kWeightBytes = FEATURES * matrix::kRowBytes;  // hi or lo
-    static constexpr int kFactorsAt = kOperandBytes + 2 * kWeightBytes;  // of x
+    static constexpr int kWeightBytes = FEATURES * matrix::kRowBytes;  // bytes of hi or lo of the weight's tile
+    static constexpr int kFactorsAt = kOperandBytes + 2 * kWeightBytes;  // offset of x's factors in a stage
     static constexpr int kStageBytes = kFactorsAt + matmul::kFactorBytes;
     static constexpr int kStages = FEATURES == 128 ? 3 : 4;
     static constexpr int kSharedBytes = kStages * kStageBytes + matrix::kAtomBytes + 2 * kStages * 8;
@@ -41,8 +41,8 @@ struct Conv {
     Shape shape;
     const float* x;
     const float* plain;           // the weight, groups matrices of [features, depth]
-    const unsigned char* weight;  // packed
-    const int* exponents;         // of the weight's rows
+    const unsigned char* weight;  // the weight split and packed
+    const int* exponents;         // exponents of the weight's rows
     const float* bias;
     float* y;
     const Tap* taps;              // count padded to a multiple of kDepth
@@ -51,16 +51,16 @@ struct Conv {
     int* ended;
     int* factors;                 // [streamed, kTile], bits of the largest factor of each pixel of streamed tiles
     int* losses;                  // [tiles], flags of Loss
-    int* listed;                  // number of tiles with such flags; `list` has the tiles
+    int* listed;                  // number of tiles with flags in `losses`; `list` has these tiles
     int* list;
     const int* sparse;            // number of half stages of the weight's rows that are not dense
     int width;                    // features per tile
-    bool all;                     // with lo * lo
+    bool all;                     // lo * lo is included
 
-    __host__ __device__ int of_group() const { return (shape.features + kTile - 1) / kTile; }  // packed tiles
+    __host__ __device__ int of_group() const { return (shape.features + kTile - 1) / kTile; }  // packed tiles of a group's weight
 };
 
-// Tiles with the same pixels are adjacent in order, so that the pixels stay in the caches.
+// Position of a tile. Tiles with the same pixels are adjacent in order, so that the pixels stay in the caches.
 struct Place {
     int pixels, features, group;
 };
@@ -94,7 +94,7 @@ __device__ __forceinline__ void gather(float (&v)[kOfThread], const float* windo
     }
 }
 
-// The producers, one thread for each half of a row of the tile.
+// Gathers and splits the windows; run by the producers, one thread for each half of a row of the tile.
 template <int FEATURES>
 __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& ring, int thread) {
     constexpr int kStages = Layout<FEATURES>::kStages;
@@ -131,7 +131,7 @@ __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& 
     }
 }
 
-// Issues the products of half a stage for 64 pixels, the small ones first.
+// Issues the products of half a stage for 64 pixels, small products first.
 template <int FEATURES, bool ALL>
 __device__ __forceinline__ void multiply_half(float (&partial)[FEATURES / 2], const unsigned char* stage, int group, int half) {
     const unsigned char* x = stage + group * 64 * matrix::kRowBytes + half * 64;
@@ -153,7 +153,7 @@ __device__ __forceinline__ void multiply_half(float (&partial)[FEATURES / 2], co
 
 // Destination of a pixel's features, computed before the products so that the epilogue does not wait for it.
 struct Row {
-    float* to;  // null past the last pixel
+    float* to;  // destination, null past the last pixel
     int number;
 };
 
@@ -165,7 +165,7 @@ __device__ __forceinline__ Row row_at(const Conv& p, const Place& place, int num
     return {p.y + place_in_y(s, number) + first * s.plane, number};
 }
 
-// One element in float arithmetic; 0 for a feature past the last.
+// Computes one element in float arithmetic; 0 for a feature past the last.
 __device__ __noinline__ float in_float(const Conv& p, int group, int number, int feature) {
     if (feature >= p.shape.features) return 0.0f;
     const Pixel pixel = pixel_at(p.shape, number);
@@ -183,12 +183,12 @@ __device__ __noinline__ float in_float(const Conv& p, int group, int number, int
 constexpr int kLookedAt = 4;  // one of this many groups of eight features is tested for small sums
 
 // Scales of the features' weights, powers of two close to their largest values: the maximum over a thread's features, and the sum
-// over the tested ones.
+// over the tested features.
 struct Scales {
     float largest, all;
 };
 
-// Turns the sums into results in place: undoes the scaling, recomputes what is not finite (ALL), adds the bias.
+// Turns the sums into results in place: undoes the scaling, recomputes results that are not finite (ALL), adds the bias.
 template <int FEATURES, bool ALL>
 __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
     const int column = place.features * FEATURES + threadIdx.x % 4 * 2;
@@ -230,13 +230,13 @@ __device__ __forceinline__ Scales finish_tile(const Conv& p, float (&sum)[FEATUR
     return found;
 }
 
-// Reasons to check a tile (anew_sm90.cuh): sums so small that a window's small values may have lost too much, or sums that may be
+// Reasons to check a tile (anew_sm90.cuh): sums so small that a window's small values may have lost too much accuracy, or sums that may be
 // short.
 enum Loss { kSmall = 1, kShort = 2 };
 
 constexpr float kLargest = static_cast<float>(int64_t{1} << 2 * matmul::kMargin);  // least product of two largest values, scaled
 
-// Tests a warp's sums and lists the tile if they are small. `factors` are the largest of a thread's two rows.
+// Tests a warp's sums and lists the tile if they are small. `factors` are the largest factors of a thread's two rows.
 template <int FEATURES>
 __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FEATURES / 2], Scales scales, const Place& place,
                                             int number, const float (&factors)[2]) {
@@ -248,7 +248,7 @@ __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FE
         sizes[1] += fabsf(sum[4 * j + 2]) + fabsf(sum[4 * j + 3]);
     }
     #pragma unroll
-    for (int lanes = 1; lanes < 4; lanes *= 2) {  // lanes that share their rows
+    for (int lanes = 1; lanes < 4; lanes *= 2) {  // lanes that share the rows of the thread
         sizes[0] += __shfl_xor_sync(kAll, sizes[0], lanes), sizes[1] += __shfl_xor_sync(kAll, sizes[1], lanes);
         scales.largest = fmaxf(scales.largest, __shfl_xor_sync(kAll, scales.largest, lanes));
         scales.all += __shfl_xor_sync(kAll, scales.all, lanes);
@@ -278,7 +278,7 @@ __device__ __forceinline__ void note_losses(const Conv& p, const float (&sum)[FE
 
 template <int FEATURES>
 __device__ __forceinline__ void store_tile(const Conv& p, const float (&sum)[FEATURES / 2], const Place& place, const Row (&rows)[2]) {
-    const int features = p.shape.features - place.features * FEATURES - threadIdx.x % 4 * 2;  // from this thread's first on
+    const int features = p.shape.features - place.features * FEATURES - threadIdx.x % 4 * 2;  // features from this thread's on
     const bool whole = (place.features + 1) * FEATURES <= p.shape.features;
     const int64_t plane = p.shape.plane;
     #pragma unroll
@@ -301,8 +301,8 @@ __device__ __forceinline__ void store_tile(const Conv& p, const float (&sum)[FEA
     }
 }
 
-// Memory in which the blocks that share a streamed tile merge the largest factors of a thread's two rows, or null. Written before
-// the sums are joined and read after.
+// Returns the memory in which the blocks that share a streamed tile merge the largest factors of a thread's two rows, or null. It
+// is written before the sums are joined and read after.
 __device__ __forceinline__ int* factors_of(const Conv& p, const matmul::Unit& unit, int row) {
     const bool is_shared = unit.tile < p.cut.streamed && unit.end - unit.begin < p.cut.stages;
     return is_shared ? p.factors + unit.tile * kTile + row : nullptr;
@@ -346,7 +346,7 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
                 matrix::matrix_begin();
                 multiply_half<FEATURES, ALL>(partial, stage, group, half);
                 matrix::matrix_wait(partial);
-                __syncwarp();  // all lanes have read their factors
+                __syncwarp();  // all lanes have read their factors from the stage
                 if (half == 1) matrix::barrier_arrive(ring.free + turn.stage);
                 matmul::add(sum, partial, rows_of[half]);
             }
@@ -361,10 +361,10 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
     }
 }
 
-// Persistent blocks, one per SM.
+// Computes the units of a persistent block, one block per SM.
 template <int FEATURES, bool ALL>
 __global__ void __launch_bounds__(kThreads, 1) conv_fp32x3(const __grid_constant__ Conv p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     constexpr int kStages = Layout<FEATURES>::kStages;
     extern __shared__ unsigned char shared[];
     const matmul::Ring ring = matmul::ring_in(shared, kStages, Layout<FEATURES>::kStageBytes);
@@ -377,7 +377,7 @@ __global__ void __launch_bounds__(kThreads, 1) conv_fp32x3(const __grid_constant
     }
     __syncthreads();
     await_earlier();
-    let_next_begin();  // the next kernel waits for this one's end
+    let_next_begin();  // the next kernel waits for the end of this kernel
     const int group = threadIdx.x / 128;
     if (group < kConsumers) {
         sm90::take_registers<kConsumerRegisters>();

@@ -29,7 +29,7 @@ struct Forward {
     int64_t stride_d, stride_h, stride_w;
     int64_t padding_d, padding_h, padding_w;
     int64_t dilation_d, dilation_h, dilation_w;
-    int64_t precision;                                        // linear::Precision
+    int64_t precision;                                        // value of linear::Precision
     cudaStream_t stream;
     int64_t device;
 };
@@ -47,13 +47,13 @@ struct Tap {
     unsigned needed;
 };
 
-constexpr unsigned kNever = 1u << 31;  // bit that no mask has, for positions past K
-constexpr int kMostTaps = 31;          // maximum sum of a kernel's sizes, one mask bit each
+constexpr unsigned kNever = 1u << 31;  // bit that is in no pixel's mask, for positions past K
+constexpr int kMostTaps = 31;          // maximum sum of a kernel's sizes (depth, height, width), one mask bit each
 
 struct Shape {
     int images, groups, channels, features;
     Extent in, out, step, size, stride, padding, dilation;
-    int64_t plane;  // of y
+    int64_t plane;  // stride of y between features
 
     __host__ __device__ int depth() const { return channels * size.count(); }
     __host__ __device__ int pixels() const { return images * out.count(); }
@@ -89,7 +89,7 @@ __device__ __forceinline__ unsigned mask_of(int begin, int step, int size, int e
     return mask;
 }
 
-// Pixel `number` of all. Past the last one the mask is empty.
+// Returns pixel `number`, counted over all images. Past the last pixel the mask is empty.
 __device__ __forceinline__ Pixel pixel_at(const Shape& s, int number) {
     if (number >= s.pixels()) return {0, 0, 0, 0};
     const int image = number / s.out.count();
@@ -105,7 +105,7 @@ __device__ __forceinline__ Pixel pixel_at(const Shape& s, int number) {
     return {first, image, at, mask};
 }
 
-// Offset in y of the first feature of group 0, for pixel `number`.
+// Returns the offset in y of the first feature of group 0, for pixel `number`.
 __device__ __forceinline__ int64_t place_in_y(const Shape& s, int number) {
     const int image = number / s.out.count();
     const int at = number - image * s.out.count();

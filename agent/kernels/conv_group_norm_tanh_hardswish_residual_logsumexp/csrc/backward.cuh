@@ -7,8 +7,8 @@
 namespace kernelwright::conv_logsumexp {
 
 constexpr int kSlopeThreads = 256;
-constexpr int kSlopeChannels = 8;  // per block
-constexpr int kSlopePixels = 4;    // per thread, one after the other
+constexpr int kSlopeChannels = 8;  // channels per block
+constexpr int kSlopePixels = 4;    // pixels per thread, one after the other
 
 // Sums of dz and of dz * (c - mean), over all or some pixels of one channel of one image.
 struct alignas(8) Slopes {
@@ -21,13 +21,13 @@ struct alignas(8) Back {
 };
 
 struct Gradients {
-    float v, z;  // of logsumexp's input, and of the norm's result
+    float v, z;  // gradients of logsumexp's input (v) and of the norm's result (z)
 };
 
-// Gradients at one element, whose share of its pixel's sum is exp(v - y). log_sum is log2(e) * y.
+// Returns the gradients at one element, whose share of its pixel's sum is exp(v - y). log_sum is log2(e) * y.
 __device__ __forceinline__ Gradients gradients_of(float c, Norm by, float dy, float log_sum) {
     const float z = fmaf(c, by.scale, by.shift);
-    const float power = exp2f(z > 60.0f ? 60.0f : z);  // this form keeps NaN
+    const float power = exp2f(z > 60.0f ? 60.0f : z);  // a conditional instead of fminf keeps NaN
     const float r = __fdividef(1.0f, 1.0f + power);    // tanh is 1 - 2 r, see `activate`
     const float bent = fmaf(r, 2.0f / 3.0f * kLog2e, -5.0f / 3.0f * kLog2e);
     const float v = fmaf(c, kLog2e, fmaf(r, bent, 2.0f / 3.0f * kLog2e));
@@ -37,7 +37,7 @@ __device__ __forceinline__ Gradients gradients_of(float c, Norm by, float dy, fl
 }
 
 // Calls f(pixel, values of c, dy, log2(e) * y) for the thread's pixels, in both passes. All channels are loaded before the first
-// is used. Channels past the last one repeat its values.
+// is used. Channels past the last one repeat the last channel's values.
 template <typename F>
 __device__ __forceinline__ void each_pixel(const Sizes& s, const float* c, const float* dy, const float* y, F f) {
     const int pixels = s.rows * s.columns, begin = blockIdx.x * (kSlopePixels * kSlopeThreads) + threadIdx.x;
@@ -55,7 +55,7 @@ __device__ __forceinline__ void each_pixel(const Sizes& s, const float* c, const
     }
 }
 
-// Block (part of the pixels, kSlopeChannels channels, image); parts [n, gridDim.x, channels].
+// Sums slopes in block (part of the pixels, kSlopeChannels channels, image). parts are [n, gridDim.x, channels].
 __global__ void __launch_bounds__(kSlopeThreads) sum_slopes(
     const float* c, const Norm* norms, const Moments* moments, const float* dy, const float* y, Slopes* parts,
     const __grid_constant__ Sizes s, int width) {
@@ -94,8 +94,8 @@ __global__ void __launch_bounds__(kSlopeThreads) sum_slopes(
     parts[(image * gridDim.x + blockIdx.x) * s.channels + first + own] = sum;
 }
 
-// Block (group, image) over parts [n, count, channels]. sums [2, n, channels] are those of dz and of dz times the norm's result
-// before gamma and beta; backs are [n, channels]. Computed in double and in a fixed order.
+// Merges parts [n, count, channels] in block (group, image). sums [2, n, channels] are those of dz and of dz times the norm's
+// result before gamma and beta; backs are [n, channels]. Computed in double and in a fixed order.
 __global__ void __launch_bounds__(kMergeThreads) merge_slopes(
     const Slopes* parts, int count, const Moments* moments, const float* gamma, float* sums, Back* backs,
     const __grid_constant__ Sizes s, int width) {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kMergeThreads) merge_slopes(
     }
 }
 
-// Same blocks as `sum_slopes`; dc is [n, channels, rows, columns].
+// Computes dc [n, channels, rows, columns], with the blocks of `sum_slopes`.
 __global__ void __launch_bounds__(kSlopeThreads) put_gradients(
     const float* c, const Norm* norms, const Back* backs, const float* dy, const float* y, float* __restrict__ dc,
     const __grid_constant__ Sizes s) {

@@ -16,7 +16,7 @@ enum Path : int64_t {
     kRecomputed = 2,  // sm_90a tensor cores; c is computed twice and never stored
 };
 
-// Every field takes 8 bytes, since Python packs the struct in one call.
+// Arguments of the forward. Every field takes 8 bytes, since Python packs the struct in one call.
 struct Forward {
     const float* x;       // [n, in_channels, height, width]
     const float* weight;  // [channels, in_channels, 3, 3]
@@ -31,10 +31,11 @@ struct Forward {
     int64_t device;
 };
 
-// The gradient dc of c by float multiply-adds on every GPU. The caller derives those of x, weight and bias from it.
+// Arguments of the backward, which computes the gradient dc of c by float multiply-adds on every GPU. The caller
+// derives the gradients of x, weight and bias from dc.
 struct Backward {
     const float* dy;      // [n, height - 2, width - 2]
-    const float* x;       // this and the next four as in Forward
+    const float* x;       // x, weight, bias, gamma and beta as in Forward
     const float* weight;
     const float* bias;
     const float* gamma;

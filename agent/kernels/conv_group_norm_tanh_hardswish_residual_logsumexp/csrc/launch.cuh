@@ -1,6 +1,6 @@
 // The launchers: checks, choice of the path, and workspace layout.
 //
-// KW_PORTABLE_ONLY leaves out everything for sm_90a, for compilers that do not support it.
+// KW_PORTABLE_ONLY leaves out all code for sm_90a, for compilers that do not support it.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace kernelwright::conv_logsumexp {
 
 inline bool valid(const Forward& f) {
-    const int64_t most = 65535;  // grid limit in y and z
+    const int64_t most = 65535;  // maximum grid size in y and z
     return f.n > 0 && f.n <= most && f.in_channels > 0 && f.channels > 0 && f.groups > 0 && f.groups <= most * 32 &&
            f.channels % f.groups == 0 && f.channels <= most && f.height > 2 && f.width > 2 &&
            f.height * f.width < (int64_t{1} << 27) && f.path >= kAuto && f.path <= kRecomputed;
@@ -90,7 +90,8 @@ inline bool takes(const Forward& f) {
            attribute(cudaDevAttrComputeCapabilityMajor, f.device) == 9;
 }
 
-// If all blocks of the portable convolution fit one wave, it finishes before the tensor cores' two passes.
+// Returns true if the tensor cores are faster. If all blocks of the portable convolution fit one wave, it takes less
+// time than the tensor cores' two passes.
 inline bool is_worth(const Forward& f) {
     const dim3 grid = convolve_grid(f);
     const int64_t at_once = kConvBlocks * int64_t{attribute(cudaDevAttrMultiProcessorCount, f.device)};
@@ -123,7 +124,7 @@ inline cudaError_t forward(const Forward& f) {
 }  // namespace sm90
 #endif
 
-// The path of large calls. The candidate file takes it at every size.
+// Returns the path of large calls. The candidate file takes that path at every size.
 inline int64_t path_when_large(const Forward& f) {
 #ifndef KW_PORTABLE_ONLY
     if (sm90::takes(f)) return kRecomputed;
@@ -147,7 +148,7 @@ inline int64_t forward_workspace(const Forward& f) {
     return workspace_of(f, sizes_of(f).tiles, true).bytes;
 }
 
-// Returns cudaErrorInvalidValue for unsupported arguments.
+// Launches the forward. Returns cudaErrorInvalidValue for unsupported arguments.
 inline cudaError_t forward(const Forward& f) {
     if (!valid(f)) return cudaErrorInvalidValue;
     if (forward_path(f) == kPortable) return portable(f);
@@ -162,10 +163,11 @@ inline Forward forward_of(const Backward& b) {
             b.groups, kPortable, b.eps, b.stream, b.device};
 }
 
-// Offsets of the backward's parts after those of the portable forward, each 256-aligned; `bytes` is the total.
+// Offsets of the backward's workspace parts after those of the portable forward, each 256-aligned; `bytes` is the
+// total.
 struct BackWorkspace {
     Workspace forward;
-    int64_t blocks;  // per image, along its pixels
+    int64_t blocks;  // blocks per image, along its pixels
     int64_t moments, parts, backs, bytes;
 
     explicit BackWorkspace(const Forward& f) : forward(workspace_of(f, sizes_of(f).tiles, true)) {
@@ -184,7 +186,7 @@ inline int64_t backward_workspace(const Backward& b) {
     return valid(f) ? BackWorkspace(f).bytes : 0;
 }
 
-// Returns cudaErrorInvalidValue for unsupported arguments.
+// Launches the backward. Returns cudaErrorInvalidValue for unsupported arguments.
 inline cudaError_t backward(const Backward& b) {
     const Forward f = forward_of(b);
     if (!valid(f)) return cudaErrorInvalidValue;

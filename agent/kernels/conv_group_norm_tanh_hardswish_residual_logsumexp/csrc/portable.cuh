@@ -1,4 +1,4 @@
-// The portable path: a float convolution that stores its result, then one kernel that reads it once and does the rest.
+// The portable path: a float convolution that stores its result, then one kernel that reads it once and computes y.
 #pragma once
 
 #include "statistics.cuh"
@@ -11,12 +11,12 @@ constexpr int kTileColumns = 32;
 constexpr int kTileChannels = 64;
 constexpr int kInputs = 8;     // input channels in shared memory per step
 constexpr int kConvThreads = 256;
-constexpr int kConvBlocks = 2;  // per SM
+constexpr int kConvBlocks = 2;  // resident blocks per SM
 constexpr int kOwnChannels = 8;
-constexpr int kRun = 4;        // adjacent columns of a thread, which has two such runs
+constexpr int kRun = 4;        // adjacent columns of a thread, which has two runs of so many
 constexpr int kInputRows = kTileRows + 2;
 constexpr int kInputPitch = 48;                  // two rows of 16 columns have no bank conflict
-constexpr int kWeightPitch = kTileChannels + 4;  // neither have 8 rows of 4 channels
+constexpr int kWeightPitch = kTileChannels + 4;  // 8 rows of 4 channels have no bank conflict
 constexpr int kFinishThreads = 256;
 constexpr int kFinishChannels = 8;
 
@@ -44,8 +44,8 @@ struct alignas(16) ConvShared {
     float weight[kInputs * kTaps][kWeightPitch];
 };
 
-// Loads kInputs channels of the tile's input from `first` on, and their weights; zero out of range. A warp loads one input
-// channel, and the weights of its own output channels.
+// Loads kInputs channels of the tile's input from `first` on, and their weights; values out of range are zero. A warp
+// loads one input channel, and the weights of its own output channels.
 __device__ inline void load_inputs(ConvShared& shared, const Forward& f, const Sizes& s, int first, int row, int column,
                                    int first_channel) {
     static_assert(kConvThreads / 32 == kInputs && kTileColumns == 32 && 2 * kInputRows <= 32);
@@ -112,8 +112,8 @@ __device__ __forceinline__ float warp_sum(float mine) {
     return mine;
 }
 
-// Block (tile, channels / kTileChannels, image); a warp computes kOwnChannels channels of the whole tile. c is
-// [n, channels, rows, pitch], parts [n, tiles, channels].
+// Computes the convolution in block (tile, channels / kTileChannels, image). A warp computes kOwnChannels channels of the
+// whole tile. c is [n, channels, rows, pitch], parts [n, tiles, channels].
 __global__ void __launch_bounds__(kConvThreads, kConvBlocks)
     convolve(const __grid_constant__ Forward f, const __grid_constant__ Sizes s, float* c, Part* parts) {
     await_earlier();
@@ -170,14 +170,14 @@ __device__ __forceinline__ void invert(float (&v)[4], Inverse inverse) {
     v[0] = of_front * kept[1], v[1] = of_front * kept[0], v[2] = of_back * kept[3], v[3] = of_back * kept[2];
 }
 
-// c = log2(e) * (c + hardswish(tanh(z))) for four channels. t = tanh(z) = 1 - 2 r with r = 1 / (1 + exp(2 z)), and
-// hardswish(t) = t (t + 3) / 6 since t lies in [-1, 1]. In float, t rounds to 1 from 2 log2(e) z = 26 on.
+// Computes c = log2(e) * (c + hardswish(tanh(z))) for four channels. t = tanh(z) = 1 - 2 r with r = 1 / (1 + exp(2 z)),
+// and hardswish(t) = t (t + 3) / 6 since t lies in [-1, 1]. In float, t rounds to 1 from 2 log2(e) z = 26 on.
 __device__ __forceinline__ void activate(float (&c)[4], const Norm (&by)[4]) {
     float r[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const float z = fmaf(c[i], by[i].scale, by[i].shift);
-        r[i] = 1.0f + exp2f(z > 26.0f ? 26.0f : z);  // this form keeps NaN
+        r[i] = 1.0f + exp2f(z > 26.0f ? 26.0f : z);  // a conditional instead of fminf keeps NaN
     }
     invert(r, [](float product) { return __fdividef(1.0f, product); });
     #pragma unroll
@@ -187,7 +187,8 @@ __device__ __forceinline__ void activate(float (&c)[4], const Norm (&by)[4]) {
     }
 }
 
-// One thread per element of [n, rows, columns]: the logarithm of the sum over the channels, in base 2 until the end.
+// Computes y with one thread per element of [n, rows, columns]: the logarithm of the sum over the channels, in base 2
+// until the end.
 __global__ void __launch_bounds__(kFinishThreads)
     finish(const float* c, const Norm* norms, float* y, const __grid_constant__ Sizes s) {
     await_earlier();

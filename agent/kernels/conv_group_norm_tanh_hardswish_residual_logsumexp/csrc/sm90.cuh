@@ -1,18 +1,18 @@
 // The convolution on the tensor cores with float accuracy, for 8 input and 64 output channels, sm_90a.
 //
 // Blocks are persistent. A producer warpgroup loads the next tile into registers until a stage is free. The consumer
-// warpgroups take chunks of 64 pixels in turn, so that products of one overlap with arithmetic of another. The first pass sums
-// for the statistics, the second writes the result.
+// warpgroups take chunks of 64 pixels in turn, so that products of one chunk overlap with arithmetic of another. The first
+// pass sums for the statistics, the second writes the result.
 #pragma once
 
 #include "sm90_chunks.cuh"
 
 namespace kernelwright::conv_logsumexp::sm90 {
 
-// d = convolution of the 64 pixels from `first`, in units of the stage's channels. hi * lo + lo * hi + hi * hi omits 2^-24 of
-// the product. The tensor cores truncate when they add, so the five hi * hi products come last: only those add to sums of full
-// size. In a model the rms error is 0.8 to 1.2e-7, like 72 float multiply-adds (0.9e-7). With hi * hi first it would be three
-// times as large.
+// Computes d = convolution of the 64 pixels from `first`, in units of the stage's channels. hi * lo + lo * hi + hi * hi omits
+// 2^-24 of the product. The tensor cores truncate when they add, so the five hi * hi products come last: no others then add to
+// sums of full size. In a model the rms error is 0.8 to 1.2e-7, like 72 float multiply-adds (0.9e-7). With hi * hi first the
+// error would be three times as large.
 __device__ __forceinline__ void multiply_chunk(float (&d)[32], const Shared& shared, const Stage& stage, int first, int pitch) {
     uint64_t x_hi[kSteps], x_lo[kSteps], weight_hi[kSteps], weight_lo[kSteps];
     #pragma unroll
@@ -62,7 +62,7 @@ __device__ __forceinline__ void take_chunks(Shared& shared, const Forward& f, co
     }
 }
 
-// kStatistics writes parts [n, tiles_of_image * kPartsOfTile, kOut]; kResult reads norms [n, kOut].
+// Runs one pass. kStatistics writes parts [n, tiles_of_image * kPartsOfTile, kOut]; kResult reads norms [n, kOut].
 template <Pass PASS>
 __global__ void __launch_bounds__(kThreads, 1)
     convolve_tiles(const __grid_constant__ Forward f, const __grid_constant__ Plan p, Part* parts, const Norm* norms) {

@@ -53,7 +53,7 @@ struct Sums {
         }
     }
 
-    // Reduces over the lanes that share the channels, and stores in units of the products.
+    // Reduces over the lanes that share the channels, and stores the sums in units of the products.
     __device__ __forceinline__ void store(Part (&parts)[kOut]) {
         #pragma unroll
         for (int offset = 4; offset < 32; offset *= 2) {
@@ -76,7 +76,7 @@ struct Sums {
     }
 };
 
-// Merges the parts of four warps.
+// Merges the parts of a tile from four warps.
 __device__ __forceinline__ Part merged(const Part (&of_warp)[kGroup / 32][kOut], int channel, const Channel& by) {
     const float around = of_warp[0][channel].mean;
     float values = 0.0f, total = 0.0f, squares = 0.0f;
@@ -96,7 +96,7 @@ __device__ __forceinline__ Part merged(const Part (&of_warp)[kGroup / 32][kOut],
     return {values, fmaf(around + off, by.unit, by.level), squares * by.unit * by.unit};
 }
 
-// Stores a warpgroup's sums of a tile in parts [kOut]. All its threads call it.
+// Stores a warpgroup's sums of a tile in parts [kOut]. All threads of the warpgroup call it.
 __device__ __forceinline__ void store_sums(Sums& sums, Shared& shared, const Channel* channels, Part* parts) {
     const int group = threadIdx.x / kGroup, own = threadIdx.x % kGroup;
     some_sync(2 + group, kGroup);
@@ -105,7 +105,7 @@ __device__ __forceinline__ void store_sums(Sums& sums, Shared& shared, const Cha
     if (own < kOut) parts[own] = merged(shared.of_warp[group], own, channels[own]);
 }
 
-// d = log2(e) * (c + hardswish(tanh(z))); see `activate`.
+// Computes d = log2(e) * (c + hardswish(tanh(z))); see `activate`.
 __device__ __forceinline__ void activate_chunk(float (&d)[32], const Channel* channels) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) {

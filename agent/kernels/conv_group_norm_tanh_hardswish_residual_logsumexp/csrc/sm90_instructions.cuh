@@ -15,7 +15,7 @@ __device__ __forceinline__ void some_sync(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// 2^v, flushed to 0 for v below -126; error up to 2 ulp.
+// Returns 2^v, flushed to 0 for v below -126, with an error of up to 2 ulp.
 __device__ __forceinline__ float power_of_2(float v) {
     asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(v));
     return v;

@@ -1,13 +1,13 @@
-// A tile of the input as an operand of the tensor cores: layout in shared memory, and how a block loads it.
+// A tile of the input as an operand of the tensor cores: its layout in shared memory, and the loads that fill it.
 //
 // A pixel is stored as its 8 channels, 16 bytes of fp16. For one tap, 64 adjacent pixels are an operand of a product without a
-// copy, and another tap is just another start address. Two taps make up a K of 16, so five pairs cover the 9 taps; the tenth
-// has zero weights.
+// copy, and another tap is just another start address. Two taps make up a K of 16, so five pairs of taps cover the 9 taps; the
+// tenth tap has zero weights.
 //
-// A value is split as hi = fp16(v) and lo = fp16(v - hi). Before, the tile (or a channel's weights) is scaled by a power of two
-// so that the largest magnitude lies in [2^13, 2^14). fp16 then drops 2^-38 of the largest. The mean of each input channel is
-// subtracted from the tile first, and `level` adds it back through the sums of the weights. The tensor cores truncate when they
-// add, and a mean of 30 deviations would make that error 40 times larger.
+// A value is split as hi = fp16(v) and lo = fp16(v - hi). Before the split, the tile (or a channel's weights) is scaled by a
+// power of two so that the largest magnitude lies in [2^13, 2^14). fp16 then drops 2^-38 of the largest. The mean of each input
+// channel is subtracted from the tile first, and `level` adds it back through the sums of the weights. The tensor cores
+// truncate when they add, and a mean of 30 deviations would make the truncation error 40 times larger.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -48,7 +48,7 @@ struct alignas(16) Channel {
 };
 
 struct alignas(128) Stage {
-    uint4 hi[kPixels + kTail];  // Pixel
+    uint4 hi[kPixels + kTail];  // hi of each pixel's 8 channels, as a Pixel
     uint4 lo[kPixels + kTail];
     Channel channels[kOut];
 };
@@ -91,7 +91,7 @@ __device__ __forceinline__ Place place_of(const Plan& p, int tile) {
     return {tile / p.tiles_of_image, in_image / p.across * p.tile_rows, in_image % p.across * (p.pitch - 2)};
 }
 
-// The power of two that scales `largest` into [2^13, 2^14). It and its inverse are normal numbers.
+// Returns the power of two that scales `largest` into [2^13, 2^14). The power and its inverse are normal numbers.
 __device__ __forceinline__ float scale_for(float largest) {
     const int exponent = static_cast<int>(__float_as_uint(largest) >> 23) - 127;
     return __uint_as_float(static_cast<uint32_t>(min(max(13 - exponent, -126), 126) + 127) << 23);
@@ -147,7 +147,7 @@ __device__ __forceinline__ void load_pixels(float (&v)[kOwnPixels][kIn], const F
     }
 }
 
-// Scale of the tile, from the maxima of the warps.
+// Returns the scale of the tile, from the maxima of the warps.
 __device__ __forceinline__ float scale_of(const Shared& shared) {
     float largest = 0.0f;
     #pragma unroll
@@ -155,7 +155,7 @@ __device__ __forceinline__ float scale_of(const Shared& shared) {
     return scale_for(largest);
 }
 
-// Mean of an input channel of the tile.
+// Returns the mean of an input channel of the tile.
 __device__ __forceinline__ float mean_of(const Shared& shared, int input) {
     float mean = 0.0f;
     #pragma unroll
@@ -163,8 +163,8 @@ __device__ __forceinline__ float mean_of(const Shared& shared, int input) {
     return mean;
 }
 
-// v = (v - mean of its channel) * scale, below 2^15. All threads of the producer call it. `count` pixels lie inside the image,
-// the others are zero.
+// Computes v = (v - mean of its channel) * scale, below 2^15. All threads of the producer call it. `count` pixels lie inside
+// the image; all other pixels are zero.
 __device__ __forceinline__ void center(float (&v)[kOwnPixels][kIn], int count, Shared& shared) {
     const float share = 1.0f / static_cast<float>(count);
     const int own = threadIdx.x % kGroup / 32;

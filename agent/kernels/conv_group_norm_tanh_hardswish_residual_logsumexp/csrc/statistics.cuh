@@ -1,4 +1,4 @@
-// Merges the mean and variance of a group from those of its parts, and derives each channel's affine map.
+// Merges the mean and variance of a group from its parts, and derives each channel's affine map.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -14,7 +14,7 @@ struct Part {
     float count, mean, squares;
 };
 
-// 2 log2(e) z = scale * c + shift for one channel of one image, the argument of exp(2 z) = exp2(...).
+// Affine map of one channel of one image: 2 log2(e) z = scale * c + shift, the argument of exp(2 z) = exp2(...).
 struct alignas(8) Norm {
     float scale, shift;
 };
@@ -35,8 +35,8 @@ __device__ inline double block_sum(double mine, double* of_warp) {
     return sum;
 }
 
-// Block (group, image) over parts [n, parts, channels]; norms are [n, channels], moments [n, groups] or null. Two passes in
-// double, first the mean and then the squares around it, avoid cancellation. The order of additions is fixed.
+// Merges parts [n, parts, channels] in block (group, image). norms are [n, channels], moments [n, groups] or null. Two
+// passes in double, first the mean and then the squares around it, avoid cancellation. The order of additions is fixed.
 __global__ void __launch_bounds__(kMergeThreads)
     merge_parts(const Part* parts, int count, const float* gamma, const float* beta, Norm* norms, Moments* moments,
                 int channels, int groups, double eps) {

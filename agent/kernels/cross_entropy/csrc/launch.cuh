@@ -15,7 +15,7 @@ struct Forward {
     void* loss;             // [rows], in the dtype of x if `narrow`, else float32
     float* lse;             // [rows], or null if not wanted
     int64_t rows, length;
-    int64_t ignored;  // target whose rows do not count
+    int64_t ignored;  // target of ignored rows, whose loss is 0
     double smoothing, z_loss;
     int64_t narrow;
     int64_t dtype;
@@ -38,7 +38,7 @@ struct Backward {
     int64_t device;
 };
 
-// Kernel arguments: those of the host, with precomputed floats.
+// Kernel arguments: the host's arguments, with precomputed floats.
 template <typename Arguments>
 struct Given : Arguments {
     float own_weight, smoothing_weight, class_weight, z_weight;  // class_weight is 1 / length
@@ -51,31 +51,31 @@ struct Given : Arguments {
 using GivenForward = Given<Forward>;
 using GivenBackward = Given<Backward>;
 
-constexpr int kFewElements = 16;    // of a row whose lanes handle single elements
+constexpr int kFewElements = 16;    // maximum length of a row whose lanes handle single elements
 using FewForward = ShortShape<2, kFewElements / 2>;
-using FewBackward = ShortShape<4, kFewElements / 4>;  // with more lanes, so that stores are closer together
+using FewBackward = ShortShape<4, kFewElements / 4>;  // with more lanes than forward, so that stores are closer together
 constexpr int kShortPacks = 4;      // packs of a short row in a lane's registers, forward
 constexpr int kBackwardShort = 16;  // elements of a short row in a lane's registers, backward
 constexpr int kPacks = 4;           // packs of a row that a thread has in flight
 
-// From kManyRows rows on, blocks of kThreads threads fill all SMs, several per SM. While one finishes, or waits for its
-// first packs, others compute.
+// Number of rows from which blocks of kThreads threads fill all SMs, several per SM. While one block finishes, or waits
+// for its first packs, others compute.
 constexpr int64_t kManyRows = 256;
 constexpr unsigned kThreads = 256;
-constexpr int kSlopeBlocks = 5;  // per SM, of kThreads threads that each have two packs in flight in backward
+constexpr int kSlopeBlocks = 5;  // blocks per SM, of kThreads threads that each have two packs in flight in backward
 
-// Returns the logit of the target. An invalid target gives NaN, and hence a NaN loss, and reads nothing. Only the first
-// thread of a row loads the target's logit, and after its loads of the row. So no thread waits for a target before it
-// has loads in flight.
+// Returns the logit of the target. An invalid target reads no memory and gives NaN, and hence a NaN loss. Only the
+// first thread of a row loads the target's logit, and after its loads of the row. So no thread waits for a target
+// before it has loads in flight.
 template <typename T>
 __device__ __forceinline__ float logit_of(const GivenForward& args, int64_t row, int64_t target) {
     const bool known = target >= 0 && target < args.length;
     return known ? to_float(static_cast<const T*>(args.x)[row * args.length + target]) : NAN;
 }
 
-constexpr int kNowhere = -0x7fffffff;  // outside every row, counted from any of its elements
+constexpr int kNowhere = -0x7fffffff;  // index outside every row, counted from any element of the row
 
-// Returns the target's place in its row, or kNowhere for an invalid target.
+// Returns the target's index in its row, or kNowhere for an invalid target.
 __device__ __forceinline__ int place_of(int64_t target, int64_t length) {
     return target >= 0 && target < length ? int(target) : kNowhere;
 }
@@ -93,8 +93,8 @@ __device__ __forceinline__ void store_loss(
     }
 }
 
-// kFinds: takes the target's logit from the lanes' registers, so that no load waits for the target. If a lane has many
-// elements and rows are many, comparing each costs more than waiting.
+// Computes the losses of short rows. kFinds: takes the target's logit from the lanes' registers, so that no load waits
+// for the target. If a lane has many elements and rows are many, comparing each element costs more than waiting.
 template <bool kFinds, bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args) {
     await_earlier();
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_losses(GivenForward args)
     const int place = place_of(target, args.length), chosen = place == kNowhere ? place : place - share.at;
     const float asked = !kFinds && share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
     const float level = level_of(lanes_max<L>(tile_max(tile)));
-    // All relative to the level, so that a large common offset costs no digits.
+    // Sums are relative to the level, so that a large common offset costs no digits.
     float sum = 0.0f, own = !kFinds && share.leads ? asked - level : 0.0f, every = 0.0f;
     #pragma unroll
     for (int i = 0; i < share.kSize; ++i) {
@@ -187,14 +187,14 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(GivenForward args) {
     const Tally tally = Team::merged(Tally{all, sum}, of_warp);
     if (!leads) return;
     const float lse = level_of(tally.all.max) + logf(tally.all.sum);
-    // In terms of differences, so that a large common offset costs no digits.
+    // Computes the loss from differences, so that a large common offset costs no digits.
     float loss = args.own_weight * (lse - own);
     if (args.smoothing_weight != 0.0f) loss += args.smoothing_weight * (lse - tally.sum * args.class_weight);
     store_loss<T>(args, index, target, lse, loss);
 }
 
-// dx = dloss * (softmax * (1 + 2 * z_loss * lse) - (1 - smoothing) [target] - smoothing / length)
-// Evaluated for an element, given whether it is the target's.
+// Gradient of a row: dx = dloss * (softmax * (1 + 2 * z_loss * lse) - (1 - smoothing) [target] - smoothing / length).
+// It is evaluated for an element, given whether the element is the target's.
 struct Slope {
     float lse, factor, everywhere, there;
 
@@ -243,7 +243,8 @@ __global__ void __launch_bounds__(kLanesThreads, sizeof(T) < sizeof(float) ? 8 :
     });
 }
 
-// With kOnce a thread has one pack, loaded before the target is known. Otherwise it loads two packs at a time.
+// Computes dx of rows. With kOnce a thread has one pack, loaded before the target is known. Without kOnce it loads two
+// packs at a time.
 template <bool kWhole, bool kOnce, typename T, int V>
 __global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOnce ? 1 : kSlopeBlocks) slopes(
     GivenBackward args) {
@@ -271,7 +272,7 @@ __global__ void __launch_bounds__(kOnce ? kWarp * kMaxWarps : int(kThreads), kOn
     const Slope slope(args, given, lse);
     const int64_t chosen = index * args.length + target;
     if (end >= 0) dx[end] = slope.made(of_end, end == chosen);
-    // A single pack contains the target: the others need no comparisons.
+    // A single pack contains the target: other packs need no comparisons.
     const int64_t from_first = chosen - row.first, of_target = from_first >= 0 ? from_first / V : -1;
     const auto put = [&](int64_t place, const Pack<T, V>& given) {
         float values[V];
@@ -303,7 +304,7 @@ template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     GivenForward given(args);
-    // Not if a gradient follows, which reads the logits again, from the last row on.
+    // Does not stream the logits if a gradient follows, which reads them again, from the last row on.
     given.streams = args.lse == nullptr && is_streamed(args.rows * args.length * int64_t{sizeof(T)}, args.device);
     const auto start = [&](auto kernel, dim3 block, int64_t blocks = 1) {
         return start_teams(kernel, blocks, args.rows, block, args.stream, given);
@@ -323,7 +324,7 @@ cudaError_t launch_rows(const Forward& args) {
             };
             constexpr bool kFewHeld = shape.kPacks <= 2;
             if constexpr (shape.kPacks == kShortPacks) {
-                // With few rows, two packs per lane if the warp has enough lanes.
+                // Uses two packs per lane for few rows, if the warp has enough lanes.
                 using Wider = ShortShape<std::min(2 * shape.kLanes, kWarp), shape.kLanes == kWarp ? kShortPacks : 2>;
                 if (are_few(args.rows, packs)) return start_short(Wider{}, std::true_type{});
             }
@@ -377,7 +378,7 @@ cudaError_t launch(const Arguments& args, bool packs) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
         const bool whole = args.length % kVector<T> == 0;
-        // With so few elements most are at the ends, where packs would leave a lane one each.
+        // Handles single elements in so short rows: most are at the ends, where packs would leave a lane one each.
         if (!packs || (!whole && args.length <= kFewElements)) return launch_rows<true, T, 1>(args);
         if (whole) return launch_rows<true, T, kVector<T>>(args);
         return launch_rows<false, T, kVector<T>>(args);

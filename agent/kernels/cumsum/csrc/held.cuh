@@ -12,12 +12,12 @@ namespace kernelwright::cumsum {
 
 constexpr int kRowPacks = 8;      // packs of a row per thread
 constexpr int kColumnPacks = 16;  // consecutive rows of a column per thread
-constexpr int kHeldWidth = 8;     // packs across, for loads of 128 bytes
+constexpr int kHeldWidth = 8;     // packs of columns per block, for loads of 128 bytes
 
-constexpr int64_t kLineBytes = 128;  // an L2 line
+constexpr int64_t kLineBytes = 128;  // bytes of an L2 line
 static_assert(kRowPacks * kVectorBytes == kLineBytes, "a thread asks for as much as it takes");
 
-// Distribution of a length. kStrips does not hold it in registers (strips.cuh).
+// Distribution of a length over one block, a cluster or the grid. kStrips does not hold it in registers (strips.cuh).
 enum Across { kAlone, kCluster, kGrid, kStrips };
 
 // Publishes a block's sum to the blocks after it. Sum and flag share one word, so that they become visible together. Parts are
@@ -26,7 +26,7 @@ __device__ __forceinline__ void tell(uint64_t* to, float sum) {
     *reinterpret_cast<volatile uint64_t*>(to) = uint64_t{1} << 32 | __float_as_uint(sum);
 }
 
-// Words that a thread polls at once. For rows it needs one or two, and more would leave too few registers for the row.
+// Words that a thread polls at once. A thread of a row needs one or two, and more would leave too few registers for the row.
 constexpr int kRowsTold = 2, kColumnsTold = 8;
 
 // Waits for `count` published words, `step` apart, and returns their sum.
@@ -67,8 +67,8 @@ __device__ __forceinline__ void take_cluster(const Part& mine, int parts, int co
 }
 #endif
 
-// A block waits for the slowest of its predecessors. Each block therefore prefetches the data of the block this far behind it
-// into L2, one line per thread, so that all loads have similar latency. Twice this distance would be evicted before use.
+// Distance in blocks of a prefetch into L2, one line per thread: each block waits for the slowest of its predecessors, so all
+// loads should have similar latency. Data prefetched twice as far ahead would be evicted before use.
 constexpr unsigned kAhead = 264;
 
 template <typename T, int V>
@@ -84,7 +84,7 @@ __device__ __forceinline__ void ask_ahead(const Pack<T, V>* x, int64_t packs, in
 #endif
 }
 
-// A block holds up to kRowPacks packs per thread of a row; each warp takes consecutive packs.
+// Sums rows. A block holds up to kRowPacks packs per thread of a row; each warp handles consecutive packs.
 template <Across kAcross, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? 4 : 2) held_rows(
     const Pack<T, V>* x, Pack<T, V>* y, uint64_t* words, int64_t packs, int64_t part, int parts, bool reverse) {
@@ -158,7 +158,8 @@ __global__ void __launch_bounds__(kReduceThreads, kAcross == kGrid ? 4 : 2) held
 #endif
 }
 
-// A block holds columns, `width` packs across (a power of two up to 32). A thread takes kColumnPacks consecutive rows.
+// Sums columns. A block is `width` packs of columns wide (a power of two up to 32). A thread handles kColumnPacks consecutive
+// rows.
 template <Across kAcross, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads, 2) held_columns(
     const Pack<T, V>* x, Pack<T, V>* y, uint64_t* words, int64_t length, int64_t packs, int64_t part, int parts, int width,

@@ -1,8 +1,8 @@
 // Cumulative sums of [outer, length, inner] along length, from the front or, for the gradient, from the back.
 //
 // Lengths that fit registers are summed there (short.cuh, held.cuh). Long columns go strip by strip if there are enough of
-// them (strips.cuh), other lengths tile by tile (tiles.cuh). Where that gives too few blocks the length is split: a first pass
-// sums the parts, and each block starts from the parts before its own. The order of additions is fixed.
+// them (strips.cuh), other lengths tile by tile (tiles.cuh). If these give too few blocks, the length is split: a first pass
+// sums the parts, and each block starts from the sum of the parts before its own. The order of additions is fixed.
 #pragma once
 
 #include "short.cuh"
@@ -16,18 +16,18 @@ struct Forward {
     void* y;
     void* workspace;
     int64_t outer, length, inner;
-    int64_t reverse;  // y is the sum from its position to the end
+    int64_t reverse;  // nonzero: y is the sum from its position to the end
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
 };
 
 constexpr int64_t kEnough = 256;    // blocks that saturate memory without a split
-constexpr int64_t kOfParts = 512;   // target blocks with a split
+constexpr int64_t kOfParts = 512;   // target number of blocks with a split
 
 constexpr int64_t kOfWarp = 16;  // packs per lane up to which a warp takes a row
 
-// Split shape where rows or columns are too few, else the number of threads per row.
+// Returns the shape of a split where rows or columns are too few, else the number of threads per row.
 template <int V>
 Shape shape_of(const Forward& args) {
     Shape shape = shape_for<V>(args.outer, args.length, args.inner, 1);
@@ -49,17 +49,17 @@ inline bool takes_vectors(const Forward& args, int64_t vector) {
     return aligned(args.x) && aligned(args.y) && (args.inner == 1 ? args.length : args.inner) % vector == 0;
 }
 
-// Distribution of a length over registers. `parts` is 0 if it does not fit.
+// Distribution of a length over registers. `parts` is 0 if the length does not fit.
 struct Held {
     int64_t parts, part;
     int width;  // packs of columns per block
     Across across;
 
-    // Words that the blocks of a grid exchange, for `groups` rows or groups of columns with `columns` sums each.
+    // Returns the words that the blocks of a grid exchange, for `groups` rows or groups of columns with `columns` sums each.
     int64_t words(int64_t groups, int64_t columns) const { return across == kGrid ? groups * parts * columns : 0; }
 };
 
-// Maximum parts across a grid. Beyond that a block would read more of the other parts' sums than of its own data.
+// Maximum parts across a grid. With more parts a block would read more of the other parts' sums than of its own data.
 constexpr int64_t kMostRowParts = 4096, kMostColumnParts = 512;
 
 template <int V>
@@ -85,7 +85,7 @@ Held held_for(const Forward& args) {
     return in_parts(args.length, rows_of(width), width, kMostColumnParts);
 }
 
-// Number of rows or groups of columns; each is taken by one block or by several.
+// Returns the number of rows or groups of columns; one or several blocks handle each.
 template <int V>
 int64_t groups_of(const Forward& args, const Held& held) {
     return args.inner == 1 ? args.outer : args.outer * divided_up(args.inner / V, held.width);

@@ -22,11 +22,11 @@ struct Part {
         : begin(index * part), end(min(length, begin + part)), index(index), reverse(reverse) {}
     __device__ __forceinline__ int64_t size() const { return end - begin; }
     __device__ __forceinline__ int64_t at(int64_t i) const { return reverse ? end - 1 - i : begin + i; }
-    // True if part `other` comes before this one in the direction of the sum.
+    // Returns true if part `other` comes before this one in the direction of the sum.
     __device__ __forceinline__ bool follows(unsigned other) const { return reverse ? other > index : other < index; }
 };
 
-// Scan over lanes `step` apart: sets `own` to the exclusive sum and returns the inclusive one.
+// Scans over lanes `step` apart: sets `own` to the exclusive sum and returns the inclusive sum.
 __device__ __forceinline__ float scanned(float& own, int step, int width) {
     float all = own;
     const int lane = int(threadIdx.x) % width;

@@ -1,4 +1,4 @@
-// Cumulative sums of short rows held in registers: the whole row is loaded before any of it is summed.
+// Cumulative sums of short rows held in registers: the whole row is loaded before the first addition.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -7,9 +7,9 @@
 namespace kernelwright::cumsum {
 
 constexpr int kShortPacks = 2;                        // packs of a row per lane
-constexpr int64_t kLongestShort = kShortPacks * kWarp;  // packs
+constexpr int64_t kLongestShort = kShortPacks * kWarp;  // maximum packs of a short row
 
-// `width` consecutive lanes take a row: a power of two up to 32.
+// Sums short rows. `width` consecutive lanes handle a row: a power of two up to 32.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) short_rows(
     const Pack<T, V>* x, Pack<T, V>* __restrict__ y, int64_t rows, int packs, int width, bool reverse) {
@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(kReduceThreads) short_rows(
     }
 }
 
-// Lanes per row: one per pack if the packs are a power of two, else one per two packs, which leaves fewer lanes idle.
+// Returns the lanes per row: one per pack if the packs are a power of two, else one per two packs, which leaves fewer
+// lanes idle.
 inline int short_width(int64_t packs) {
     return power_for(power_for(packs) == packs ? packs : (packs + 1) / 2);
 }

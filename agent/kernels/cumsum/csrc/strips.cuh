@@ -7,14 +7,14 @@
 
 namespace kernelwright::cumsum {
 
-constexpr int kStripWidth = kHeldWidth;  // packs across
+constexpr int kStripWidth = kHeldWidth;  // packs of columns per strip
 constexpr int kStripRows = 8;            // consecutive rows per thread and stage
-constexpr int kStripStages = 6;          // one is summed while five are in flight
+constexpr int kStripStages = 6;          // stages of the ring: one is summed while five are in flight
 constexpr int kStageRows = kReduceThreads / kStripWidth * kStripRows;
 // Bytes of shared memory per block, so that one block fits an SM.
 constexpr int64_t kStripBytes = int64_t{kStripStages} * kStripRows * kReduceThreads * kVectorBytes;
 
-// A thread reads only its own copies from the ring, so the copies need no barrier.
+// Sums columns strip by strip. A thread reads only its own copies from the ring, so the copies need no barrier.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) along_strips(
     const Pack<T, V>* x, Pack<T, V>* y, int length, int64_t packs, bool reverse) {
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kReduceThreads) along_strips(
     const int64_t top = (outer * length + (reverse ? length - 1 : 0)) * packs + column, step = reverse ? -packs : packs;
     const int size = column < packs ? length : 0;
     await_earlier();
-    // Slot of the thread's row `u` in a stage.
+    // Returns the slot of the thread's row `u` in a stage.
     const auto copied = [&](int stage, int u) { return ring + (stage * kStripRows + u) * kReduceThreads; };
     const auto ask = [&](int stage, int begin) {
         const Pack<T, V>* from = x + top + (begin + own) * step;
@@ -100,7 +100,7 @@ cudaError_t launch_strips(
         kernel, unsigned(strips_of(outer, packs)), kReduceThreads, kStripBytes, stream, x, y, int(length), packs, reverse);
 }
 
-// True if strips of columns, `packs` packs wide in total, keep the SMs at least 90 % busy.
+// Returns true if strips of columns, `packs` packs wide in total, keep the SMs at least 90 % busy.
 inline bool are_strips_enough(int64_t outer, int64_t length, int64_t packs, int64_t device) {
     int sms = 0;
     if (!has_clusters(device) || length > kMaxPart) return false;

@@ -1,15 +1,15 @@
 // Cumulative sums of lengths that do not fit registers, and of lengths that are not whole packs.
 //
-// A block, or some lanes of it for each of many rows, walks along a row or adjacent columns tile by tile and carries the sum.
-// The next tile is loaded before the present one is summed. `parts` holds the sums of all parts of a split length; a block
-// takes one part.
+// A block walks along a row or adjacent columns tile by tile and carries the sum; for many rows, some lanes of a block do so
+// for each. The next tile is loaded before the present one is summed. `parts` holds the sums of all parts of a split length;
+// a block handles one part.
 #pragma once
 
 #include "part.cuh"
 
 namespace kernelwright::cumsum {
 
-// `group` threads take a row: a power of two up to 32, or the whole block.
+// Sums rows. `group` threads handle a row: a power of two up to 32, or the whole block.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) along_rows(
     const Pack<T, V>* x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t rows,
@@ -90,7 +90,8 @@ __global__ void __launch_bounds__(kReduceThreads) along_rows(
     }
 }
 
-// A block is `width` packs of columns wide, a power of two up to 32. A thread takes consecutive rows of a tile.
+// Sums columns. A block is `width` packs of columns wide, a power of two up to 32. A thread handles consecutive rows of a
+// tile.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) along_columns(
     const Pack<T, V>* x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t length,

@@ -1,7 +1,7 @@
 // Forward of an embedding with optional positions and its LayerNorm or RMSNorm.
 //
-// A block takes a row of the result, like the norm of a sum: it reads the table's row once, stores the (summed) embedding, and
-// normalises from registers.
+// A block handles a row of the result, like the norm of a sum: it reads the table's row once, stores the (summed) embedding,
+// and normalises from registers.
 #pragma once
 
 #include "../../csrc/norm_held.cuh"
@@ -9,7 +9,8 @@
 
 namespace kernelwright::embedding_norm {
 
-// embedded = table[id] + positions[row % count], y = (embedded - mean) * rstd * weight + bias; RMSNorm has no mean.
+// Arguments of embedded = table[id] + positions[row % count], y = (embedded - mean) * rstd * weight + bias; RMSNorm has no
+// mean.
 struct Forward {
     const int64_t* ids;  // [rows]; an id outside the table makes its row NaN
     const void* table;   // [entries, length]
@@ -21,7 +22,7 @@ struct Forward {
     float* mean;  // [rows], or null if unwanted; so is rstd
     float* rstd;
     int64_t rows, length, entries, count;
-    int64_t centred;  // LayerNorm
+    int64_t centred;  // nonzero for LayerNorm, 0 for RMSNorm
     int64_t dtype, param_dtype;
     double eps;
     cudaStream_t stream;
@@ -30,7 +31,7 @@ struct Forward {
 
 constexpr int64_t kMaxLength = 8192;  // elements that fit a block's registers
 
-// Source of the result's rows: an entry of the table plus a position if given. NaN for an id outside the table.
+// Source of the result's rows: an entry of the table, plus a position if there are positions. NaN for an id outside the table.
 template <typename T, int V>
 struct RowsOfTable {
     struct Parts {

@@ -1,7 +1,7 @@
 // The gradient of an embedding's table: each entry gets the sum of the rows of dx that looked it up.
 //
 // The rows of an entry are added in order in float32 and every entry is written once, without atomics, so runs agree bitwise.
-// Here the ids come sorted, so that the rows of an entry are adjacent.
+// In this file the ids are sorted, so that the rows of an entry are adjacent.
 #pragma once
 
 #include "../../csrc/add_norm.cuh"
@@ -10,7 +10,7 @@ namespace kernelwright::embedding_norm {
 
 struct TableBackward {
     const void* dx;           // [rows, length]
-    const int64_t* unsorted;  // [rows] ids, those outside the table ignored; null if they come sorted:
+    const int64_t* unsorted;  // [rows] ids, those outside the table ignored; null if the next two fields have them sorted
     const int32_t* ids;       // [rows], ascending
     const int64_t* order;     // row of dx of each sorted id, ascending among equal ids
     void* dtable;             // [entries, length]
@@ -21,13 +21,13 @@ struct TableBackward {
     int64_t device;
 };
 
-constexpr int kTableWarps = 8;     // per block, each with its own entry
+constexpr int kTableWarps = 8;     // warps per block, each with an entry of its own
 constexpr int kTablePacks = 2;     // packs of a row per lane
 constexpr int kLongRun = 32;       // maximum rows of an entry that a warp adds; a block adds more
 constexpr int kLongWarps = 32;
-constexpr int kLongRows = 4;       // loads in flight per thread of such a block
+constexpr int kLongRows = 4;       // loads in flight per thread of a block that adds an entry of many rows
 
-// Index of the first of `count` ascending ids that is at least `id`, or `count`. All lanes of the warp call it.
+// Returns the index of the first of `count` ascending ids that is at least `id`, or `count`. All lanes of the warp call it.
 __device__ __forceinline__ int64_t first_at_least(const int32_t* ids, int64_t count, int64_t id) {
     const int lane = int(threadIdx.x) % kWarp;
     int64_t low = 0, high = count;
@@ -46,7 +46,7 @@ __device__ __forceinline__ void add(Pack<float, V>& sum, const Pack<T, V>& pack)
     for (int k = 0; k < V; ++k) sum.v[k] += to_float(pack.v[k]);
 }
 
-// A warp writes an entry: the sum of `count` rows, whose indices the first `count` lanes hold.
+// Writes an entry by one warp: the sum of `count` rows, whose indices the first `count` lanes hold.
 template <typename T, int V>
 __device__ __forceinline__ void write_entry(
     const Pack<T, V>* dx, int64_t row, int count, Pack<T, V>* entry, int packs) {
@@ -68,7 +68,7 @@ __device__ __forceinline__ void write_entry(
     }
 }
 
-// A warp writes an entry: zeros if no row looked it up. Entries of more than kLongRun rows are left to sum_long_runs.
+// Writes an entry per warp: zeros if no row looked it up. Entries of more than kLongRun rows are left to sum_long_runs.
 template <typename T, int V>
 __global__ void __launch_bounds__(kWarp * kTableWarps) sum_runs(TableBackward args, int packs) {
     const int64_t entry = int64_t{blockIdx.x} * kTableWarps + threadIdx.y;
@@ -83,8 +83,9 @@ __global__ void __launch_bounds__(kWarp * kTableWarps) sum_runs(TableBackward ar
         static_cast<const Pack<T, V>*>(args.dx), row, count, static_cast<Pack<T, V>*>(args.dtable) + entry * packs, packs);
 }
 
-// The entry whose run has more than kLongRun rows, begins after `place` - kLongRun and covers `place`, or -1. Each such run has
-// exactly one such place among the multiples of kLongRun. A run of 33 rows or more reaches 16 places past `place` on one side.
+// Returns the entry whose run (adjacent rows of equal ids) has more than kLongRun rows, begins after `place` - kLongRun and
+// covers `place`, or -1. Each such run has exactly one such place among the multiples of kLongRun. A run of 33 rows or more
+// reaches 16 places past `place` on one side.
 __device__ __forceinline__ int64_t long_run_at(const TableBackward& args, int64_t place) {
     const auto at = [&](int64_t other) {
         return other < 0 || other >= args.rows ? int64_t{-1} : int64_t{args.ids[other]};
@@ -96,8 +97,8 @@ __device__ __forceinline__ int64_t long_run_at(const TableBackward& args, int64_
     return at(begin + kLongRun) == entry ? entry : -1;
 }
 
-// A block looks at kLongWarps places and writes some columns of the entries that more than kLongRun rows looked up. Its warps
-// add consecutive parts of a run; the parts are then added in order.
+// Adds long runs. A block looks at kLongWarps places and writes some columns of the entries that more than kLongRun rows looked
+// up. Its warps add consecutive parts of a run; the parts are then added in order.
 template <typename T, int V>
 __global__ void __launch_bounds__(kWarp * kLongWarps) sum_long_runs(TableBackward args, int packs) {
     __shared__ float parts[kLongWarps][kWarp * V];

@@ -1,5 +1,5 @@
 // The gradient of an embedding's table from few unsorted ids. Every block scans all ids and keeps those of its own entries in
-// order, because sorting would take longer than everything else.
+// order, because sorting would take longer than scanning and adding.
 //
 // Entries are assigned to blocks round-robin, since in many tables the frequent entries are adjacent.
 #pragma once
@@ -13,12 +13,12 @@ namespace kernelwright::embedding_norm {
 
 constexpr int kUnsortedWarps = 32;
 constexpr int kUnsortedThreads = kUnsortedWarps * kWarp;
-constexpr int kUnsortedBlocks = 128;  // a power of two, by which entries are assigned
+constexpr int kUnsortedBlocks = 128;  // a power of two; entries are assigned to blocks modulo this number
 constexpr int kIdsUnder = 8;          // loads of ids in flight per thread
 constexpr int kDealtRows = 8;         // loads in flight per thread for an entry of many rows
-constexpr int kRowBits = 14;          // bits of a word for the row; the rest is the entry
-constexpr int64_t kMostUnsorted = int64_t{1} << kRowBits;  // rows: one mask per lane has to cover a warp's share
-constexpr int64_t kMostDealt = int64_t{kUnsortedBlocks} << (32 - kRowBits);  // entries
+constexpr int kRowBits = 14;          // bits of a word for the row; the remaining bits are the entry
+constexpr int64_t kMostUnsorted = int64_t{1} << kRowBits;  // maximum rows: one mask per lane has to cover a warp's share
+constexpr int64_t kMostDealt = int64_t{kUnsortedBlocks} << (32 - kRowBits);  // maximum entries of the table
 static_assert(kMostUnsorted <= int64_t{kUnsortedThreads} * kWarp);
 
 // The rows of a block's entries, ascending. Each word packs the row and the index of the entry within the block.
@@ -26,7 +26,7 @@ struct Kept {
     const uint32_t* words;
     int count;
 
-    // Mask of the lanes whose word from `top` on belongs to `entry`; sets `row` to the lane's row.
+    // Returns the mask of the lanes whose word from `top` on belongs to `entry`; sets `row` to the lane's row.
     __device__ __forceinline__ unsigned at(int top, int end, unsigned entry, int* row) const {
         const int place = top + int(threadIdx.x) % kWarp;
         const uint32_t word = place < end ? words[place] : 0;
@@ -79,7 +79,8 @@ __device__ __forceinline__ Kept kept_rows(const TableBackward& args, uint32_t* w
     return {words, all};
 }
 
-// The whole block sums an entry of more than kLongRun rows: its warps add consecutive parts, which are then added in order.
+// Sums an entry of more than kLongRun rows by the whole block: its warps add consecutive parts, which are then added in
+// order.
 template <typename T, int V>
 __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const Kept& kept, unsigned entry, int packs) {
     __shared__ float parts[kUnsortedWarps][kWarp * V];
@@ -99,7 +100,7 @@ __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const 
                 for (int u = 0; u < kDealtRows; ++u) {
                     const int from = __shfl_sync(0xffffffff, row, max(0, __ffs(int(mask)) - 1));
                     if (mask != 0 && first + lane < packs) taken[u] = dx[int64_t{from} * packs + first + lane];
-                    mask &= mask - 1;  // 0 stays 0
+                    mask &= mask - 1;  // a mask of 0 stays 0
                 }
                 #pragma unroll
                 for (int u = 0; u < kDealtRows; ++u) add(sum, taken[u]);
@@ -118,7 +119,7 @@ __device__ __forceinline__ void sum_long_entry(const TableBackward& args, const 
     }
 }
 
-// A warp writes an entry, zeros if no row looked it up.
+// Writes an entry per warp, zeros if no row looked it up.
 template <typename T, int V>
 __global__ void __launch_bounds__(kUnsortedThreads) sum_unsorted(const TableBackward args, int packs) {
     extern __shared__ uint32_t words[];

@@ -13,7 +13,7 @@ namespace kernelwright::gate_product {
 
 enum Act : int64_t { kSilu = 0, kGelu = 1, kGelu_tanh = 2 };
 
-// y = act(gate) * value, contiguous.
+// Arguments of y = act(gate) * value; y is contiguous.
 struct Forward {
     const void* gate;
     const void* value;
@@ -27,13 +27,13 @@ struct Forward {
 };
 
 struct Backward {
-    const void* dy;  // contiguous
+    const void* dy;  // gradient of y, contiguous
     const void* gate;
     const void* value;
     void* dgate;  // null if unwanted, as is dvalue
     void* dvalue;
     int64_t rows, length;
-    int64_t gate_stride, value_stride, grad_stride;  // grad_stride is that of dgate and dvalue
+    int64_t gate_stride, value_stride, grad_stride;  // grad_stride is the row stride of dgate and dvalue
     int64_t act;
     int64_t dtype;
     cudaStream_t stream;
@@ -41,11 +41,11 @@ struct Backward {
 };
 
 constexpr int kThreads = 256;
-constexpr int kPackBytes = 8;  // one pack of each tensor per thread; 16 bytes gain nothing in a memory-bound kernel
+constexpr int kPackBytes = 8;  // bytes of each tensor per thread; with 16 bytes a memory-bound kernel is no faster
 template <typename T>
 constexpr int kWide = kPackBytes / int(sizeof(T));
 
-// 1 / (1 + exp(-x)), flushed to 0 where exp(-x) overflows.
+// Returns 1 / (1 + exp(-x)), flushed to 0 where exp(-x) overflows.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2f(x * -gelu::kLog2E)); }
 
 template <int kAct>
@@ -71,16 +71,16 @@ constexpr int kEach = V == 1 ? 2 : 1;
 template <typename Index>
 struct Place {
     Index at, row, column;
-    bool is_there;  // false past the end, where the position is clamped to the last pack
+    bool is_there;  // false past the last pack, where the position is clamped to that pack
 };
 
 template <typename Index>
 struct Layout {
     Index total;
-    Divisor<Index> packs;  // per row
-    int64_t gate_stride, value_stride, grad_stride;  // in packs
+    Divisor<Index> packs;  // divides by the packs per row
+    int64_t gate_stride, value_stride, grad_stride;  // elements from one row to the next, in packs
 
-    // Position of the thread's pack `u`.
+    // Returns the position of the thread's pack `u`.
     template <int V>
     __device__ __forceinline__ Place<Index> place(unsigned block, int u) const {
         const Index own = Index(block) * (kThreads * kEach<V>) + u * kThreads + threadIdx.x;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) products(
     }
 }
 
-// The first blocks start while the previous kernel still runs, and prefetch their inputs.
+// Computes the gradients. The first blocks start while the previous kernel still runs, and prefetch their inputs.
 template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) slopes(
     const Pack<T, V>* dy, const Pack<T, V>* gate, const Pack<T, V>* value,
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kThreads) slopes(
     }
 }
 
-// `grad_stride` is in elements, like the strides of the arguments.
+// Returns the layout in packs. `grad_stride` is in elements, like the strides of the arguments.
 template <int V, typename Index, typename Arguments>
 Layout<Index> layout_of(const Arguments& args, int64_t grad_stride) {
     const int64_t packs = args.length / V;
@@ -160,7 +160,7 @@ Layout<Index> layout_of(const Arguments& args, int64_t grad_stride) {
         Index(args.rows * packs), Divisor<Index>(packs), args.gate_stride / V, args.value_stride / V, grad_stride / V};
 }
 
-// Grid size for `total` packs, or 0 if that exceeds the largest grid.
+// Returns the grid size for `total` packs, or 0 if it exceeds the largest grid.
 template <int V>
 unsigned grid_for(int64_t total) {
     const int64_t blocks = (total + kThreads * kEach<V> - 1) / (kThreads * kEach<V>);

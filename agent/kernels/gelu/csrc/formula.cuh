@@ -12,10 +12,10 @@ constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
 constexpr float kSqrt2OverPi = 0.7978845608028654f;
 constexpr float kCubic = 0.044715f;
 
-// Phi, its approximation and both derivatives are functions p with p(x) = 1 - p(-x). They are computed for a = |x| on
-// the negative side, where they are small: one exponential times a smooth factor.
+// Phi, its approximation and the derivatives of both GELUs are functions p with p(x) = 1 - p(-x). They are computed for
+// a = |x| on the negative side, where they are small: one exponential times a smooth factor.
 
-// Phi(-a) * exp(a^2 / 2) by a polynomial of degree 12, fitted on [0, 5.5] with Lawson's iteration. Times the
+// Returns Phi(-a) * exp(a^2 / 2) by a polynomial of degree 12, fitted on [0, 5.5] with Lawson's iteration. Times the
 // exponential its error is at most 4.4e-9. Beyond 5.5, Phi(-a) is below 2e-8.
 __device__ __forceinline__ float scaled_tail(float a) {
     a = fminf(a, 5.5f);
@@ -36,7 +36,7 @@ __device__ __forceinline__ float scaled_tail(float a) {
 
 __device__ __forceinline__ float bell(float x) { return exp2f(x * x * (-0.5f * kLog2E)); }
 
-// exp(-2 u), where 0.5 * (1 + tanh(u)) approximates Phi(a).
+// Returns exp(-2 u), where 0.5 * (1 + tanh(u)) approximates Phi(a).
 __device__ __forceinline__ float tanh_decay(float a) {
     return exp2f(a * fmaf(a * a, -2.0f * kLog2E * kSqrt2OverPi * kCubic, -2.0f * kLog2E * kSqrt2OverPi));
 }

@@ -12,7 +12,7 @@ struct Forward {
     const void* x;
     void* y;
     int64_t count;
-    int64_t tanh;  // 1: the tanh approximation
+    int64_t tanh;  // 1 for the tanh approximation, 0 for erf
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
@@ -30,12 +30,12 @@ struct Backward {
 };
 
 constexpr int kThreads = 128;
-// Bytes per thread, in one pack. Forward uses wide packs if there are more threads than the GPU holds at once: blocks
-// would not start as fast as memory can serve them.
+// Bytes per thread, in one pack. Forward uses wide packs if there are more threads than the GPU holds at once: with
+// narrow packs, blocks would not start as fast as memory can serve them.
 constexpr int kWideBytes = kVectorBytes, kNarrowBytes = 8;
 constexpr int64_t kFewPacks = 132 * 2048;
 
-// Handles `packs` packs, one per thread. The next `rest` threads handle one of the remaining elements each (fewer than
+// Computes `packs` packs, one per thread. The next `rest` threads handle one of the remaining elements each (fewer than
 // V).
 template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) values(
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) values(
     }
 }
 
-// The first blocks start while the forward kernel finishes, and prefetch their inputs.
+// Computes the gradient. The first blocks start while the forward kernel finishes, and prefetch their inputs.
 template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) slopes(
     const T* dy, const T* x, T* dx, int64_t packs, int rest) {

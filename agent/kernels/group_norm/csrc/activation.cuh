@@ -17,7 +17,7 @@ __device__ __forceinline__ float activate(int64_t act, float z) {
     switch (act) {
         case kSilu: return __fdividef(z, 1.0f + expf(-z));
         case kGelu: return 0.5f * z * (1.0f + erff(z * 0.70710678118654752f));
-        case kRelu: return z <= 0.0f ? 0.0f : z;  // propagates NaN
+        case kRelu: return z <= 0.0f ? 0.0f : z;  // this form propagates NaN
         case kTanh: return tanhf(z);
         case kHardswish: return z * fminf(fmaxf(z + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f);
         default: return z;
@@ -44,7 +44,7 @@ __device__ __forceinline__ float derivative(int64_t act, float z) {
     }
 }
 
-// act(z), elementwise.
+// Returns act(z), elementwise.
 template <int V>
 __device__ __noinline__ Pack<float, V> activate_pack(int64_t act, Pack<float, V> z) {
     #pragma unroll
@@ -52,7 +52,7 @@ __device__ __noinline__ Pack<float, V> activate_pack(int64_t act, Pack<float, V>
     return z;
 }
 
-// act'(z), elementwise.
+// Returns the derivative act'(z), elementwise.
 template <int V>
 __device__ __noinline__ Pack<float, V> derivative_pack(int64_t act, Pack<float, V> z) {
     #pragma unroll

@@ -12,7 +12,8 @@
 
 namespace kernelwright::group_norm {
 
-// A parameter in its storage type. Code that loads several before it converts one waits for memory only once.
+// A parameter in its storage type. Code that loads several parameters before it converts one waits for memory only
+// once.
 struct Stored {
     uint32_t bits;
     bool is_wide;
@@ -60,7 +61,8 @@ __device__ __forceinline__ Affine widened(const StoredAffine& affine) {
     return {widened<T>(affine.weight), widened<T>(affine.bias)};
 }
 
-// Not inlined: at each lane where the channel may change, it would dominate the code size.
+// Returns weight and bias of a channel as floats. Not inlined: at each lane where the channel may change, it would
+// dominate the code size.
 template <typename T>
 __device__ __noinline__ Affine affine_of(const void* weight, const void* bias, int64_t dtype, int64_t channel) {
     return widened<T>(stored_affine<T>(weight, bias, dtype, channel));
@@ -75,14 +77,16 @@ __device__ __forceinline__ void set_parameter(void* values, int64_t dtype, int64
     }
 }
 
-// A row of `length` elements may have any alignment. Its packs are aligned to 16 bytes: lane k of pack i is element i *
-// V - lead + k. The first and the last pack may be partial; those in between are a single access each.
+// Returns the lead of a row of `length` elements, which may have any alignment. Its packs are aligned to 16 bytes: lane
+// k of pack i is element i * V - lead + k. The first and the last pack may be partial; each whole pack is a single
+// access.
 template <typename T, int V>
 __device__ __forceinline__ int lead_of(const T* row) {
     return static_cast<int>(reinterpret_cast<uintptr_t>(row) / sizeof(T) % V);
 }
 
-// Number of elements before a row's first whole pack. They and those after the last, at most V - 1 each, are its ends.
+// Returns the number of elements before a row's first whole pack. They and those after its last whole pack, at most V -
+// 1 each, are the row's ends.
 template <typename T, int V>
 __device__ __forceinline__ int head_of(const T* row) {
     return (V - lead_of<T, V>(row)) % V;
@@ -96,7 +100,7 @@ __device__ __forceinline__ int end_of(int mine, int head, int length) {
     return mine < head ? mine : length - tail + mine - head;
 }
 
-// Indices of a row are int64_t, or int if all rows are short.
+// Returns true if the row has the element. Indices of a row are int64_t, or int if all rows are short.
 template <typename I>
 __device__ __forceinline__ bool inside(I element, I length) {
     return element >= 0 && element < length;
@@ -129,7 +133,7 @@ __device__ __forceinline__ void store_pack(T* row, I first, I length, const Pack
     }
 }
 
-// 16 bytes as registers hold them. As elements, every 16-bit one would take a register.
+// 16 bytes as registers hold them. As separate elements, every 16-bit element would take a register.
 using Raw = float4;
 
 template <typename T>
@@ -153,7 +157,7 @@ __device__ __forceinline__ Held<T, V> load_held(const T* row, I first, I length)
     return reinterpret_cast<const Held<T, V>&>(pack);
 }
 
-// Division of indices. A 64-bit division costs some five times as much as a 32-bit one, and few tensors need it.
+// Divides indices. A 64-bit division costs some five times as much as a 32-bit one, and few tensors need it.
 __device__ __noinline__ int64_t wide_quotient(int64_t a, int64_t b) { return a / b; }
 
 __device__ __forceinline__ int64_t quotient(int64_t a, int64_t b) {

@@ -12,8 +12,8 @@ namespace kernelwright::group_norm {
 enum Dtype : int64_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2 };
 enum Layout : int64_t { kContiguous = 0, kChannelsLast = 1 };  // memory order [n][channel][position] | [n][position][channel]
 enum Act : int64_t { kNone = 0, kSilu = 1, kGelu = 2 /* erf */, kRelu = 3, kTanh = 4, kHardswish = 5 };
-// kAuto selects a path. kStreamed: sm_90, groups too large for a block. kClustered: sm_90, groups held by a cluster of
-// blocks.
+// Paths of a call. kAuto selects one. kStreamed: sm_90, groups too large for a block. kClustered: sm_90, groups held by
+// a cluster of blocks.
 enum Path : int64_t { kAuto = 0, kPortable = 1, kStreamed = 2, kClustered = 3 };
 
 // z = (x - mean) * rstd * weight + bias (+ residual);  y = act(z).   The residual is added BEFORE the activation, as in
@@ -23,7 +23,7 @@ struct Forward {
     const void* residual;   // dtype, same layout as x; or null
     const void* weight;     // param_dtype [channels]; or null (then 1)
     const void* bias;       // param_dtype [channels]; or null (then 0)
-    void* y;                // dtype, same layout; never aliases x (may be assumed __restrict__)
+    void* y;                // dtype, same layout as x; never aliases x (may be assumed __restrict__)
     float* mean;            // [n, groups]; null: not wanted (inference)
     float* rstd;            // [n, groups]; null together with mean
     void* workspace;        // forward_workspace(args) bytes, 256-aligned, contents undefined on entry; null when 0
@@ -45,11 +45,11 @@ struct Backward {
     const void* bias;       // or null
     const float* mean;      // [n, groups], from the forward
     const float* rstd;
-    void* dx;               // dtype, same layout; null: not wanted
+    void* dx;               // dtype, same layout as x; null: not wanted
     void* dresidual;        // dtype; null: not wanted (always null with kNone: Python returns dy itself then)
     void* dweight;          // param_dtype [channels]; null: not wanted
     void* dbias;            // param_dtype [channels]; null: not wanted
-    void* workspace;        // backward_workspace(args) bytes, as above
+    void* workspace;        // backward_workspace(args) bytes, 256-aligned, contents undefined on entry; null when 0
     int64_t n, channels, spatial, groups;
     int64_t dtype, param_dtype;
     int64_t layout, act, path;
@@ -61,6 +61,6 @@ int64_t forward_workspace(const Forward& args);    // bytes; pointers in args ar
 int64_t backward_workspace(const Backward& args);
 int64_t forward_path(const Forward& args);         // the Path that kAuto selects for the call (for info() and the benchmark)
 int64_t backward_path(const Backward& args);
-cudaError_t forward(const Forward& args);          // cudaErrorInvalidValue for an unsupported call; else that of the launches
+cudaError_t forward(const Forward& args);          // cudaErrorInvalidValue for an unsupported call, or a launch's error
 cudaError_t backward(const Backward& args);
 }  // namespace kernelwright::group_norm

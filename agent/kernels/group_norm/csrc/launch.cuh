@@ -47,8 +47,8 @@ inline int64_t forward_path(const Forward& args) {
     const int64_t bytes = args.channels / args.groups * args.spatial * element_bytes(args.dtype);
     const bool one_launch = args.layout == kContiguous && is_short(args);
     if (one_launch && (bytes < kLeastOfMany || rows <= kSms)) return kPortable;
-    // Too many rows for the clusters to hold at once: they would run in waves, with one block per SM. Streaming is
-    // faster.
+    // Streams the rows if they are too many for the clusters to hold at once: clusters would run in waves, with one
+    // block per SM, which is slower.
     if (bytes > kAtOnceBytes && rows * bytes > kHeldAtOnce && takes_path(args, kStreamed)) return kStreamed;
     if (takes_path(args, kClustered)) return kClustered;
     const bool large = !resident(args.channels / args.groups * args.spatial, row_lanes(args));
@@ -84,7 +84,7 @@ int64_t workspace_of(const Call& call, int64_t path) {
 }
 #endif
 
-// Returns the bytes for every path that the call may take.
+// Returns the workspace bytes that suffice for every path the call may take.
 inline int64_t forward_workspace(const Forward& args) {
     if (empty(args) || !takes_path(args, args.path)) return 0;
     int64_t bytes = 0;

@@ -14,7 +14,7 @@
 
 namespace kernelwright::group_norm {
 
-constexpr int kChannelThreads = 256;  // of a block that sums planes: 32 channels, 8 threads each
+constexpr int kChannelThreads = 256;  // threads of a block that sums planes: 32 channels, 8 threads each
 constexpr int kGradientPacks = 1;     // packs of x and dy each that a thread has in flight
 
 struct Sums {
@@ -39,7 +39,7 @@ __device__ __forceinline__ Channel channel_of(const Backward& b, int64_t sample,
 // Returns true if the forward's residual must be read again.
 __device__ __forceinline__ bool reads_residual(const Backward& b) { return b.residual != nullptr && b.act != kNone; }
 
-// Returns dz of a pack. `z` is the output of the norm; `residual` is that of the forward, if any.
+// Returns dz of a pack. `z` is the output of the norm; `residual` is the residual of the forward, if any.
 template <typename T, int V>
 __device__ __forceinline__ Pack<float, V> before_activation(const Backward& b, const Pack<T, V>& dy,
                                                             const Pack<T, V>& residual, Pack<float, V> z) {
@@ -91,7 +91,7 @@ __device__ __forceinline__ void add_planes(const Backward& b, const Pieces& piec
     if (b.dweight != nullptr) set_parameter<T>(b.dweight, b.param_dtype, c, static_cast<float>(total.b));
 }
 
-// A team of threads handles a slice of a plane and writes sums[plane * slices + slice].
+// Sums a slice of a plane with a team of threads, and writes sums[plane * slices + slice].
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) plane_sums(const Backward b, const Cut cut, const int team,
                                                             Sums* sums) {
@@ -201,8 +201,8 @@ __device__ __forceinline__ void gradient_pack(const Backward& b, const RowTerms&
     if (b.dresidual != nullptr) store_pack<T, V>(static_cast<T*>(b.dresidual) + start, first, length, dys);
 }
 
-// In the first `blocks` blocks a team of threads handles a slice of a row, in reverse order as in apply_rows. The other
-// blocks compute dweight and dbias.
+// Computes dx and dresidual in the first `blocks` blocks, where a team of threads handles a slice of a row, in reverse
+// order as in apply_rows. The other blocks compute dweight and dbias.
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) row_gradients(const Backward b, const Cut cut, const int team,
                                                                const int64_t blocks, const Pieces pieces) {

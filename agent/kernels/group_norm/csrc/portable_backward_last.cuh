@@ -12,7 +12,7 @@
 
 namespace kernelwright::group_norm {
 
-// The V channels of a thread's packs.
+// The V channels that a thread's packs cover.
 template <int V>
 struct Channels {
     Channel of[V];
@@ -55,8 +55,8 @@ __device__ __forceinline__ Gradients<V> gradients_at(const Backward& b, const Ch
     return g;
 }
 
-// Writes of_channel[(sample * slabs + slab) * channels + channel], and of_group[(sample * slabs + slab) * groups +
-// group], which is weighted with the channels' weights.
+// Computes the sums of a slab: of_channel[(sample * slabs + slab) * channels + channel], and of_group[(sample * slabs +
+// slab) * groups + group], which is weighted with the channels' weights.
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) slab_sums(const Backward b, const Slabs cut, Sums* of_channel,
                                                           Pair* of_group) {
@@ -107,7 +107,8 @@ __global__ void __launch_bounds__(kSlabThreads) slab_sums(const Backward b, cons
     }
 }
 
-// The first `blocks` blocks handle slabs, in reverse order. The others compute dweight and dbias.
+// Computes dx and dresidual of slabs in the first `blocks` blocks, in reverse order. The other blocks compute dweight
+// and dbias.
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) slab_gradients(const Backward b, const Slabs cut, const int64_t blocks,
                                                                const Pieces pieces, const Pair* of_group) {

@@ -9,7 +9,7 @@
 
 namespace kernelwright::group_norm {
 
-constexpr int kSmallElements = 8;  // of a plane that a thread holds, at most
+constexpr int kSmallElements = 8;  // maximum elements of a plane that a thread holds
 
 struct SmallGroups {
     int n, groups, group_channels;
@@ -30,8 +30,8 @@ struct Places {
 template <typename T>
 using Few = Pack<T, kSmallElements>;
 
-// Elements as loaded. PACKED: contiguous and aligned to their total size. Code that converts none before all loads are
-// issued waits for memory only once.
+// Elements as loaded. PACKED: contiguous and aligned to their total size. Code that issues all loads before it converts
+// an element waits for memory only once.
 template <typename T, bool PACKED>
 struct HeldFew {
     std::conditional_t<PACKED, Raw, T> held[PACKED ? sizeof(Few<T>) / sizeof(Raw) : kSmallElements];
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kMaxThreads) short_backward(const Backward b, 
     const int64_t start = (int64_t{sample} * b.channels + channel) * g.spatial;
     const Places places = {PACKED ? lane * kSmallElements : lane, PACKED ? 1 : team, mine ? g.spatial : 0};
     const bool has_any = places.has(0);
-    // All loads are issued together.
+    // Issues all loads together.
     HeldFew<T, PACKED> x = {}, dy = {}, residual = {};
     StoredAffine stored = {};
     float mean = 0.0f, rstd = 0.0f;
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kMaxThreads) short_backward(const Backward b, 
         total = pair_of_halves(sum_by_halves(total));
         if (thread % kWarp == 0) of_sample[s] = total;
     }
-    // From the last thread downwards: the first threads still sum the samples.
+    // Counts from the last thread downwards: the first threads still sum the samples.
     #pragma unroll 1
     for (int c = blockDim.x - 1 - thread; c < g.group_channels; c += blockDim.x) {
         Pair total = {0.0, 0.0};

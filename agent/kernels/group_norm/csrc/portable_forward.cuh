@@ -15,12 +15,12 @@ namespace kernelwright::group_norm {
 constexpr int kMaxTeam = 512;      // maximum threads that hold a row
 constexpr int kSliceThreads = 256;
 constexpr int kResidentPacks = 8;  // packs of a row that a thread holds in registers
-constexpr int kTilePacks = 8;  // 16-byte loads that a thread has in flight, one run of its sums
-constexpr int kApplyPacks = 4;  // the same when the result is computed
+constexpr int kTilePacks = 8;  // 16-byte loads that a thread has in flight; their elements form one Run
+constexpr int kApplyPacks = 4;  // 16-byte loads that a thread has in flight when the result is computed
 
 // The rows of the contiguous layout.
 struct Rows {
-    int64_t rows;            // n * groups
+    int64_t rows;            // number of rows, n * groups
     int64_t length;          // elements of a row
     int64_t group_channels;
 };
@@ -46,7 +46,7 @@ struct Place {
     I channel;
     I position;  // negative if the pack begins before its row
 
-    // Moves to the pack that is `channels` channels and `positions` positions further on.
+    // Moves to the pack `channels` channels and `positions` positions after this one.
     __device__ __forceinline__ void advance(I channels, I positions, I spatial) {
         channel += channels;
         position += positions;
@@ -145,7 +145,7 @@ __device__ __forceinline__ Pair sum_packs(const Held<T, V> (&packs)[P], I first,
     return run.total();
 }
 
-// A team of `team` threads handles a row of at most kResidentPacks packs per thread.
+// Normalises a row in a team of `team` threads, with at most kResidentPacks packs per thread.
 template <typename T, int V>
 __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, const int team) {
     await_earlier();
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
     const int step = team * V;
     const int first = lane * V - lead_of<T, V>(x);
     const int spatial = static_cast<int>(f.spatial);
-    const int channels = step / spatial, positions = step - channels * spatial;  // from one pack to the next
+    const int channels = step / spatial, positions = step - channels * spatial;  // from a pack to the thread's next
     const int before = first < 0 ? 0 : first / spatial;
     const int channel = static_cast<int>(split(row, f.groups).remainder * r.group_channels);
     const Place<int> start_at = {channel + before, first - before * spatial};
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
     }
 }
 
-// Each block sums one slice and writes partials[row * slices + slice].
+// Sums one slice of a row per block and writes partials[row * slices + slice].
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) row_moments(const Forward f, const Cut cut, Pair* partials) {
     await_earlier();

@@ -1,7 +1,8 @@
 // Forward for the channels-last layout [n][position][channel].
 //
 // A block handles a slab of positions of one sample and a tile of whole groups, and reads rows of consecutive channels.
-// slab_moments, then apply_slab: two launches. If a slab is the whole sample, apply_slab alone does both.
+// slab_moments, then apply_slab: two launches. If a slab is the whole sample, apply_slab alone computes moments and
+// result.
 #pragma once
 
 #include "activation.cuh"
@@ -16,21 +17,21 @@ constexpr int kRunPositions = 16;
 
 // Partition of a tensor. The last tile and the last slab of a sample may be smaller.
 struct Slabs {
-    int64_t slabs;           // per sample
-    int64_t positions;       // per slab
-    int64_t tiles;           // of the channels
-    int64_t tile_groups;     // at most kTileGroups; a tile begins with a whole pack
+    int64_t slabs;           // slabs per sample
+    int64_t positions;       // positions per slab
+    int64_t tiles;           // tiles of the channels
+    int64_t tile_groups;     // groups per tile, at most kTileGroups; a tile begins with a whole pack
     int64_t group_channels;
-    int across;              // threads side by side in a row of channels; the others handle further positions
+    int across;              // threads side by side in a row of channels; threads after them handle further positions
 };
 
-// One block's part.
+// One block's part of the tensor: positions of one sample and a tile of channels.
 struct Slab {
     int64_t sample;
     int64_t slab;
     int64_t first_group, groups;
     int64_t first_channel, channels;
-    int64_t begin, end;      // positions
+    int64_t begin, end;      // the slab's positions
     int64_t start;           // element offset of the sample's first position in the tile's first channel
 };
 
@@ -117,7 +118,7 @@ __device__ __forceinline__ void sum_slab(const Forward& f, const Slabs& cut, con
     }
 }
 
-// Writes partials[(sample * slabs + slab) * groups + group].
+// Sums a slab per block and writes partials[(sample * slabs + slab) * groups + group].
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) slab_moments(const Forward f, const Slabs cut, Pair* partials) {
     await_earlier();
@@ -130,7 +131,8 @@ __global__ void __launch_bounds__(kSlabThreads) slab_moments(const Forward f, co
     for (int64_t g = threadIdx.x; g < s.groups; g += kSlabThreads) mine[g] = of_group[g];
 }
 
-// If partials is null, a slab is the whole sample, and the block computes the sums itself.
+// Computes the result of a slab per block. If partials is null, a slab is the whole sample, and the block computes the
+// sums itself.
 template <typename T, int V>
 __global__ void __launch_bounds__(kSlabThreads) apply_slab(const Forward f, const Slabs cut, const Pair* partials) {
     await_earlier();

@@ -1,6 +1,6 @@
 // Forward for contiguous rows of at most one pack per thread (kShortThreads threads): one launch, with a row in the
-// registers of a block. So little is read that the fixed work per thread decides: 32-bit indices, and a single round of
-// sums for which the threads of a row wait.
+// registers of a block. So little is read that the fixed work per thread decides the time. Therefore indices have 32
+// bits, and the threads of a row wait for a single round of sums.
 #pragma once
 
 #include "activation.cuh"
@@ -17,7 +17,7 @@ struct ShortRows {
     int length;
     int spatial;
     int groups, group_channels;
-    double inverse;  // 1 / length
+    double inverse;  // 1 / elements of a row
     Divisor<int> by_spatial, by_groups;
 };
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    if (f.act == kSilu) {  // inline: the activation of most models
+    if (f.act == kSilu) {  // inlined, since it is the activation of most models
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             z.v[k] = sizeof(T) == 2 ? __fdividef(z.v[k], 1.0f + __expf(-z.v[k])) : activate(kSilu, z.v[k]);
@@ -60,7 +60,7 @@ __device__ __noinline__ Pack<float, V> of_short_planes(const void* weight, const
     return z;
 }
 
-// In blocks that are one warp wide along x, y counts rows.
+// Normalises a row per block, or several rows: in blocks that are one warp wide along x, y counts rows.
 template <typename T>
 __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, const ShortRows r) {
     await_earlier();
@@ -68,16 +68,16 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
     constexpr int kWarps = kShortThreads / kWarp;
     __shared__ double of_warp[2][kWarps];
     const int row = blockIdx.x * blockDim.y + threadIdx.y;
-    if (row >= r.rows) return;  // whole warps exit
+    if (row >= r.rows) return;  // a row has whole warps, so whole warps exit
     const int64_t start = int64_t{row} * r.length;
     const T* x = static_cast<const T*>(f.x) + start;
     const int head = head_of<T, V>(x);
     const int packs = (r.length - head) / V;
     const int channel = (row - quotient(row, r.by_groups) * r.groups) * r.group_channels;
-    const int first = head + static_cast<int>(threadIdx.x) * V;  // of this thread's pack
+    const int first = head + static_cast<int>(threadIdx.x) * V;  // first element of this thread's pack
     const bool has_pack = static_cast<int>(threadIdx.x) < packs;
     Raw held;
-    StoredAffine here, next;  // converted only when needed: until then nothing waits for them
+    StoredAffine here, next;  // converted only when needed: no instruction waits for the loads until then
     int left;  // lanes from `left` on belong to the next channel
     if (has_pack) {
         held = *reinterpret_cast<const Raw*>(x + first);
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, 
         at_end = to_float(x[end]);
     }
 
-    // Sums of a thread's values relative to the first of them, combined in double.
+    // Sums a thread's values relative to the first of them; the threads' sums are combined in double.
     const auto pack = elements_of<T>(held);
     Run run;
     run.start(has_pack ? to_float(pack.v[0]) : at_end);

@@ -15,9 +15,9 @@
 namespace kernelwright::group_norm {
 
 constexpr int kRowsOfBlock = 4;                   // rows of a block if a warp holds one
-constexpr int64_t kSliceElements = 32 * 1024;     // maximum of a row or slab per block
-constexpr int64_t kLeastElements = 4 * 1024;      // minimum per block if rows are few
-constexpr int64_t kManyBlocks = 1024;             // some eight for each SM of a large GPU
+constexpr int64_t kSliceElements = 32 * 1024;     // maximum elements of a row or slab per block
+constexpr int64_t kLeastElements = 4 * 1024;      // minimum elements per block if rows are few
+constexpr int64_t kManyBlocks = 1024;             // blocks; some eight for each SM of a large GPU
 constexpr int64_t kMaxSlices = 1024;
 
 // Returns the maximum number of packs of a row, its partial ones included, for any alignment.
@@ -32,7 +32,7 @@ inline Cut cut_of(int64_t rows, int64_t length, int v) {
 
 inline bool resident(int64_t length, int v) { return packs_of(length, v) <= int64_t{kResidentPacks} * kMaxTeam; }
 
-// Partition of the channels-last layout into slabs, and the lanes of a pack there.
+// Partition of the channels-last layout into slabs, and the number of lanes of a pack.
 struct SlabPlan {
     Slabs cut;
     int v;
@@ -80,7 +80,7 @@ inline bool is_short(const Forward& f) {
            f.channels <= kMaxGrid;
 }
 
-// Returns the lanes of the packs of longer rows: 1 if planes are shorter than packs.
+// Returns the lanes of the packs of rows longer than `is_short` allows: 1 if planes are shorter than packs.
 inline int row_lanes(const Forward& f) { return f.spatial * element_bytes(f.dtype) < 16 ? 1 : forward_lanes(f); }
 
 template <typename T>

@@ -10,14 +10,14 @@
 namespace kernelwright::group_norm {
 
 constexpr int64_t kSms = 128;              // SMs of an sm_90 GPU, approximately
-constexpr int64_t kLeastBytes = 8 * 1024;  // minimum per block of a cluster, if the group has as much
+constexpr int64_t kLeastBytes = 8 * 1024;  // minimum bytes per block of a cluster, if the group has as much
 
-constexpr int64_t kHeldBytes = 108 * 1024;  // maximum per block of a cluster, so that two blocks fit on an SM
+constexpr int64_t kHeldBytes = 108 * 1024;  // maximum bytes per block of a cluster, so that two blocks fit on an SM
 
 // Thresholds between the paths on sm_90, in bytes of x (forward) or x and dy (backward).
-constexpr int64_t kLeastOfMany = 2 * 1024;         // minimum group for the cluster path where groups are many
+constexpr int64_t kLeastOfMany = 2 * 1024;         // minimum bytes of a group for the cluster path if groups are many
 constexpr int64_t kAtOnceBytes = 8 * kHeldBytes;   // maximum group of x whose blocks fit two on an SM
-constexpr int64_t kHeldAtOnce = 27 * 1024 * 1024;  // all groups that clusters hold at once
+constexpr int64_t kHeldAtOnce = 27 * 1024 * 1024;  // bytes of all groups that clusters hold at once
 constexpr int64_t kStreamedBytes = 128 * 1024;     // minimum group of x and dy for streaming, if all groups exceed kHeldAtOnce
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

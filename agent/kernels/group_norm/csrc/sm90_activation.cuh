@@ -9,14 +9,14 @@ namespace kernelwright::group_norm::sm90 {
 
 using namespace kernelwright::sm90;
 
-// 1 / (1 + exp(-z)); for 16-bit types with an error of some 1e-6.
+// Returns 1 / (1 + exp(-z)); for 16-bit types with an error of some 1e-6.
 template <typename T>
 __device__ __forceinline__ float sigmoid(float z) {
     const float power = sizeof(T) == 2 ? approximate_exp2(z * -1.4426950408889634f) : expf(-z);
     return approximate_reciprocal(1.0f + power);
 }
 
-// Counterparts of activate_pack and derivative_pack.
+// Return act(z) and act'(z) of a pack, like activate_pack and derivative_pack.
 template <typename T, int V>
 __device__ __forceinline__ Pack<float, V> activated(int64_t act, Pack<float, V> z) {
     if (act != kSilu) return activate_pack<V>(act, z);

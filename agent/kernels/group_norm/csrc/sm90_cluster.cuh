@@ -1,4 +1,4 @@
-// Groups that fit into the shared memory of a few blocks: code of both directions.
+// Groups that fit into the shared memory of a few blocks: code shared by forward and backward.
 //
 // The blocks of a cluster share a group and copy their parts into shared memory. They sum the packs as they arrive,
 // exchange their sums, and compute the result from what they hold: one read and one write, with every SM at work even
@@ -18,7 +18,7 @@ namespace kernelwright::group_norm::sm90 {
 using namespace kernelwright::sm90;
 
 constexpr int kMaxClusterThreads = 512;
-constexpr int kMaxBlocks = 8;  // that share a row
+constexpr int kMaxBlocks = 8;  // maximum blocks that share a row
 constexpr int kMaxTiles = 32;  // packs of a tensor that a thread holds
 
 // The blocks that share a row: `count` blocks of a cluster, from rank `first` on. This block is number `mine` among
@@ -32,8 +32,8 @@ struct Mailbox {
     double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
     uint64_t all_came;
 
-    // Called by the thread that initialises the block's barriers. A block that has a row alone sends nothing and may be
-    // outside any cluster.
+    // Initialises the mailbox's barrier; called by the thread that initialises the block's barriers. A block that has a
+    // row alone sends no sums and may be outside any cluster.
     __device__ __forceinline__ void prepare(int blocks) {
         if (blocks == 1) return;
         barrier_init(&all_came);
@@ -42,8 +42,8 @@ struct Mailbox {
 };
 
 // Sums over all threads of the blocks that share a row, in a fixed order; each thread gets the result. The lower half
-// of a warp sums `a`, the upper half `b`. All blocks of the cluster must have started, as one may only then write to
-// another. A cluster barrier here would also wait for writes to global memory.
+// of a warp sums `a`, the upper half `b`. All blocks of the cluster must have started, since a block may only then
+// write to another. A cluster barrier here would also wait for writes to global memory.
 __device__ __forceinline__ Pair cluster_sum(Pair mine, const Sharers& blocks, Mailbox& box) {
     const int lane = threadIdx.x % kHalf;
     const int half = half_of_lane();
@@ -80,11 +80,12 @@ struct Holding {
     }
 };
 
-// Returns true if a pack of any lane in the warp extends into the next channel. Then all lanes take that branch, which
-// costs less than divergence.
+// Returns true if a pack of any lane in the warp extends into the next channel. All lanes then take the branch for two
+// channels, which costs less than divergence.
 __device__ __forceinline__ bool some_end_in_next(bool mine) { return __any_sync(__activemask(), mine); }
 
-// Returns the row's end that this thread handles. Only block 0 does, starting behind the warp that issues the copies.
+// Returns the number of the row's end element that this thread handles. Only threads of block 0 handle one, starting
+// behind the warp that issues the copies.
 __device__ __forceinline__ int end_taker(int rank) { return rank == 0 ? static_cast<int>(threadIdx.x) - kWarp : -1; }
 
 // Initialises the barriers of a block and arrives at the cluster barrier, before waiting for earlier launches. The
@@ -93,7 +94,7 @@ template <class More>
 __device__ __forceinline__ void prepare(Arrivals& arrivals, Mailbox& box, int count, int blocks, More more) {
     const int threads = blockDim.x;
     if (threadIdx.x == 0) {
-        #pragma unroll 1  // here and below: instruction fetches of cold code dominate small calls
+        #pragma unroll 1  // here and below: instruction fetches of code that runs once dominate small calls
         for (int tile = 0; tile * threads < count; ++tile) barrier_init(arrivals.tiles + tile);
         barrier_init(&arrivals.parameters, threads - kWarp);
         box.prepare(blocks);
@@ -106,7 +107,7 @@ __device__ __forceinline__ void prepare(Arrivals& arrivals, Mailbox& box, int co
 
 // Starts the copies of the block's part of each row of `from` to `to`, tile by tile, and loads weight and bias of
 // `channels` channels to `affine`. The copy engine accepts copies at the rate of memory, so that the issuing thread
-// stalls. Its warp does nothing else, and the others go on.
+// stalls. Its warp has no other work, and the other warps go on.
 template <typename T, int TENSORS, class Call>
 __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw* const (&to)[TENSORS],
                                             const Holding& held, const Call& call, int first_channel, int channels,

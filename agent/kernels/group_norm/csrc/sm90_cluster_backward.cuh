@@ -1,5 +1,6 @@
 // Backward of groups whose x and dy a cluster holds (sm90_cluster.cuh). A cluster with room for a group of all samples
-// computes dweight and dbias too. Otherwise channel_gradients does, from the sums that are kept of each plane.
+// computes dweight and dbias too. For other clusters channel_gradients computes them, from the sums that are kept of
+// each plane.
 #pragma once
 
 #include "portable_backward.cuh"
@@ -14,21 +15,21 @@ struct BackwardShare {
     int blocks;
     int threads;
     int row_units;
-    int units, more;   // units of a block, and the number of blocks with one more
+    int units, more;   // units of a block, and the number of blocks with one unit more
     int pieces;
-    int unit;          // elements of a unit; the last one of a plane has the remainder
+    int unit;          // elements of a unit; the last unit of a plane has the remainder
     int spatial;
-    int packs;         // maximum held by a block
+    int packs;         // maximum packs of a row that a block holds
     int team;          // a power of two, at least 2
     int groups, group_channels;
-    int channels;      // maximum whose parameters a block needs
+    int channels;      // maximum channels whose parameters a block needs
     int step, rest;    // channels and positions from a thread's pack to its next one
-    int samples;       // whose rows of one group a cluster handles, `blocks` each: all, or one
-    int adds_up;       // nonzero if it computes dweight and dbias
+    int samples;       // samples whose rows of one group a cluster handles, with `blocks` blocks each: all, or one
+    int adds_up;       // nonzero if the cluster computes dweight and dbias
     int is_last_read;  // nonzero if x and dy are read with evict-first
     double inverse;    // 1 / elements of a row
     Divisor<int> by_spatial{1}, by_groups{1}, by_pieces{1}, by_blocks{1};
-    Divisor<int> by_all_blocks{1};  // of all blocks of a cluster
+    Divisor<int> by_all_blocks{1};  // divides by the number of all blocks of a cluster
 };
 
 // A unit: its channel and its elements, relative to the row's first.
@@ -53,7 +54,7 @@ struct Lanes {
     __device__ __forceinline__ float bias(int k) const { return k < left ? here.bias : next.bias; }
 };
 
-// Values common to a row's elements. `start` is the offset of the first one in the tensor.
+// Values common to a row's elements. `start` is the offset of the row's first element in the tensor.
 struct Row {
     int64_t start;
     float mean, rstd;
@@ -89,7 +90,8 @@ __device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, int
     return dz;
 }
 
-// Stores dx and dresidual of such a pack. The slope in `group` applies to x - mean.
+// Stores dx and dresidual of the pack whose lane 0 is element `first` of its row. The slope in `group` applies to x -
+// mean.
 template <typename T, int V>
 __device__ __forceinline__ void store_gradients(const Backward& b, int64_t act, const Row& row, const Held<T, V>& x,
                                                 const Held<T, V>& dy, int first, const Lanes& lanes,
@@ -123,7 +125,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     __shared__ Arrivals arrivals;
     __shared__ Mailbox box;
     __shared__ uint64_t units_came;
-    const int sample = quotient(cluster_rank(), share.by_blocks);  // within the cluster
+    const int sample = quotient(cluster_rank(), share.by_blocks);  // index of the sample within the cluster
     const int number = sample * share.groups + cluster_number();
     const int rank = cluster_rank() - sample * share.blocks;
     const int first_unit = rank * share.units + min(rank, share.more);
@@ -141,7 +143,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     Raw* xs = reinterpret_cast<Raw*>(shared);
     Raw* dys = xs + share.packs;
     Affine* affine = reinterpret_cast<Affine*>(dys + share.packs);
-    // The last pack may extend into one more channel.
+    // Adds one channel, since the last pack may extend into it.
     const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
     const int group_channel = (number - quotient(number, share.by_groups) * share.groups) * share.group_channels;
     const UnitSums of_units = {reinterpret_cast<Sums*>(affine + share.channels), share.samples * share.blocks,
@@ -163,7 +165,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int log_team = __ffs(team) - 1;
     const int lane = threadIdx.x & (team - 1);
     const int teams = threads >> log_team;
-    // Overwrites dy with dz if that is lossless and no pack is shared by two threads.
+    // Overwrites dy with dz if dz is stored without loss and no pack is shared by two threads.
     const bool keeps = sizeof(T) == sizeof(float) && b.act != kNone && !cut;
     Pair total = {0.0, 0.0};
     int waited = 0;  // packs whose tiles have arrived
@@ -194,7 +196,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
                 }
                 if (keeps) dys[i] = reinterpret_cast<const Raw&>(dz);
             }
-            if (cut) {  // elements at the unit's ends, in packs that it shares
+            if (cut) {  // elements at the unit's ends, in packs that it shares with other units
                 const int before = min(head + begin * V, unit.end) - unit.begin;
                 const int after = head + end * V;
                 #pragma unroll 1
@@ -234,7 +236,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         const Affine of_end = affine_of<T>(b.weight, b.bias, b.param_dtype, group_channel + end / share.spatial);
         store_gradients<T, 1>(b, act, row, {x[end]}, {dy[end]}, end, {of_end, of_end, 1}, g);
     }
-    // A pack that two blocks hold is handled by the first.
+    // Skips a pack that the previous block handles: the first of two blocks that hold a pack does.
     const int skipped = held.element<V>(0) < first_held.begin ? 1 : 0;
     const int element = held.element<V>(skipped + threadIdx.x);
     int channel = quotient(element, share.by_spatial);

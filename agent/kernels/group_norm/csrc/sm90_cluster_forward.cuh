@@ -6,16 +6,16 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int kRunPacks = 8;  // of a thread, in one run of its sums
+constexpr int kRunPacks = 8;  // packs of a thread in one Run of its sums
 
 // Distribution of a row over the blocks of a cluster.
 struct ForwardShare {
     int blocks;
     int threads;
-    int packs;                 // per block; the last one has the remainder
+    int packs;                 // packs per block; the last block has the remainder
     int spatial;
     int groups, group_channels;
-    int channels;              // maximum whose parameters a block needs
+    int channels;              // maximum channels whose parameters a block needs
     int step, rest;            // channels and positions from a thread's pack to its next one
     double inverse;            // 1 / elements of a row
     Divisor<int> by_spatial{1}, by_groups{1};
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 4)
     };
     const Pack<T, V>* residuals = f.residual == nullptr ? nullptr : pack_at(f.residual);
     Pack<T, V>* ys = const_cast<Pack<T, V>*>(pack_at(f.y));
-    #pragma unroll 1  // a pack has enough independent lanes; cold code dominates small calls
+    #pragma unroll 1  // a pack has enough independent lanes; code that runs once dominates small calls
     for (int i = threadIdx.x; i < held.count; i += blockDim.x) {
         Pack<T, V> pack = elements_of<T>(packs[i]);
         Pack<T, V> residual;

@@ -10,18 +10,18 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int64_t kMostBytes = 208 * 1024;  // maximum held by a block that has an SM alone
-constexpr int64_t kLeastGroup = 1024;       // bytes; clusters do not pay below
-constexpr int64_t kSmallBytes = 32 * 1024;  // maximum held by blocks that may share an SM
+constexpr int64_t kMostBytes = 208 * 1024;  // maximum bytes held by a block that has an SM alone
+constexpr int64_t kLeastGroup = 1024;       // minimum bytes of a group; below it clusters are slower
+constexpr int64_t kSmallBytes = 32 * 1024;  // maximum bytes held by blocks that may share an SM
 constexpr int64_t kLeastPart = 2560;        // minimum bytes of a block that takes part of a row so that one launch suffices
 constexpr int64_t kMostShared = 224 * 1024;
 constexpr int kLeastTeam = 8;               // threads; smaller teams cause bank conflicts in shared memory
-constexpr int64_t kShortPlane = 16;         // packs; for planes this short, half as many threads still gain
+constexpr int64_t kShortPlane = 16;         // packs; for planes up to this length, half as many threads are faster
 constexpr double kPieceCost = 2.5;
 constexpr int kMostRounds = 4;
 constexpr int64_t kMostOfCluster = 16;      // blocks; a GPU may refuse more than kMaxCluster
-constexpr int64_t kWideCluster = 12;        // blocks, if several share an SM
-constexpr int64_t kBlocksOfSm = 3;          // blocks of such clusters per SM
+constexpr int64_t kWideCluster = 12;        // blocks of a wide cluster, if several share an SM
+constexpr int64_t kBlocksOfSm = 3;          // blocks of wide clusters per SM
 constexpr int64_t kMorePacks = 64;
 
 // Number of blocks per row and of threads per block. takes_samples: a cluster handles a group's rows of all samples.
@@ -33,8 +33,8 @@ struct Cluster {
 
 // Selects the fewest blocks that hold a row and fill the SMs (some 128), given the rows and the bytes to hold of each.
 // Two blocks fit on an SM side by side; larger clusters are distributed unevenly, so that it takes twice as many blocks
-// to fill all SMs. None if a cluster cannot hold a row, or if the row is short. For the gain see
-// benchmarks/kernels/README.md.
+// to fill all SMs. Returns no blocks if a cluster cannot hold a row, or if the row is short.
+// benchmarks/kernels/README.md has the measured gain.
 inline Cluster cluster_for(int64_t rows, int64_t bytes) {
     if (bytes < kLeastGroup || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {};
     int64_t blocks = 1;
@@ -48,11 +48,11 @@ inline Cluster cluster_for(int64_t rows, int64_t bytes) {
     // four.
     const bool in_pairs = 3 * bytes > 2 * blocks * kHeldBytes && bytes <= blocks * kHeldBytes;
     if (blocks == kMaxBlocks && in_pairs && rows * blocks >= 2 * kSms) blocks = ceil_div(bytes, kHeldBytes);
-    // Few blocks, or large ones, need many threads to keep an SM busy.
+    // Uses many threads for few or large blocks, which otherwise leave an SM idle.
     const int64_t held = bytes / blocks;
     const bool many = held > 64 * 1024 || (blocks <= 2 && rows * blocks <= 2 * kSms && held >= 16 * 1024);
     int threads = many ? kMaxClusterThreads : kMaxClusterThreads / 2;
-    // Of many small blocks, an SM holds more if they have few threads.
+    // Uses few threads for many small blocks, of which an SM then holds more.
     if (rows > kSms && bytes <= 16 * 1024) threads = 128;
     if (rows > kSms && bytes <= 4 * 1024) threads = 64;
     return {static_cast<int>(blocks), threads, false};
@@ -60,8 +60,8 @@ inline Cluster cluster_for(int64_t rows, int64_t bytes) {
 
 inline Cluster cluster_for(const Forward& f, int64_t bytes) { return cluster_for(f.n * f.groups, bytes); }
 
-// A cluster handles a group of all samples, so that the same launch computes dweight and dbias. Only if its blocks are
-// small, or so few that each has an SM.
+// Selects the cluster of a backward call. If blocks are small, or so few that each has an SM, a cluster handles a group
+// of all samples, so that the same launch computes dweight and dbias.
 inline Cluster cluster_for(const Backward& b, int64_t bytes) {
     const int64_t rows = b.n * b.groups;
     Cluster cluster = cluster_for(rows, 2 * bytes);
@@ -76,7 +76,7 @@ inline Cluster cluster_for(const Backward& b, int64_t bytes) {
         return {static_cast<int>(blocks), threads, true};
     }
     cluster.takes_samples = b.n == 1;
-    // Instead of a pair with an SM each, five blocks of half as many threads are faster.
+    // Uses five blocks of half as many threads instead of two blocks with an SM each, which is faster.
     const bool pairs_alone = cluster.blocks == 2 && rows * 2 <= kSms && 2 * bytes >= 5 * kLeastBytes;
     return pairs_alone ? Cluster{5, kMaxClusterThreads / 2, cluster.takes_samples} : cluster;
 }
@@ -108,7 +108,8 @@ struct Units {
     int64_t packs;  // maximum packs of a piece
 };
 
-// Returns the maximum size of `units` units: whole planes of `plane`, and pieces of `piece`, `pieces` per plane.
+// Returns the maximum size of `units` units, where `pieces` units make up a plane. A whole plane has the size `plane`,
+// a single unit the size `piece`.
 inline int64_t held_by(int64_t units, int64_t pieces, int64_t plane, int64_t piece) {
     return units / pieces * plane + units % pieces * piece;
 }
@@ -141,7 +142,7 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     if (share.blocks == 0) return share;
     const int64_t lanes = 16 / element_bytes(b.dtype);
     const int64_t group_channels = b.channels / b.groups;
-    const int64_t plane = ceil_div(b.spatial, lanes);  // in packs, hence the units as well
+    const int64_t plane = ceil_div(b.spatial, lanes);  // in packs, so units are in packs too
     share.threads = cluster.threads;
     const Units units = units_for(group_channels, plane, cluster);
     share.team = units.team;
@@ -152,7 +153,7 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     share.more = share.row_units % share.blocks;
     share.spatial = static_cast<int>(b.spatial);
     const int64_t most = held_by(ceil_div(share.row_units, share.blocks), share.pieces, b.spatial, share.unit);
-    share.packs = static_cast<int>((most + 2 * lanes - 2) / lanes);  // plus one where packs are partial
+    share.packs = static_cast<int>((most + 2 * lanes - 2) / lanes);  // one more where packs are partial
     share.groups = static_cast<int>(b.groups);
     share.group_channels = static_cast<int>(group_channels);
     share.channels = static_cast<int>(std::min<int64_t>(group_channels, share.units / share.pieces + 4));
@@ -175,7 +176,7 @@ auto cluster_share(const Call& call) {
     return share_out(call, cluster_for(call, call.channels / call.groups * call.spatial * element_bytes(call.dtype)));
 }
 
-// Number of blocks in a cluster.
+// Return the number of blocks in a cluster.
 inline int blocks_of(const ForwardShare& share) { return share.blocks; }
 inline int blocks_of(const BackwardShare& share) { return share.blocks * share.samples; }
 
@@ -190,8 +191,8 @@ inline int64_t shared_bytes(const BackwardShare& share) {
            (share.adds_up ? parts * int64_t{sizeof(Sums)} : 0);
 }
 
-// Returns true if every block of a cluster has part of the row and room for it. For x the former holds: rows have at
-// least 512 packs.
+// Returns true if every block of a cluster has part of the row and room for it. In forward every block always has a
+// part: rows have at least 512 packs.
 inline bool shares_out(const ForwardShare& share) {
     return share.blocks > 0 && shared_bytes(share) <= kMostShared;
 }

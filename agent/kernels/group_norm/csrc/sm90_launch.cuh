@@ -1,7 +1,7 @@
 // Host side of the streamed path: supported calls, formation of teams, and launches.
 //
 // The launches are cooperative, so that blocks that wait for each other are resident together. CUDA graphs can capture
-// them.
+// cooperative launches.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace kernelwright::group_norm::sm90 {
 
 constexpr int64_t kRoomBytes = 64 * 1024 * 1024;  // maximum of x and dy for evict-first; above it there is no gain
-constexpr int64_t kShareBytes = 64 * 1024;  // of a row per SM, approximately: two more fit into the ring
-constexpr int64_t kLongRow = 1024 * 1024;   // bytes; half of kShareBytes for such rows, since all blocks wait for the first
+constexpr int64_t kShareBytes = 64 * 1024;  // approximate bytes of a row per SM: two more such shares fit into the ring
+constexpr int64_t kLongRow = 1024 * 1024;   // bytes; half of kShareBytes per SM for longer rows: all wait for the first
 constexpr int kClearThreads = 256;
 
 inline int attribute(cudaDeviceAttr which, int64_t device) {
@@ -24,8 +24,8 @@ inline int attribute(cudaDeviceAttr which, int64_t device) {
 
 inline bool on_16_bytes(const void* tensor) { return reinterpret_cast<uintptr_t>(tensor) % 16 == 0; }
 
-// Forms teams for a call with chunks of `chunk` bytes: as many teams as finish first, each with as many SMs as it can
-// use. No teams if a row does not fit.
+// Forms teams for a call with chunks of `chunk` bytes: the number of teams that takes the least time, each with as many
+// SMs as it can use. Returns no teams if a row does not fit.
 template <class Call>
 Share share_of(const Call& call, int64_t chunk) {
     const int64_t elements = call.channels / call.groups * call.spatial;
@@ -59,7 +59,7 @@ Share share_of(const Call& call, int64_t chunk) {
 
 inline Share share_of(const Forward& f) { return share_of(f, kSlotBytes); }
 
-// True if x and dy, which are not read again after backward, should make room in L2 first.
+// Returns true if x and dy, which are not read again after backward, should be evicted from L2 first.
 inline bool is_last_read(const Backward& b) {
     return 2 * b.n * b.channels * b.spatial * element_bytes(b.dtype) <= kRoomBytes;
 }
@@ -88,7 +88,7 @@ inline bool takes(const Backward& b) {
            b.spatial * element_bytes(b.dtype) >= kPairBytes && takes_sizes(b);
 }
 
-// Returns the size of the cells of all teams, at the beginning of the workspace.
+// Returns the bytes of the cells of all teams, at the beginning of the workspace.
 template <class Call>
 int64_t cells_bytes(const Call& call) {
     return aligned(call.n * call.groups * share_of(call).members * int64_t{sizeof(Pair)});
@@ -100,7 +100,8 @@ inline int64_t workspace(const Backward& b) {
     return cells_bytes(b) + b.n * b.groups * share_of(b).chunks * int64_t{2 * sizeof(Sums)};
 }
 
-// Sets the cells to kUnwritten. A kernel, since it can start while the previous one finishes; a memset would wait.
+// Sets the cells to kUnwritten. This is a kernel, since it can start while the previous kernel finishes; a memset would
+// wait.
 __global__ void __launch_bounds__(kClearThreads) clear_cells(uint4* cells, int count) {
     await_earlier();
     const int i = blockIdx.x * kClearThreads + threadIdx.x;

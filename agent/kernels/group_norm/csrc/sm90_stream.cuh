@@ -1,4 +1,4 @@
-// One read and one write for groups that exceed a block: code of both directions.
+// One read and one write for groups that exceed a block: code shared by forward and backward.
 //
 // All SMs, or a team of them, take turns at the chunks of a group. They go on with the next group while its sums are
 // exchanged. The warps of an SM are specialised, and chunks pass through a ring in shared memory:
@@ -10,9 +10,9 @@
 //   storers    hold a chunk each in registers until the answer is known, then write the result
 //
 // Only the storers wait for a row to finish, and there is no barrier over a block. The limit is how long a chunk stays
-// in the ring. The ring holds 216 KB, and an SM reads 16 KB per us at the copy rate, so that a chunk can stay 13 us. It
-// needs 1 to 2 us to arrive and 2 us for the exchange. The rest of its row takes 4 us (8 MiB over all 132 SMs), and the
-// storers up to 4 us for earlier chunks. The storers' registers add 4 us to the limit.
+// in the ring. The ring holds 216 KB, and an SM reads 16 KB per us at the copy rate, so that a chunk can stay 13 us. A
+// chunk needs 1 to 2 us to arrive and 2 us for the exchange. The other chunks of its row take 4 us (8 MiB over all 132
+// SMs), and the storers up to 4 us for earlier chunks. The storers' registers add 4 us to the limit.
 //
 // The sums go through global memory (sm90_exchange.cuh).
 #pragma once
@@ -27,7 +27,7 @@ namespace kernelwright::group_norm::sm90 {
 constexpr int kSlotBytes = 4096;
 constexpr int kSlots = 54;
 constexpr int kWorkers = 20;  // summers and storers
-constexpr int kLoader = 0;  // the specialised warps of a block
+constexpr int kLoader = 0;  // number of each specialised warp in a block
 constexpr int kPublisher = 1;
 constexpr int kCollector = 2;
 constexpr int kFirstSummer = 3;
@@ -44,8 +44,8 @@ static_assert(kRows >= kSlots, "slots would be left without barriers");
 struct Share {
     int teams, members;
     int rows;
-    int chunks;       // of a row; the last one may be partial
-    int64_t bytes;    // of a row
+    int chunks;       // chunks of a row; the last one may be partial
+    int64_t bytes;    // bytes of a row
     double inverse;   // 1 / elements of a row
     bool is_last_read;
     int spatial;
@@ -87,7 +87,7 @@ __device__ __forceinline__ Cursor first_chunk(const Share& share, int skipped) {
 struct Ring {
     unsigned char* slots;
     uint64_t* full;
-    uint64_t* free;  // both a summer and a storer have read it
+    uint64_t* free;  // a summer and a storer have both read the slot
 };
 
 // Communication between the warps of a block for each row in flight.
@@ -105,7 +105,8 @@ __device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer, SUMME
     ring.slots = shared;
     ring.full = reinterpret_cast<uint64_t*>(shared + kSlots * kSlotBytes);
     ring.free = ring.full + kSlots;
-    // One lane of each warp, since the lanes of a warp would initialise barriers one after the other.
+    // Initialises barriers with one lane of each warp, since the lanes of a warp would initialise them one after the
+    // other.
     if (threadIdx.x % kWarp == 0) {
         #pragma unroll 1
         for (int place = threadIdx.x / kWarp; place < kRows; place += kThreads / kWarp) {
@@ -161,7 +162,7 @@ __device__ __forceinline__ void publish_sums(const Share& share, Board<Answer, S
     }
 }
 
-// `answer(row, total)` returns the values that the storers need.
+// Posts the totals of rows for the storers. `answer(row, total)` returns the values that the storers need.
 template <class Answer, int SUMMERS, class Make>
 __device__ __forceinline__ void collect_sums(const Share& share, Board<Answer, SUMMERS>& board, const double* partials, Make answer) {
     int turn = 0;
@@ -172,7 +173,8 @@ __device__ __forceinline__ void collect_sums(const Share& share, Board<Answer, S
     }
 }
 
-// `sum(at)` consumes the chunk under the cursor and returns the lane's sum. The sum over the warp follows here.
+// Sums the chunks of a row and publishes the total. `sum(at)` consumes the chunk under the cursor and returns the
+// lane's sum, which is then added up over the warp.
 template <class Answer, int SUMMERS, class Sum>
 __device__ __forceinline__ void sum_chunks(const Share& share, Board<Answer, SUMMERS>& board, int summer, Sum sum) {
     const int lane = threadIdx.x % kWarp;

@@ -1,8 +1,8 @@
 // Backward of groups that exceed a block, with one read of x and dy and one write of dx (sm90_stream.cuh).
 //
 // A slot holds a chunk of x and the same chunk of dy. Planes are at least as long as a chunk, so that a chunk spans at
-// most two channels. Its sums of both are kept for dweight and dbias, which channel_gradients adds: up to 16 bytes for
-// each 2 KB of x.
+// most two channels. Its sums of both channels are kept for dweight and dbias, which channel_gradients adds: up to 16
+// bytes for each 2 KB of x.
 #pragma once
 
 #include "portable_backward.cuh"
@@ -11,7 +11,7 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int kBackwardSummers = 8;  // they compute as much as the storers
+constexpr int kBackwardSummers = 8;  // warps that sum; they compute as much as the storers
 constexpr int kPairBytes = kSlotBytes / 2;
 constexpr int kBackwardLoads = kPairBytes / 16 / kWarp;
 
@@ -20,7 +20,7 @@ struct Facts {
     float mean, rstd;
     Affine here, next;
     int left;   // elements from `left` on belong to the next channel
-    int count;  // elements
+    int count;  // number of elements of the chunk
 };
 
 template <typename T>
@@ -112,7 +112,7 @@ __device__ __forceinline__ ChunkSums gradient_sums(int64_t act, const Raw (&xs)[
 template <typename T, bool CUT>
 __device__ __forceinline__ void store_gradient(int64_t act, unsigned char* dx, const Raw (&xs)[kBackwardLoads],
                                                const Raw (&dys)[kBackwardLoads], const Facts& facts,
-                                               const GroupTerms& g) {  // its slope applies to x - mean
+                                               const GroupTerms& g) {  // the slope of `g` applies to x - mean
     constexpr int V = 16 / sizeof(T);
     #pragma unroll
     for (int j = 0; j < kBackwardLoads; ++j) {
@@ -138,7 +138,7 @@ __device__ __forceinline__ void take_pair(const Ring& ring, const Cursor& at, Ra
     slot_read(ring, at);
 }
 
-// Writes sums[(row * chunks + chunk) * 2]; the next entry is for the chunk's second channel.
+// Streams chunks and writes sums[(row * chunks + chunk) * 2]; the next entry is for the chunk's second channel.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 1)
     stream_backward(const __grid_constant__ Backward b, const __grid_constant__ Share share, double* partials, Sums* sums) {
@@ -194,12 +194,12 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 // Layout of the sums of planes, row after row. A row is cut every `part` elements, regardless of where its planes
-// (`plane` elements each) end. With `kept` == 2 a part has a second sum, for the second of two planes that share it.
+// (`plane` elements each) end. With `kept` == 2 a part has a second sum, for the second of two planes in it.
 struct PlaneParts {
     int plane, part;
-    int of_row;   // parts of a row
+    int of_row;   // number of parts of a row
     int kept;     // sums per part: 1 or 2
-    int most;     // maximum parts of a plane
+    int most;     // maximum number of parts of a plane
     int group_channels;
 };
 
@@ -207,7 +207,7 @@ struct PlaneParts {
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
     channel_gradients(const Backward b, const Sums* sums, const PlaneParts parts, const int team) {
-    // Everything that does not need the sums, while the previous launch finishes.
+    // Computes all values that do not need the sums while the previous launch finishes.
     const int channel = blockIdx.x * (kChannelThreads / team) + threadIdx.x / team;
     const int channels = static_cast<int>(b.channels);
     const int samples = static_cast<int>(b.n);
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(kChannelThreads)
     const int begin = (channel - group * parts.group_channels) * parts.plane;
     const int first = begin / parts.part;
     const int count = (begin + parts.plane - 1) / parts.part - first + 1;
-    const int second = first * parts.part < begin ? 1 : 0;  // index into the first part's sums
+    const int second = first * parts.part < begin ? 1 : 0;  // index of the plane's sum among the first part's sums
     const int64_t sample_parts = b.groups * parts.of_row;
     const int64_t before = int64_t{group} * parts.of_row + first;
     // The lanes stride over parts and samples.

@@ -26,9 +26,9 @@ __device__ __forceinline__ Pair moments_sum(const Raw (&packs)[kForwardLoads], i
 
 // Location of a chunk, and the parameters of the channel in which it begins. Loaded before the chunk arrives.
 struct ChunkPlace {
-    int first_channel;  // of the group
-    int element;        // of the row
-    bool is_uncut;      // all of it is in one channel
+    int first_channel;  // index of the channel in the group
+    int element;        // index of the chunk's first element in the row
+    bool is_uncut;      // true if the chunk lies in one channel
     Affine affine;
 };
 

@@ -14,12 +14,12 @@ using namespace kernelwright::sm90;
 // blocks, ordered by channel, sample and piece.
 struct UnitSums {
     Sums* here;
-    int blocks;    // of the cluster
-    int parts;     // of a channel
+    int blocks;    // blocks of the cluster
+    int parts;     // parts of a channel
     Divisor<int> by_all_blocks;
     uint64_t* all_came;
 
-    // Called by the thread that initialises the block's barriers.
+    // Called by the thread that initialises the block's barriers; prepares the barrier for sums sent by other blocks.
     __device__ __forceinline__ void prepare(int group_channels) const {
         if (blocks == 1) return;
         barrier_init(all_came);
@@ -35,7 +35,7 @@ struct UnitSums {
         Sums& place = here[before * parts + part];
         float* to = is_db ? &place.db : &place.ds;
         if (blocks == 1) {
-            *to = sum;  // visible after the barrier of the row's sums
+            *to = sum;  // visible to the block after the barrier of the row's sums
         } else {
             send_to_block(to, channel - before * blocks, sum, all_came);
         }

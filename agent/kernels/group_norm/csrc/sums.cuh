@@ -2,7 +2,7 @@
 //
 // A thread sums a short run of values in float, relative to one of them; runs are summed in double. The shift K is one
 // of the run's n values, so that (K - mean)^2 <= n * variance of the run. Cancellation therefore costs at most n ulp,
-// whatever offset or outlier the data has. Double sums about zero lose (mean / deviation)^2 * 1e-16, which is
+// for data of any offset and with any outlier. Double sums about zero lose (mean / deviation)^2 * 1e-16, which is
 // negligible for data in float.
 #pragma once
 
@@ -41,7 +41,7 @@ struct Run {
         squares = fmaf(deviation, deviation, squares);
         ++count;
     }
-    // Returns the sum and the sum of squares about zero.
+    // Returns the sum of the values and the sum of their squares, without a shift.
     __device__ __forceinline__ Pair total() const {
         if (count == 0) return {0.0, 0.0};
         const double k = shift;
@@ -56,7 +56,8 @@ struct Moments {
     float rstd;
 };
 
-// `share` is 1 / the number of values. A variance beyond float is infinite, as in torch. NaN propagates.
+// Returns mean and rstd of values whose sums are `total`. `share` is 1 / the number of values. A variance beyond float
+// is infinite, as in torch. NaN propagates.
 __device__ __forceinline__ Moments moments_of(Pair total, double share, double eps) {
     const double mean = total.a * share;
     double variance = total.b * share - mean * mean;
@@ -76,8 +77,8 @@ __device__ __forceinline__ Pair warp_sum(Pair mine, int width) {
     return mine;
 }
 
-// Sums over `width` lanes, a power of two of at least 2. The lower half of them gets the sum of db, the upper that of
-// ds.
+// Sums over `width` lanes, a power of two of at least 2. The lower half of the lanes gets the sum of db, the upper half
+// that of ds.
 __device__ __forceinline__ float halves_sum(float db, float ds, int width) {
     const bool lower = (static_cast<int>(threadIdx.x) & width / 2) == 0;
     float mine = (lower ? db : ds) + __shfl_xor_sync(0xffffffffu, lower ? ds : db, width / 2);
@@ -118,7 +119,7 @@ __device__ __forceinline__ double sum_by_halves(Pair mine) {
     return half_warp_sum((is_lower ? mine.a : mine.b) + other);
 }
 
-// Returns the values of both halves to each lane.
+// Returns the values of both halves of the warp to each lane.
 __device__ __forceinline__ Pair pair_of_halves(double of_half) {
     return {__shfl_sync(0xffffffffu, of_half, 0), __shfl_sync(0xffffffffu, of_half, kHalf)};
 }
@@ -131,8 +132,8 @@ __device__ __forceinline__ Pair sum_of_places(const double* of_half, int count) 
     return pair_of_halves(half_warp_sum(total));
 }
 
-// Sums over the threads of a row (x of the block); each of them gets the result. `of_warp` serves no other sum of the
-// kernel.
+// Sums over the threads of a row (x of the block); each of them gets the result. No other sum of the kernel may use
+// `of_warp`.
 template <int WARPS>
 __device__ __forceinline__ Pair row_sum(Pair mine, double (*of_warp)[WARPS]) {
     const double sum = sum_by_halves(mine);

@@ -1,8 +1,8 @@
 // Cross entropy of rows of logits, whose gradient overwrites them.
 //
 // loss = lse - (1 - smoothing) * x[target] - smoothing * mean(x) + z_loss * lse^2, and 0 for an ignored row. A block
-// holds its row in registers as far as they go and reads the rest again, from L2 where it is still there. It then
-// writes the gradient in place.
+// holds its row in registers as far as they go and reads the remaining packs again, from L2 where they are still there.
+// It then writes the gradient in place.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -17,7 +17,7 @@ struct Forward {
     const float* share;     // one number: weight of a row's loss in the total
     float* loss;            // [rows], before the multiplication by share
     int64_t rows, length;
-    int64_t ignored;  // target whose rows do not count
+    int64_t ignored;  // target of ignored rows, whose loss is 0
     double smoothing, z_loss;
     int64_t gradient;  // nonzero if the gradient is wanted
     int64_t dtype;
@@ -28,12 +28,12 @@ struct Forward {
 template <int V>
 constexpr int kHeld = V == 1 ? kTile : 8;  // packs of a row that a thread has in registers
 
-// An invalid target makes the row NaN, and reads nothing. The first P packs of each thread stay in registers; the rest
-// of the row is read again.
+// Computes a row per block. An invalid target makes the row NaN and is not used as an index. The first P packs of each
+// thread stay in registers; the remaining packs of the row are read again.
 template <int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args, int64_t packs) {
     await_earlier();
-    constexpr int N = kTile / V;  // packs of a tile
+    constexpr int N = kTile / V;  // packs of a thread that are reduced together
     static_assert(P % N == 0);
     __shared__ Partition of_warp[kMaxWarps];
     __shared__ float of_sum[kMaxWarps];
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args, int64_t
     const Partition all = block_merge(mine, of_warp);
     if (smoothing != 0.0f) sum = block_reduce<Sum>(sum, of_sum);
     const float lse = level_of(all.max) + logf(all.sum);
-    // Read by every thread, before any of them writes.
+    // Every thread reads the target's logit, before any thread writes.
     const float own = known ? to_float(static_cast<const T*>(args.logits)[row * args.length + target]) : NAN;
     __syncthreads();
     if (threadIdx.x == 0) {

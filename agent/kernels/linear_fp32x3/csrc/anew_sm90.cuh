@@ -2,8 +2,8 @@
 // (matmul_fp32x3/csrc/anew.cuh).
 //
 // The product notes the largest value of each row of a tile. It also flags rows that are too small in case all their products lost
-// something, and tiles whose sums may have few products. The split counts the small values of each row, because the loss grows as
-// the square root of that number.
+// accuracy, and tiles whose sums may have few products. The split counts the small values of each row, because the loss grows as the
+// square root of that number.
 #pragma once
 
 #include "../../matmul_fp32x3/csrc/anew_tile.cuh"
@@ -13,14 +13,16 @@ namespace kernelwright::linear {
 
 static_assert(kTile == kSide);
 
-// See matmul::short_below. Against a split-K SGEMM the threshold is higher, since sums leave the tensor cores every 64 of K.
+// Threshold below which sums are short (matmul_fp32x3/csrc/anew.cuh). Against a split-K SGEMM it is higher than matmul::short_below,
+// since sums leave the tensor cores every 64 of K.
+// the tensor cores every 64 of K.
 __device__ __forceinline__ float short_below(bool shared_out) { return shared_out ? 6.5f : matmul::short_below(false, false); }
 
 enum Verdict { kKept, kDoubted, kLost };  // kDoubted: a sample of the sums has to be followed
 
-// Judges whether a row of a tile may have lost too much, or its sums may be short. All lanes of a warp call it.
+// Judges whether a row of a tile may have lost too much accuracy, or its sums may be short. All lanes of a warp call it.
 __device__ __forceinline__ Verdict judge(const Product& p, const Tile& tile) {
-    constexpr int kRows = kTile / 32;  // per lane
+    constexpr int kRows = kTile / 32;  // rows per lane
     const int lane = threadIdx.x % 32, of_x = tile.of_x * kTile + lane, of_weight = tile.of_weight * kTile + lane;
     const float* of_rows = p.sizes + static_cast<int64_t>(tile.of_weight) * p.m_tiles() * kTile + of_x;
     int exponents[kRows], small[kRows], least = kNothing, most = 0;  // over the columns: exponent, number of small values
@@ -39,7 +41,7 @@ __device__ __forceinline__ Verdict judge(const Product& p, const Tile& tile) {
     const float share = share_in(p, tile.of_weight);
     constexpr float kProduct = 1 << 26;  // least product of two largest values; without cancellation a row's largest sum exceeds it
     bool is_lost = false;
-    int rows = 0;  // small rows
+    int rows = 0;  // number of rows whose sums are small
     #pragma unroll
     for (int i = 0; i < kRows; ++i) {
         const float needed = matmul::needed_for(static_cast<float>(small[i] + most));
@@ -50,8 +52,8 @@ __device__ __forceinline__ Verdict judge(const Product& p, const Tile& tile) {
     return 2 * rows > min(kTile, p.m - tile.of_x * kTile) || may_have_few(p, tile) ? kDoubted : kKept;
 }
 
-// Returns at once if nothing is suspect. Otherwise a block takes a few adjacent tiles at a time and judges each by one warp. The whole
-// block then follows sums of the doubted tiles and recomputes the lost ones.
+// Recomputes the tiles that lost too much accuracy. Returns at once if no tile is suspect. Otherwise a block takes a few adjacent tiles at
+// a time and judges each by one warp. The whole block then follows sums of the doubted tiles and recomputes the lost ones.
 template <class Finish>
 __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     linear_anew(const __grid_constant__ Product p, const matmul::Plain x, const matmul::Plain weight, const Finish finish) {
@@ -70,8 +72,8 @@ __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     await_earlier();
     if (__ldcg(p.suspect) == 0) return;
     const auto place_of = [&](int number) { return Tile{number / p.n_tiles(), number % p.n_tiles()}; };
-    const int warp = threadIdx.x / 32, blocks = gridDim.x, of_block = min(kWarps, (p.tiles() - 1) / blocks + 1);  // tiles per step
-    int strip = -1;  // row of tiles whose nonzero values are known
+    const int warp = threadIdx.x / 32, blocks = gridDim.x, of_block = min(kWarps, (p.tiles() - 1) / blocks + 1);  // of_block tiles per step
+    int strip = -1;  // row of tiles for which the nonzero values of x are known
     for (int first = blockIdx.x * of_block; first < p.tiles(); first += of_block * blocks) {
         const bool has_one = warp < of_block && first + warp < p.tiles();
         const Verdict found = has_one ? judge(p, place_of(first + warp)) : kKept;

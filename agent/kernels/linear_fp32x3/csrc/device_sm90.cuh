@@ -5,7 +5,8 @@
 
 namespace kernelwright::linear {
 
-// Smallest K. The split keeps 22 bits of float's 24, and shorter float sums round too seldom for three products to match.
+// Smallest K for the tensor cores. The split keeps 22 bits of float's 24, and shorter float sums round so seldom that
+// three products would not match them.
 constexpr int64_t kLeastDepth = 256;
 
 inline int attribute(cudaDeviceAttr which, int64_t device) {

@@ -1,7 +1,7 @@
 // The portable path: y = x * weight^T + bias in float arithmetic, each element summed in the order of K.
 //
 // A block of 256 threads computes a tile of 128 x 128, 8 x 8 per thread, from slices of 8 of K stored transposed in shared
-// memory. The next slice is loaded into registers while the present one is multiplied. Any sizes.
+// memory. The next slice is loaded into registers while the present one is multiplied. Sizes are arbitrary.
 #pragma once
 
 #include "plain_tile.cuh"
@@ -34,7 +34,7 @@ __device__ __forceinline__ void store_four(const Plain& p, int64_t row, int64_t 
     }
 }
 
-// Block (i, j) computes tile (i, j); i varies fastest.
+// Computes tile (i, j) of y in block (i, j); i varies fastest.
 __global__ void __launch_bounds__(kPlainThreads, 2) linear_ieee(const Plain p) {
     __shared__ __align__(16) Slice of_x[2];
     __shared__ __align__(16) Slice of_weight[2];

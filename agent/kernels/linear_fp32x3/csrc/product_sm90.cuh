@@ -27,16 +27,16 @@ constexpr int kConsumers = 2;  // warpgroups of 64 rows, besides the producer
 constexpr int kThreads = 128 * (kConsumers + 1);
 constexpr int kBand = 8;       // rows of tiles per band
 constexpr int kSlots = kStages + 1;  // slots for exponents: as many as tiles in flight
-constexpr int kExponentBytes = kTile * static_cast<int>(sizeof(int));  // per operand
+constexpr int kExponentBytes = kTile * static_cast<int>(sizeof(int));  // bytes of a tile's exponents, per operand
 constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 8 + kSlots * 2 * kExponentBytes;
 
 struct Product {
     Packed x, weight;
     const float* bias;  // [n], or null
     int m, n, k;
-    int stages;         // along K, a multiple of PROMOTE
-    // For the check after the product (anew_sm90.cuh): flag that something is suspect, 0 before; largest magnitude in each row of a
-    // tile, [n_tiles, m_tiles * 128]; and the least magnitude of a row if all its products lose something.
+    int stages;         // stages along K, a multiple of PROMOTE
+    // For the check after the product (anew_sm90.cuh): a flag that some tile is suspect, which is 0 before; the largest magnitude
+    // in each row of a tile, [n_tiles, m_tiles * 128]; and the least magnitude of a row if all its products lose accuracy.
     int* suspect;
     float* sizes;
     float needed;
@@ -54,8 +54,8 @@ struct Tile {
     int of_weight;
 };
 
-// Tiles are ordered in bands of kBand rows of tiles, down a band first. Concurrent blocks then cover a nearly square area and
-// share the most in L2.
+// Returns a tile by its number. Tiles are ordered in bands of kBand rows of tiles, down a band first. Concurrent blocks then cover
+// a nearly square area and share the most in L2.
 __device__ __forceinline__ Tile tile_at(const Product& p, int number) {
     const int band = number / (kBand * p.n_tiles());
     const int within = number - band * kBand * p.n_tiles();
@@ -63,9 +63,10 @@ __device__ __forceinline__ Tile tile_at(const Product& p, int number) {
     return {band * kBand + within % rows, within / rows};
 }
 
-// A tile's exponents are loaded with its first stage; after the sums the consumers would have to wait for them.
+// Ring of stages in shared memory. A tile's exponents are loaded with its first stage; after the sums the consumers would have to
+// wait for them.
 struct Ring {
-    unsigned char* stages;  // 1024-aligned
+    unsigned char* stages;  // memory of the stages, 1024-aligned
     uint64_t* full;
     uint64_t* free;
     int* exponents;         // [kSlots][x's 128, weight's 128]
@@ -91,7 +92,7 @@ __device__ __forceinline__ void load_exponents(const Ring& ring, int tile, const
     bulk_load(to + kTile, of_weight, kExponentBytes, full);
 }
 
-// The producer thread: keeps the ring filled.
+// Keeps the ring filled; run by the producer thread.
 __device__ __forceinline__ void load_tiles(const Product& p, const Ring& ring) {
     const int64_t tile_bytes = static_cast<int64_t>(p.stages) * kOperandBytes;
     const uint64_t policy = evict_last();
@@ -153,7 +154,8 @@ __device__ __forceinline__ Exponents exponents_at(const int* of_tile, const Plac
     return {of_tile + place.row, of_tile + kTile + place.column};
 }
 
-// sum * 2^-exponent, rounded once. 2^-exponent may underflow, hence two factors; a result below their range is 0.
+// Returns sum * 2^-exponent, rounded once. 2^-exponent may underflow, so it is split into two factors; a result below their range
+// is 0.
 __device__ __forceinline__ float unscaled(float sum, int exponent) {
     const int both = max(254 - exponent, 2);
     const int first = both >> 1;
@@ -176,19 +178,19 @@ __device__ __forceinline__ void unscale(float (&sum)[64], const Exponents& expon
     }
 }
 
-// Maximum over the four lanes that share a row.
+// Returns the maximum over the four lanes that share a row.
 __device__ __forceinline__ float row_largest(float mine) {
     mine = fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, 1));
     return fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, 2));
 }
 
-// Lower bound of a row's rms as a share of its largest value; see matmul::share_of.
+// Returns a lower bound of a row's rms as a share of its largest value; see matmul::share_of.
 __device__ __forceinline__ float share_in(const Product& p, int of_weight) {
     return matmul::share_of(static_cast<float>(min(kTile, p.n - of_weight * kTile)));
 }
 
-// Notes what the check after the product needs. Free of branches: with divergent lanes the compiler would move the descriptors of
-// the whole loop out of uniform registers, which makes the kernel a sixth slower.
+// Notes the row sizes that the check after the product needs. Free of branches: with divergent lanes the compiler would move the
+// descriptors of the whole loop out of uniform registers, which makes the kernel a sixth slower.
 __device__ __forceinline__ void note_sizes(const Product& p, const float (&values)[64], const Exponents& exponents, const Place& at,
                                            int of_weight) {
     float sizes[2] = {0.0f, 0.0f};
@@ -212,13 +214,13 @@ __device__ __forceinline__ void note_sizes(const Product& p, const float (&value
     }
 }
 
-// True if an SGEMM would use split-K, because tiles are few.
+// Returns true if an SGEMM would use split-K, because tiles are few.
 __device__ __forceinline__ bool is_shared_out(const Product& p) { return p.tiles() <= 2 * static_cast<int>(gridDim.x); }
 
-// True if a tile's sums have so few nonzero products on average that the check after the product has to follow some of them. See
-// short_below and matmul::kSparse. All lanes of a warp call it.
+// Returns true if a tile's sums have so few nonzero products on average that the check after the product has to follow some of
+// nonzero products, and their share of all products
 __device__ __forceinline__ bool may_have_few(const Product& p, const Tile& tile) {
-    constexpr float kMany = 24.0f, kManyShared = 80.0f, kDense = 1.0f / 48;  // nonzero products, and their share of all
+    constexpr float kMany = 24.0f, kManyShared = 80.0f, kDense = 1.0f / 48;  // numbers of nonzero products, and their share of all products
     int of_x = 0, of_weight = 0;
     for (int i = threadIdx.x % 32; i < kTile; i += 32) {
         of_x += __ldcg(p.x.values + tile.of_x * kTile + i), of_weight += __ldcg(p.weight.values + tile.of_weight * kTile + i);
@@ -232,7 +234,7 @@ __device__ __forceinline__ bool may_have_few(const Product& p, const Tile& tile)
     return static_cast<float>(of_x) * static_cast<float>(of_weight) < many * sums * depth;
 }
 
-// Flags such tiles as suspect. An otherwise idle warp calls it.
+// Flags the tiles that `may_have_few` as suspect. An otherwise idle warp calls it.
 __device__ __forceinline__ void note_few(const Product& p) {
     for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x) {
         if (may_have_few(p, tile_at(p, number))) *p.suspect = 1;
@@ -263,7 +265,7 @@ struct StoreAnew {
         matmul::store_tile(out, sums, p.m, p.n, matmul::kWhole, 0, first_row, first_column, p.m);
     }
 
-    // True if this thread's share of the values stored by the tensor cores is finite.
+    // Returns true if this thread's share of the values stored by the tensor cores is finite.
     __device__ __forceinline__ bool is_finite(const Product& p, const Tile& tile) const {
         const int column = tile.of_weight * kTile + static_cast<int>(threadIdx.x) % kTile;
         const int past = column < p.n ? min(p.m, tile.of_x * kTile + kTile) : 0;
@@ -339,11 +341,11 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
     }
 }
 
-// Persistent blocks, one per SM.
+// Computes the tiles of a persistent block, one block per SM.
 template <int PROMOTE, class Finish>
 __global__ void __launch_bounds__(kThreads, 1)
     linear_fp32x3(const __grid_constant__ Product p, const __grid_constant__ Finish finish) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared);
     if (threadIdx.x == 0) {
@@ -355,7 +357,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     __syncthreads();
     await_earlier();
-    let_next_begin();  // the next kernel waits for this one's end
+    let_next_begin();  // the next kernel waits for the end of this kernel
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
         if (threadIdx.x % 128 == 0) load_tiles(p, ring);

@@ -32,7 +32,7 @@ __device__ __forceinline__ float block_largest(float mine) {
     return mine;
 }
 
-// The total is valid in thread 0.
+// Adds up the counts of a block's threads. The total is valid in thread 0.
 __device__ __forceinline__ Counts block_total(Counts mine) {
     __shared__ Counts of_warp[kSplitWarps];
     for (int offset = 16; offset > 0; offset /= 2) {
@@ -45,7 +45,7 @@ __device__ __forceinline__ Counts block_total(Counts mine) {
     return mine;
 }
 
-// With IS_WEIGHT all values are rounded stochastically.
+// Splits one row. With IS_WEIGHT all values are rounded stochastically.
 template <bool IS_WEIGHT>
 __device__ __forceinline__ void split_row(const Rows& of, int64_t row, int64_t k, int stages) {
     float largest = 0.0f;

@@ -42,7 +42,7 @@ inline bool by_fours(const float* values, int64_t length) {
     return length % 4 == 0 && reinterpret_cast<uintptr_t>(values) % 16 == 0;
 }
 
-// Four adjacent values along K of one row of values [rows, k]; 0 past the end.
+// Returns four adjacent values along K of one row of values [rows, k]; 0 past the end.
 __device__ __forceinline__ float4 four_of(const float* values, int64_t rows, int64_t k, int64_t row, int64_t column,
                                           bool by_fours) {
     float4 four = {0.0f, 0.0f, 0.0f, 0.0f};

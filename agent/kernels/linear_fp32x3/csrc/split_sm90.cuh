@@ -28,7 +28,7 @@ using namespace kernelwright::matrix;
 
 constexpr int kTile = 128;                     // rows of each operand per tile
 constexpr int kDepth = 64;                     // K of one stage
-constexpr int kHalfBytes = kTile * kRowBytes;  // hi or lo of one operand
+constexpr int kHalfBytes = kTile * kRowBytes;  // bytes of hi or lo of one operand's tile
 constexpr int kOperandBytes = 2 * kHalfBytes;
 constexpr int kSplitValues = 8;                // values per thread and step: 16 bytes of hi, 16 of lo
 constexpr int kNothing = 400;                  // exponent of a row of zeros, above all others, so that its sums pass every check
@@ -42,7 +42,7 @@ struct Packed {
 
 inline int64_t padded_rows(int64_t rows) { return ceil_div(rows, kTile) * kTile; }
 
-// Number of stages for K, rounded up to a multiple of `promote`.
+// Returns the number of stages for K, rounded up to a multiple of `promote`.
 inline int64_t stages_of(int64_t k, int promote) { return ceil_div(k, kDepth * promote) * promote; }
 
 inline int64_t tiles_bytes(int64_t rows, int64_t stages) { return padded_rows(rows) * stages * kDepth * 4; }
@@ -63,7 +63,7 @@ struct alignas(16) Halves {
     __half v[kSplitValues];
 };
 
-// 2^exponent as two factors, since it overflows float for rows of the smallest values.
+// 2^exponent as two factors, since the power overflows float for rows of the smallest values.
 struct Scale {
     float first;
     float second;
@@ -72,7 +72,7 @@ struct Scale {
 __device__ __forceinline__ float scaled_by(float v, float scale) { return v * scale; }
 __device__ __forceinline__ float scaled_by(float v, const Scale& scale) { return v * scale.first * scale.second; }
 
-// 32 random bits for a position, the same in every call.
+// Returns 32 random bits for a position, the same in every call.
 __device__ __forceinline__ uint32_t drawn_for(uint32_t row, uint32_t depth) {
     uint32_t bits = row * 0x85ebca77u + depth * 0x9e3779b1u;
     bits ^= bits >> 15;
@@ -90,8 +90,8 @@ __device__ __forceinline__ float2 either_way(float2 v, uint32_t drawn) {
     return {either_way(v.x, drawn & kDropped), either_way(v.y, drawn >> 19)};
 }
 
-// True if all of eight values are finite. inf - inf is NaN, so the sum of the residuals tells, unless they were rounded
-// stochastically.
+// Returns true if all of eight values are finite. inf - inf is NaN, so the sum of the residuals shows it, unless they were
+// rounded stochastically.
 __device__ __forceinline__ bool is_finite(__half2 left, const float* v, bool drawn) {
     if (!drawn) {
         const float2 sums = __half22float2(left);
@@ -116,8 +116,8 @@ __device__ __forceinline__ void split_eight(const float* v, const Scaling& scale
                                             Halves& lo) {
     __half2 seen = __float2half2_rn(0.0f);
     uint32_t drawn = drawn_for(row, depth);
-    // Factor of the residual that changes the rounding of ties alone, up or down in a pattern in which every pair has one of
-    // each.
+    // Factor of the residual that changes the rounding of ties alone. The pattern kTurns rounds one value of each pair up
+    // and the other down.
     constexpr float kNudge = 1.0f / 16384;
     constexpr unsigned kTurns = 0x96;
     const float nudge = drawn >> 31 ? kNudge : -kNudge;
@@ -150,8 +150,8 @@ __device__ __forceinline__ void split_eight(const float* v, const Scaling& scale
     }
 }
 
-// Numbers of values that keep fewer than 22 bits, and of values that are not 0. The former are nonzero and below 2^-2 after
-// scaling, which is `least` before.
+// Numbers of values that keep fewer than 22 bits (`small`), and of values that are not 0 (`values`). Small values are
+// nonzero and below 2^-2 after scaling, which is `least` before scaling.
 struct Counts {
     int small, values;
 

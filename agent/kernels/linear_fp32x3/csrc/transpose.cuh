@@ -6,7 +6,7 @@
 namespace kernelwright::linear {
 
 constexpr int kPiece = 32;
-constexpr int kPieceRows = 8;  // rows of threads
+constexpr int kPieceRows = 8;  // rows of threads in a block
 
 __global__ void transpose_tiles(const float* from, float* to, int64_t rows, int64_t columns) {
     __shared__ float piece[kPiece][kPiece + 1];

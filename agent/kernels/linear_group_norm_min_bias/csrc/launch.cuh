@@ -10,8 +10,8 @@
 
 namespace kernelwright::linear_group_norm_min_bias {
 
-// out[0, j, i, 0] = min over c of GroupNorm(x * weight^T + linear_bias)[i, c] + bias[j]. All float32 and contiguous, no size is
-// 0. Every field takes 8 bytes.
+// Arguments of out[0, j, i, 0] = min over c of GroupNorm(x * weight^T + linear_bias)[i, c] + bias[j]. All tensors are float32
+// and contiguous, and no size is 0. Every field takes 8 bytes.
 struct Forward {
     const float* x;            // [m, k]
     const float* weight;       // [n, k]
@@ -25,7 +25,7 @@ struct Forward {
     void* workspace;           // forward_workspace(args) bytes, 256-aligned
     int64_t m, n, k;
     int64_t groups, count;
-    int64_t precision;         // linear::Precision
+    int64_t precision;         // value of linear::Precision
     double eps;
     cudaStream_t stream;
     int64_t device;
@@ -45,14 +45,15 @@ inline bool in_epilogue(const Forward& args) {
 #endif
 }
 
-// Rows of `smallest`, the first part of the workspace: one per tile of columns, or a single one.
+// Returns the number of rows of `smallest`, the first part of the workspace: one per tile of columns, or a single one.
 inline int64_t tiles_of(const Forward& args) { return in_epilogue(args) ? linear::ceil_div(args.n, 128) : 1; }
 
 inline int64_t smallest_bytes(const Forward& args) {
     return linear::on_256_bytes(tiles_of(args) * args.m * int64_t{sizeof(float)});
 }
 
-// Then the activation if it is stored here, then the product's own workspace.
+// Returns the bytes of the second part of the workspace: the activation, if it is stored there. The product's own workspace
+// comes last.
 inline int64_t activation_bytes(const Forward& args) {
     return in_epilogue(args) || args.activation != nullptr ? 0 : linear::on_256_bytes(args.m * args.n * int64_t{sizeof(float)});
 }

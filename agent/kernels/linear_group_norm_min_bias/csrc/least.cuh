@@ -28,7 +28,7 @@ __device__ __forceinline__ float normal(const Norm& norm, float deviation, float
     return norm.beta == nullptr ? value : value + norm.beta[column];
 }
 
-// Parameters of the columns from `first` on, or `absent` if `values` is null.
+// Returns the parameters of V columns from `first` on, or `absent` if `values` is null.
 template <int V>
 __device__ __forceinline__ Pack<float, V> parameters(const float* values, int64_t first, float absent) {
     if (values != nullptr) return *reinterpret_cast<const Pack<float, V>*>(values + first);
@@ -42,8 +42,8 @@ __device__ __forceinline__ float lanes_sum(float mine, int lanes) {
     return mine;
 }
 
-// Minimum of this lane's values of a group of `width`. `lanes` lanes, a power of two, share the group in packs; `column` is that
-// of the group's first value. All lanes of the warp call it.
+// Returns the minimum of this lane's values of a group of `width`. `lanes` lanes, a power of two, share the group in packs;
+// `column` is the column of the group's first value. All lanes of the warp call it.
 template <int V>
 __device__ __forceinline__ float least_of_group(
     const float* group, int width, int lanes, const Norm& norm, int64_t column) {
@@ -76,7 +76,7 @@ __device__ __forceinline__ float warp_least(float mine) {
     return mine;
 }
 
-// Writes smallest[row] for y [m, n], one block per row; `lanes` lanes take a group of `width` columns.
+// Writes smallest[row] for y [m, n], one block per row; `lanes` lanes handle a group of `width` columns.
 template <int V>
 __global__ void __launch_bounds__(kNormThreads) least_of_rows(
     const float* y, int64_t n, int width, int lanes, Norm norm, float* smallest) {
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kNormThreads) least_of_rows(
     const int64_t step = int64_t{width} * (kNormThreads / lanes);
     int64_t own = int64_t{width} * team;
     for (int64_t first = int64_t{width} * first_team; first < n; first += step, own += step) {
-        const int64_t group = own < n ? own : n - width;  // all lanes take part while any has a group
+        const int64_t group = own < n ? own : n - width;  // all lanes take part while any lane has a group
         lowest = least(least_of_group<V>(row + group, width, lanes, norm, group), lowest);
     }
     lowest = warp_least(lowest);
@@ -112,8 +112,8 @@ inline cudaError_t least_by_rows(
     return packs ? by(least_of_rows<kWide>, kWide) : by(least_of_rows<1>, 1);
 }
 
-// out[j * m + i] = minimum of column i of smallest [tiles, m], plus bias[j]. A block takes kSpreadThreads columns i and `rows`
-// values of j.
+// Writes out[j * m + i] = minimum of column i of smallest [tiles, m], plus bias[j]. A block handles kSpreadThreads columns i and
+// `rows` values of j.
 __global__ void __launch_bounds__(kSpreadThreads) spread_least(const float* smallest, int64_t tiles, const float* bias,
                                                                float* out, int64_t m, int64_t count, int64_t rows) {
     await_earlier();

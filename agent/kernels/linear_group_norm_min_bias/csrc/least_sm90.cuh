@@ -9,7 +9,7 @@
 
 namespace kernelwright::linear_group_norm_min_bias {
 
-// Sum over the four lanes that share a row.
+// Returns the sum over the four lanes that share a row.
 __device__ __forceinline__ float row_sum(float mine) {
     mine += __shfl_xor_sync(0xffffffffu, mine, 1);
     return mine + __shfl_xor_sync(0xffffffffu, mine, 2);
@@ -80,7 +80,8 @@ struct LeastOfGroups {
         }
     }
 
-    // Minimum of this lane's values of a group. Its pairs lie 4 apart in `values` and 8 apart in columns.
+    // Returns the minimum of this lane's values of a group. Its pairs of values lie 4 apart in `values` and 8 apart in
+    // columns.
     __device__ __forceinline__ float of_group(const linear::Product& p, float* values, int column) const {
         constexpr int kPairs = WIDTH / 8;
         float total = 0.0f;

@@ -15,13 +15,14 @@ struct Forward {
     int64_t device;
 };
 
-// Returns true if x is read with evict-first. Not if a gradient follows, which reads x again, from the last row on.
+// Returns true if x is read with evict-first. It is not if a gradient follows, which reads x again, from the last row
+// on.
 template <typename T>
 bool streams(const Forward& args) {
     return args.exact == nullptr && is_streamed(args.outer * args.length * args.inner * int64_t{sizeof(T)}, args.device);
 }
 
-// dx = dy * exp(x - exact)
+// Arguments of dx = dy * exp(x - exact).
 struct Backward {
     const void* dy;  // [outer, inner]
     const void* x;
@@ -33,7 +34,7 @@ struct Backward {
     int64_t device;
 };
 
-// An infinite maximum is the result, as in torch: the difference to it would be NaN.
+// Returns logsumexp. An infinite maximum is the result, as in torch: the difference to it would be NaN.
 __device__ __forceinline__ float result_of(Partition all) {
     return isinf(all.max) && !isnan(all.sum) ? all.max : all.max + logf(all.sum);
 }

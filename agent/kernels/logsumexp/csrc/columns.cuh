@@ -9,8 +9,8 @@ namespace kernelwright::logsumexp {
 // From kManyColumns columns on, one thread per column keeps the SMs busy. A thread handles up to kManyLength elements.
 constexpr int64_t kManyColumns = 65536;
 constexpr int64_t kManyLength = 256;
-constexpr int kLines = 8;  // that a thread has in flight
-constexpr int kWholeColumnThreads = 256;  // of a block
+constexpr int kLines = 8;  // lines that a thread has in flight
+constexpr int kWholeColumnThreads = 256;  // threads of a block
 
 template <typename T>
 __global__ void columns(
@@ -26,7 +26,7 @@ __global__ void columns(
     if (exact != nullptr) exact[at] = result_of(all);
 }
 
-// A thread handles V neighbouring columns, kLines lines at a time.
+// Computes whole columns. A thread handles V neighbouring columns, kLines lines at a time.
 template <typename T, int V>
 __global__ void __launch_bounds__(kWholeColumnThreads) whole_columns(
     const T* x, T* __restrict__ y, float* __restrict__ exact, WholeColumns columns, bool streams) {
@@ -73,7 +73,7 @@ __global__ void backward_columns(
     }
 }
 
-// A thread handles V neighbouring columns.
+// Computes dx of whole columns. A thread handles V neighbouring columns.
 template <typename T, int V>
 __global__ void __launch_bounds__(kWholeColumnThreads) backward_whole_columns(
     const T* dy, const T* x, const float* exact, T* __restrict__ dx, WholeColumns columns) {

@@ -6,7 +6,7 @@
 
 namespace kernelwright::logsumexp {
 
-// `are_aligned`: rows of the tensors that have them are aligned to vectors.
+// Launches by rows or columns. `are_aligned`: the rows of x and dx are aligned to vectors.
 template <typename Arguments>
 cudaError_t launch(const Arguments& args, bool are_aligned) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;

@@ -7,19 +7,19 @@
 
 namespace kernelwright::logsumexp {
 
-constexpr int kThreads = 256;  // maximum for a block that handles a row alone
+constexpr int kThreads = 256;  // maximum block size if a block handles a row alone
 
 // Elements that a thread has in flight.
 template <int V>
 constexpr int kUnderWay = V == 1 ? kTile : 2 * kTile;
 
-// Packs of 16-bit elements per lane, for rows that a warp handles. For such short rows, a block each would take longer
-// to launch than to read.
+// Packs of 16-bit elements per lane, for rows that a warp handles. With one block per short row, the launch would take
+// longer than the reads.
 constexpr int kLanePacks = 8;
 
 constexpr int kShortHeld = 32;      // elements of a short row in a lane's registers
-constexpr int kBackwardShort = 16;  // the same in backward
-constexpr int kBackwardPacks = 4;   // per thread
+constexpr int kBackwardShort = 16;  // elements of a short row in a lane's registers, in backward
+constexpr int kBackwardPacks = 4;   // packs of a row in a thread's registers, in backward
 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_rows(

@@ -1,9 +1,8 @@
 // Softmax over the last dimension of scaled and masked scores, forward and backward.
 //
-// Scores are rows of `length` keys; each row is one of `queries` queries of one of `heads` heads.
-// y = softmax(scale * x + mask) over the unmasked keys: those where a boolean mask is true, and with `causal` those up
-// to the query's own position, `start` + query. Masked keys get 0, and so does every key of a row in which all are
-// masked.
+// Scores are rows of `length` keys; each row is one of `queries` queries of one of `heads` heads. y = softmax(scale * x
+// + mask) over the unmasked keys: those where a boolean mask is true, and with `causal` those up to the query's own
+// position, `start` + query. Masked keys get 0, and so does every key of a row in which all keys are masked.
 // Elements of a causal row behind its last visible key are written, but never read.
 #pragma once
 
@@ -20,9 +19,9 @@ struct Forward {
     const void* mask;  // bytes that are 0 or 1, or values of the dtype of x; null if there is none
     void* y;
     int64_t rows, length, queries, heads;
-    // Strides of the mask by batch, head and query, in elements; 0 where they share it.
+    // Strides of the mask by batch, head and query, in elements; 0 where all batches, heads or queries share the mask.
     int64_t batch_stride, head_stride, query_stride;
-    int64_t kind;  // a Mask
+    int64_t kind;  // value of the enum Mask
     double scale;
     int64_t causal, start;
     int64_t dtype;
@@ -30,7 +29,7 @@ struct Forward {
     int64_t device;
 };
 
-// dx = scale * y * (dy - sum(dy * y))
+// Arguments of dx = scale * y * (dy - sum(dy * y)).
 struct Backward {
     const void* dy;
     const void* y;
@@ -49,9 +48,9 @@ constexpr int64_t kMaxLength = 1 << 30;
 constexpr int kThreads = 512;      // maximum block size; more would leave a thread too few registers
 constexpr int kShortPacks = 4;     // packs of a short row of scores in a lane's registers
 constexpr int kBackwardHeld = 16;  // elements of each of two rows in a thread's registers
-constexpr int kHeld = 32;          // the same for a row of scores
+constexpr int kHeld = 32;          // elements of a row of scores in a thread's registers
 
-// Kernel arguments: those of the host, with precomputed divisors.
+// Kernel arguments: the host's arguments, with precomputed divisors.
 template <typename Arguments>
 struct Given : Arguments {
     Divisor<unsigned> by_queries, by_heads;
@@ -75,9 +74,9 @@ __device__ __forceinline__ int visible_keys(const Given<Arguments>& args, int64_
 // Location of a row of the scores.
 struct Scores {
     Row row;
-    int64_t start;   // offset of its first element in x
-    int64_t masked;  // and in the mask
-    int keys;        // visible keys
+    int64_t start;   // offset of the row's first element in x
+    int64_t masked;  // offset of the row's first element in the mask
+    int keys;        // number of visible keys
 };
 
 // Returns the offset of a row's first element in the mask.
@@ -108,7 +107,7 @@ __device__ __forceinline__ float score_at(const GivenForward& args, const Scores
 constexpr int kMaskTile = 8;  // elements of a mask that a thread has in flight
 
 // Replaces each score of a tile by apply(score, mask element); the tile's packs are at(u) in the mask's row. Unless
-// rows are whole packs, those of the mask have another alignment and are read by elements.
+// rows are whole packs, the mask's packs have another alignment than those of x and are read by elements.
 template <bool kWhole, int V, typename Element, int N, typename At, typename Apply>
 __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N], At at, Apply apply) {
     constexpr int kPacks = N / V, kGroup = kMaskTile / V;
@@ -131,7 +130,7 @@ __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N],
     }
 }
 
-// Loads the scores of N / V whole packs, from `first` on at a distance of a block's width. Masked elements and those
+// Loads the scores of N / V whole packs, from `first` on at a distance of a block's width. Masked elements and elements
 // outside the row get -inf; loads outside the row read its last pack.
 template <bool kWhole, typename T, int V, int N>
 __device__ __forceinline__ void load_scores(const GivenForward& args, const Scores& scores, int first, float (&tile)[N]) {
@@ -319,7 +318,7 @@ __global__ void __launch_bounds__(kLanesThreads, kWhole && P * V == kBackwardHel
     share.store(static_cast<T*>(args.dx), [&](int i) { return scale * (of_dy[i] - sum) * of_y[i]; });
 }
 
-// The first packs of a row stay in registers; the rest of a longer row is read again.
+// Computes dx by rows. The first packs of a row stay in registers; the remaining packs of a longer row are read again.
 template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(GivenBackward args) {
     await_earlier();
@@ -418,7 +417,7 @@ cudaError_t launch_rows(const Backward& args) {
         });
 }
 
-// `packs`: the tensors are aligned to packs. `whole`: the packs of the mask are, too.
+// Launches by rows. `packs`: the tensors are aligned to packs. `whole`: the packs of the mask are aligned, too.
 template <typename Arguments>
 cudaError_t launch(const Arguments& args, bool packs, bool whole) {
     if (args.rows > kMaxGrid || args.length > kMaxLength) return cudaErrorInvalidValue;
@@ -430,12 +429,12 @@ cudaError_t launch(const Arguments& args, bool packs, bool whole) {
     });
 }
 
-// Returns true if vectors of the mask are aligned where vectors of x are.
+// Returns true if vectors of the mask are aligned wherever vectors of x are.
 inline bool mask_fits_vectors(const Forward& args) {
     if (args.mask == nullptr) return true;
     const int64_t vector = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
     const bool begins = args.kind == kAdded ? aligned(args.mask) : reinterpret_cast<uintptr_t>(args.mask) % vector == 0;
-    const int64_t strides = args.batch_stride | args.head_stride | args.query_stride;  // vector is a power of two
+    const int64_t strides = args.batch_stride | args.head_stride | args.query_stride;  // vector is a power of 2
     return begins && strides % vector == 0;
 }
 

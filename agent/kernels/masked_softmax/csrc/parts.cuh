@@ -1,4 +1,4 @@
-// Sum of a tensor's equal contiguous parts: the gradient of a mask that all of them share.
+// Sum of a tensor's equal contiguous parts: the gradient of a mask that all parts share.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -6,7 +6,7 @@
 
 namespace kernelwright::masked_softmax {
 
-constexpr int kPartPacks = 8;    // of each part, summed by a block: 128 bytes
+constexpr int kPartPacks = 8;    // packs of each part, summed by a block: 128 bytes
 constexpr int kPartLines = 32;   // parts that a block reads side by side
 constexpr int kPartsAtOnce = 8;  // parts that a thread has in flight
 

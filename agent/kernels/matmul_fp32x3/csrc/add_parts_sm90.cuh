@@ -6,10 +6,10 @@
 namespace kernelwright::matmul {
 
 constexpr int kAddThreads = 256;
-constexpr int kManyParts = 16;  // beyond this several warps share the parts
+constexpr int kManyParts = 16;  // split-K parts; with more, several warps share the parts
 constexpr int kAddShares = 8;
 
-// Elements per block.
+// Returns the number of elements that a block adds up.
 inline int added_by_block(int64_t parts) { return kAddThreads / (parts > kManyParts ? kAddShares : 1); }
 
 // Adds up the parts in a fixed order. Many parts are added in kAddShares shares, whose sums are then added.

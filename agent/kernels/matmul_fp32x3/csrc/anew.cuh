@@ -1,5 +1,5 @@
-// Bounds of the accuracy that two fp16 per float lose. A tile is recomputed in float arithmetic where the loss could matter: with small
-// values next to large ones, and where a float sum would hardly round.
+// Bounds of the accuracy that splitting each float into two fp16 loses. A tile is recomputed in float arithmetic where the loss could
+// matter: with small values next to large ones, and where a float sum would hardly round.
 //
 // Small values.
 //
@@ -8,8 +8,8 @@
 // operand. The loss is at most 2^-25 times the other value, which is at most 2^14. For n such products of random sign that is
 // 2^-11 * sqrt(n) rms.
 //
-// If the rms of a row's sums is not 2^26.5 times what all their products may have lost, the tile is recomputed. Elsewhere the loss is
-// at most 2^-26.5 of the row in this tile, less than half of the 2^-25.3 that rounding the results to float costs.
+// If the rms of a row's sums is not 2^26.5 times what all their products may have lost, the tile is recomputed. A kept tile has lost at
+// most 2^-26.5 of the row, less than half of the 2^-25.3 that rounding the results to float costs.
 //
 // Short sums.
 //
@@ -38,12 +38,12 @@ constexpr int kFollowedStep = 64;  // depths per step
 constexpr int kFollowed = 256;    // maximum nonzero products per followed sum, on average
 static_assert(kFollowers * kFollowers == kAnewThreads);
 
-// Threshold of the mean running sum over the mean product. Below it a float sum's error is less than half of ours. `all` is set if
-// lo * lo is included, `shared_out` if an SGEMM would use split-K, whose sums are shorter.
+// Threshold of the mean running sum over the mean product. Below it a float sum's error is less than half of that of the split. `all`
+// is set if lo * lo is included, `shared_out` if an SGEMM would use split-K, whose sums are shorter.
 __device__ __forceinline__ float short_below(bool all, bool shared_out) { return all ? 1.75f : shared_out ? 4.5f : 3.0f; }
 
-// Share of nonzero products below which sums count as short against a split-K SGEMM. With so few, the tensor cores' partial sums are
-// single products, added one by one like floats, while such an SGEMM adds them in parts.
+// Share of nonzero products below which sums count as short against a split-K SGEMM. With so few products, the tensor cores' partial
+// sums are single products, added one by one like floats, while a split-K SGEMM adds them in parts.
 constexpr float kSparse = 1.0f / 64;
 
 __device__ __forceinline__ float warp_sum(float mine) {
@@ -60,7 +60,7 @@ struct Followed {
     }
 };
 
-// Row of follower i among a tile's `rows`, unevenly spaced.
+// Returns the row of follower i among a tile's `rows`, unevenly spaced.
 __device__ __forceinline__ int followed_row(int i, int rows) { return (i * rows + i % 8 * (rows / 8)) / kFollowers; }
 
 // Values of the followers' rows and columns for one step.
@@ -93,23 +93,25 @@ struct SampleShare {
     }
 };
 
-// True if a tile's sums over depths [begin, end) are shorter than `below`. All kAnewThreads call it, with `meet` as their barrier. Each
-// follows one sum until the sample as a whole is decided. `of_a(follower, depth)` and `of_b` return the values.
+// Returns true if the running sums of a tile over depths [begin, end) are shorter than `below`, their threshold relative to single
+// products. All kAnewThreads call it, with `meet` as their barrier. Each thread follows one sum until the sample as a whole is decided.
+// `of_a(follower, depth)` and `of_b` return the values.
+// values.
 template <class OfA, class OfB, class Meet>
 __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], int64_t begin, int64_t end, float below,
                                           bool shared_out, SampleShare a, const OfA& of_a, SampleShare b, const OfB& of_b,
                                           const Meet& meet) {
-    constexpr float kMargin = 1.25f;  // against sampling noise
+    constexpr float kMargin = 1.25f;  // margin against sampling noise
     constexpr int kMany = kFollowedStep / 2;
     const int thread = threadIdx.x, lane = thread % 32;
     const float *const own_a = sample.of_a[thread / kFollowers], *const own_b = sample.of_b[thread % kFollowers];
-    const float *const first = sample.of_a[thread / 32 * 2], *const second = sample.of_a[thread / 32 * 2 + 1];  // a warp's rows
+    const float *const first = sample.of_a[thread / 32 * 2], *const second = sample.of_a[thread / 32 * 2 + 1];  // the warp's two rows
     Followed mine = {0.0f, 0.0f, 0.0f}, all = mine;
     float sum = 0.0f, steps = 0.0f;
     const auto add = [&](int i) {
         const float product = own_a[i] * own_b[i];
         sum = fmaf(own_a[i], own_b[i], sum);
-        mine.add({product != 0.0f ? fabsf(sum) : 0.0f, fabsf(product), product != 0.0f ? 1.0f : 0.0f});  // without a branch
+        mine.add({product != 0.0f ? fabsf(sum) : 0.0f, fabsf(product), product != 0.0f ? 1.0f : 0.0f});  // selected without a branch
     };
     const auto follow = [&](SampleShare& a, SampleShare& b) {  // returns true once decided
         if (begin >= end) return true;
@@ -140,7 +142,7 @@ __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[k
         for (const Followed& of : of_warps) all.add(of);
         return all.sums > kMargin * below * all.products || all.values > kFollowed * kAnewThreads;
     };
-    SampleShare next_a = a, next_b = b;  // two steps are in flight
+    SampleShare next_a = a, next_b = b;  // samples of two steps are in flight
     a.load(of_a, begin, end), b.load(of_b, begin, end);
     next_a.load(of_a, begin + kFollowedStep, end), next_b.load(of_b, begin + kFollowedStep, end);
     while (!follow(a, b) && !follow(next_a, next_b)) {
@@ -153,7 +155,7 @@ __device__ __forceinline__ float value_at(const Plain& of, int64_t row, int64_t 
     return is_there(of.part, row, depth) ? __ldg(of.values + row * of.row_step + depth * of.depth_step) : 0.0f;
 }
 
-// The same for a tile of two operands.
+// Returns true if the running sums of a tile of the operands a and b are shorter than `below`.
 template <class Meet>
 __device__ __forceinline__ bool are_short(Sample& sample, Followed (&of_warps)[kAnewThreads / 32], const Plain& a, const Plain& b,
                                           int64_t first_row, int64_t first_column, float below, bool shared_out, const Meet& meet) {

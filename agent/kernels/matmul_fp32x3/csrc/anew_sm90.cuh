@@ -1,9 +1,9 @@
 // The check after matmul_fp32x3's product: tiles for which two fp16 lost too much accuracy are recomputed (anew.cuh).
 //
-// If both operands are dense (see split_sm90.cuh), small values cannot lose too much. A quarter of the products of each sum are 2^15
-// or more, and rounding a float sum at each of them costs 2^-25.3 of it, more than the loss. But sums of dense operands can be short
-// if they cancel. So each block tests samples from a few of its tiles, and checks all its tiles if a sample is small. If the operands
-// are not dense, all tiles are checked.
+// If both operands are dense (see split_sm90.cuh), small values cannot lose too much accuracy. A quarter of the products of each sum are
+// 2^15 or more, and rounding a float sum at each of them costs 2^-25.3 of it, more than the loss. But sums of dense operands can be short
+// (anew.cuh) if they cancel. So each block tests samples from a few of its tiles, and checks all its tiles if the sums of a sample are
+// small. If the operands are not dense, all tiles are checked.
 #pragma once
 
 #include "anew_tile.cuh"
@@ -36,8 +36,8 @@ struct AnewShared {
     int lost, not_finite;
 };
 
-// Least value of the largest products relative to factors times scales, and thresholds below which sums may be short. Sums of dense
-// operands exceed theirs as soon as 32 products do not cancel.
+// Smallest product of two largest values relative to factors times scales, and thresholds below which sums may be short. Sums of dense
+// operands exceed their threshold as soon as 32 products do not cancel.
 constexpr float kProduct = static_cast<float>(int64_t{1} << 2 * kMargin);
 constexpr float kSmall = 3.0f * kProduct, kSmallOfDense = 0.5f * kProduct;
 
@@ -70,7 +70,7 @@ __device__ __forceinline__ void find_scales(const Product& p, const Band& band, 
     if (thread == 0) shared.lost = shared.not_finite = 0;
 }
 
-// Magnitudes of a row's sums over COLUMNS columns, per lane of a warp: largest (x) and total (y).
+// Returns the magnitudes of a row's sums over COLUMNS columns, per lane of a warp: largest (x) and total (y).
 template <int COLUMNS>
 __device__ __forceinline__ float2 sizes_of(const Product& p, const Band& band, int i) {
     const float* y = p.out.y + (static_cast<int64_t>(band.batch) * p.tiles.m + band.first_row + i) * p.tiles.n;
@@ -86,15 +86,15 @@ __device__ __forceinline__ float2 sizes_of(const Product& p, const Band& band, i
 
 // Result of testing a band's sums.
 struct Seen {
-    bool is_lost;   // a row may have lost too much of its small values
-    bool is_small;  // its sums may be short
+    bool is_lost;   // small values of a row may have lost too much accuracy
+    bool is_small;  // the band's sums may be short (anew.cuh)
 };
 
-// Tests a band's sums. `is_first` is set for the first band of these rows.
+// Tests a band's sums. `is_first` is set for the first band of its rows.
 template <class Meet>
 __device__ __forceinline__ Seen look_at(const Product& p, const Band& band, bool is_first, float small, AnewShared& shared,
                                         const Meet& meet) {
-    constexpr int kRows = kTile / kAnewWarps;  // per warp
+    constexpr int kRows = kTile / kAnewWarps;  // rows per warp
     if (is_first) find_factors(p, band, shared);
     find_scales(p, band, shared);
     meet();
@@ -150,7 +150,7 @@ __device__ __forceinline__ Seen look_at(const Product& p, const Band& band, bool
     return {shared.lost != 0, size < small * fabsf(p.out.alpha) * factors};
 }
 
-// True if all sums of a band from the tensor cores are finite. Then no infinity or NaN has met a zero either.
+// Returns true if all sums of a band from the tensor cores are finite. Then no infinity or NaN has met a zero either.
 template <class Meet>
 __device__ __forceinline__ bool are_finite(const Product& p, const Band& band, AnewShared& shared, const Meet& meet) {
     float all = 0.0f;  // NaN if any sum is not finite
@@ -167,14 +167,14 @@ __device__ __forceinline__ bool are_finite(const Product& p, const Band& band, A
     return shared.not_finite == 0;
 }
 
-// Checks a band of up to 16 * ROWS rows and recomputes it if it may have lost too much. All 256 threads call it, with `meet` as their
-// barrier. `sparse` is set unless both operands are dense. Bands of the same rows share `spans`.
+// Checks a band of up to 16 * ROWS rows and recomputes it if it may have lost too much accuracy. All 256 threads call it, with `meet` as
+// their barrier. `sparse` is set unless both operands are dense. Bands of the same rows share `spans`.
 template <int ROWS = 8, class Meet>
 __device__ __forceinline__ void hold(const Product& p, const Band& band, bool is_first, bool sparse, AnewShared& shared, Spans& spans,
                                      const Meet& meet) {
     if (is_first && threadIdx.x == 0) spans.known = kNotKnown;
     const Seen seen = look_at(p, band, is_first, sparse ? kSmall : kSmallOfDense, shared, meet);
-    meet();  // all have read the result, so shared memory is free
+    meet();  // all threads have read the result, so shared memory is free
     bool lost = sparse && seen.is_lost;
     if (!lost && !seen.is_small) return;
     const Operand &of_a = p.plain.a, &of_b = p.plain.b;
@@ -191,7 +191,7 @@ __device__ __forceinline__ void hold(const Product& p, const Band& band, bool is
     store_tile(p.out, all, p.tiles.m, p.tiles.n, p.y_part, band.batch, band.first_row, band.first_column, past);
 }
 
-// Consecutive tiles of a block, row by row, so that what is known of a serves a whole row of tiles.
+// Consecutive tiles of a block, row by row, so that a whole row of tiles shares what is known about the rows of a.
 struct Tiles {
     int first, past;
 
@@ -201,14 +201,14 @@ struct Tiles {
         past = min(share, p.cut.tiles - first) + first;
     }
     __device__ __forceinline__ static Band band_at(const Product& p, int i) {
-        const int row = i / p.tiles.n_tiles();  // over all matrices
+        const int row = i / p.tiles.n_tiles();  // row of tiles, counted over all matrices
         const linear::Tile tile = {row % p.tiles.m_tiles(), i % p.tiles.n_tiles()};
         return band_of(p, row / p.tiles.m_tiles(), tile, 0, kTile);
     }
 };
 
 // A warp's sample of one of the block's tiles, four rows by 32 columns: tests whether the sums of dense operands are small. The threshold
-// is computed before the product ends, from one scale per row, that of any half stage.
+// is computed before the product ends, from one scale per row: that of any half stage.
 struct Glance {
     static constexpr int kRows = 4;
     const float* at;
@@ -249,8 +249,8 @@ struct Glance {
     }
 };
 
-// True if a warp's sums of dense operands are small in the first 32 columns of a tile, before their columns are scaled back. `factors` are
-// those of a thread's two rows for any half stage.
+// Returns true if a warp's sums of dense operands are small in the first 32 columns of a tile, before their columns are scaled back.
+// `factors` are those of a thread's two rows for any half stage.
 __device__ __forceinline__ bool are_small(const float (&sum)[64], const float (&factors)[2]) {
     constexpr int kOfRow = 8;
     constexpr float kNeeded = kSmallOfDense / (1 << kMargin) * kOfRow;  // for a factor of 1; columns are not scaled back yet
@@ -261,8 +261,8 @@ __device__ __forceinline__ bool are_small(const float (&sum)[64], const float (&
     return warp_sum(size) < kNeeded * warp_sum((factors[0] > none ? factors[0] : 0.0f) + (factors[1] > none ? factors[1] : 0.0f));
 }
 
-// Runs after the product. Returns at once if both operands are dense, which is known before the product ends, and the sampled sums are not
-// small.
+// Checks the sums after the product. Returns at once if both operands are dense, which is known before the product ends, and the sampled
+// sums are not small.
 __global__ void __launch_bounds__(kAnewThreads, 1) matmul_anew(const __grid_constant__ Product p) {
     const bool sparse = are_sparse(p.plain.a, p.plain.b, __ldcg(p.plain.b.sparse));
     const Tiles tiles(p);

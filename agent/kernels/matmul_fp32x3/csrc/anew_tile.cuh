@@ -1,8 +1,8 @@
 // The sums of a recomputed tile, in float arithmetic.
 //
-// Both operands are copied in spans of 32 depths, in their memory order. If a has many nonzero values, everything is multiplied. If it has
-// few, a is copied some spans ahead, so that b is read only where rows of a are nonzero. The values are then multiplied one by one. The
-// groups of eight depths with any nonzero value are remembered for the next tile of the same rows.
+// Both operands are copied in spans of 32 depths, in their memory order. If a has many nonzero values, all values are multiplied. If a has
+// few, it is copied some spans ahead, so that b is read only where rows of a are nonzero. The nonzero values are then multiplied one by
+// one. The groups of eight depths with any nonzero value are remembered for the next tile of the same rows.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -12,12 +12,12 @@
 namespace kernelwright::matmul {
 
 constexpr int kSamples = 8;  // sampled values of a per thread
-constexpr int kFewOf = 20, kFewOfDeep = 50;  // a has few values if fewer than one in 20, or in 50 if b is not contiguous along rows
+constexpr int kFewOf = 20, kFewOfDeep = 50;  // a has few if under one in 20 is nonzero, or in 50 if b is not contiguous along rows
 static_assert(kAnewDepth % kSpan == 0 && sizeof(Slices) <= sizeof(Spans::a));
 
 template <int ROWS, bool A_BY_ROWS, bool B_BY_ROWS>
 __device__ __forceinline__ void multiply_span(float (&sum)[8][8], const Span& of_a, const Span& of_b, const Corner& at) {
-    constexpr int kAtOnce = ROWS == 8 && (A_BY_ROWS || B_BY_ROWS) ? 2 : 1;  // as measured
+    constexpr int kAtOnce = ROWS == 8 && (A_BY_ROWS || B_BY_ROWS) ? 2 : 1;  // unrolling, as measured to be fastest
     #pragma unroll kAtOnce
     for (int depth = 0; depth < kSpan; depth += 4) {
         float b[2][4][4];
@@ -42,7 +42,7 @@ __device__ __forceinline__ void add_up(float (&all)[8][8], float (&sum)[8][8]) {
     for (int i = 0; i < ROWS * 8; ++i) all[i / 8][i % 8] += sum[i / 8][i % 8], sum[i / 8][i % 8] = 0.0f;
 }
 
-// All products, for operands that allow copies of float4. Not inlined: the totals then stay in local memory and leave registers free.
+// Sums all products, for operands that allow copies of float4. Not inlined: the totals then stay in local memory and leave registers free.
 template <int ROWS, bool A_BY_ROWS, bool B_BY_ROWS, class Meet>
 __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const Reader& a_read, const Reader& b_read, int begin, int end,
                                      const Meet& meet) {
@@ -64,7 +64,7 @@ __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const 
     #pragma unroll 1
     for (int i = 0; i < count; ++i) {
         __pipeline_wait_prior(kStages - 2);
-        meet();  // all are done with the previous span
+        meet();  // all threads are done with the previous span
         ask(i + kStages - 1);
         multiply_span<ROWS, A_BY_ROWS, B_BY_ROWS>(sum, spans.a[i % kStages], spans.b[i % kStages], at);
         if ((i + 1) % (kAnewDepth / kSpan) == 0 || i + 1 == count) add_up<ROWS>(result, sum);
@@ -72,7 +72,7 @@ __device__ __noinline__ void sum_all(float (&result)[8][8], Spans& spans, const 
     meet();
 }
 
-// The same for any operands, by slices of 8 depths.
+// Sums all products for operands of any layout, by slices of 8 depths.
 template <class Meet>
 __device__ __noinline__ void sum_slices(float (&result)[8][8], Slices& slices, const Plain& a, const Plain& b, int64_t first_row,
                                         int64_t first_column, int begin, int end, const Meet& meet) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void eight_of(float (&eight)[8], const Span& of_b, bo
     for (int j = 0; j < 8; ++j) eight[j] = of_b.at(false, column + Corner::step(j), depth);
 }
 
-// Multiplies the nonzero values, given by bits, row by row. Half a warp shares the same rows.
+// Multiplies a's nonzero values, given by bits, row by row. The lanes of half a warp share the same rows.
 __device__ __forceinline__ void multiply_values(float (&sum)[8][8], const Span& of_a, const Span& of_b, bool a_by_rows, bool b_by_rows,
                                                 const unsigned* values, const Corner& at) {
     #pragma unroll
@@ -134,7 +134,7 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
     #pragma unroll 1
     for (int i = -kLooksAhead; i < count; ++i) {
         __pipeline_wait_prior(1);
-        meet();  // all are done with the previous span
+        meet();  // all threads are done with the previous span
         const int last_of_a = i + kSpansOfA - 1, last_of_b = i + kSpansOfB - 1;
         if (last_of_a < count) copy_span<kSide>(spans.a[(now_a + kSpansOfA - 1) % kSpansOfA], of_a, groups, last_of_a, ~0u);
         if (last_of_b >= 0 && last_of_b < count) {
@@ -162,7 +162,7 @@ __device__ __noinline__ void sum_values(float (&result)[8][8], Spans& spans, con
     meet();
 }
 
-// True if a has few nonzero values in a tile's rows, estimated from a sample. All threads call it.
+// Returns true if a has few nonzero values in a tile's rows, estimated from a sample. All threads call it.
 template <class Meet>
 __device__ __forceinline__ bool has_few(Spans& spans, const Reader& of_a, int few_of, int begin, int end, const Meet& meet) {
     const int thread = threadIdx.x, row = thread % kSide;
@@ -180,7 +180,7 @@ __device__ __forceinline__ bool has_few(Spans& spans, const Reader& of_a, int fe
     unsigned all = 0;
     #pragma unroll
     for (int i = 0; i < kPlainThreads / 32; ++i) all += spans.of_warps[0][i];
-    meet();  // all have read of_warps
+    meet();  // all threads have read of_warps
     return static_cast<int>(all) * few_of < kSamples * kPlainThreads;
 }
 
@@ -192,7 +192,7 @@ __device__ __forceinline__ void sum_anew(float (&all)[8][8], Spans& spans, const
     const int begin = static_cast<int>(max(a.begin_in(first_row), b.begin_in(first_column)));
     const int end = static_cast<int>(min(a.end_in(first_row), b.end_in(first_column)));
     const Reader of_a(a, first_row, end), of_b(b, first_column, end);
-    if constexpr (ROWS == 8) {  // for half a tile, multiplying everything is as fast
+    if constexpr (ROWS == 8) {  // for half a tile, multiplying all values is as fast
         if (!zeros_count && spans.known != kMany) {
             const bool may_list = a.part == kWhole && b.part == kWhole && end <= kMostGroups * kGroup;
             if (spans.known != kNotKnown || has_few(spans, of_a, of_b.by_rows ? kFewOf : kFewOfDeep, begin, end, meet)) {

@@ -1,5 +1,5 @@
 // Products of at most one tile per two SMs on sm_90a, after a split in one launch (split_once_sm90.cuh). A cluster of two blocks
-// multiplies a tile of 128 x 128, 64 rows per block. Each block loads half of b and multicasts it to both.
+// multiplies a tile of 128 x 128, 64 rows per block. Each block loads half of b's packed tile and multicasts it to both.
 //
 // The two warpgroups of a block take stages in turn, so a block has all its sums without waiting for other blocks. The split's counts of
 // small values are added up while the first stages load. A block checks its own sums if needed, since another launch would take
@@ -20,7 +20,7 @@ constexpr int kFewStageBytes = kFewFactors + matrix::kAtomBytes;
 static_assert(sizeof(Spans) <= kFewStages * kFewStageBytes, "what is computed anew takes the stages' place");
 constexpr int kFewSharedBytes = kFewStages * kFewStageBytes + matrix::kAtomBytes + (2 * kFewStages + 2) * 8;
 
-// The unit of a cluster, and which half of the tile a block has.
+// The unit of a cluster, and which half of the tile's rows a block has.
 struct Share {
     Unit unit;
     linear::Tile tile;
@@ -35,14 +35,14 @@ struct Share {
     }
 };
 
-// The producer thread: keeps the ring filled. Addresses are computed before the split ends.
+// Keeps the ring filled; run by the producer thread. Addresses are computed before the split ends.
 __device__ __forceinline__ void load_few(const Product& p, const Ring& ring) {
     constexpr int kPiece = kOperandBytes / kTogether, kFactors = kBlockRows * static_cast<int>(sizeof(float));
     const Share share(p);
     const int64_t stages = p.tiles.stages;
     const unsigned char* a = p.a + share.batch * p.a_bytes + (share.tile.of_x * stages + share.begin) * kPackedBytes;
     const unsigned char* b = p.b + share.batch * p.b_bytes + (share.tile.of_weight * stages + share.begin) * kOperandBytes;
-    asm volatile("" : "+l"(a), "+l"(b));  // keep the compiler from computing them later
+    asm volatile("" : "+l"(a), "+l"(b));  // keeps the compiler from computing the addresses later
     await_earlier();
     Turn turn = {0, 1};  // in the first round every stage is free
     for (int i = share.begin; i < share.end; ++i, turn.next(kFewStages), a += kPackedBytes, b += kOperandBytes) {
@@ -92,17 +92,18 @@ __device__ __forceinline__ void multiply_few(const Ring& ring, const Share& shar
 
 __device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
 
-// Checks a block's rows of its tile.
+// Checks the sums of a block's rows of its tile.
 __device__ __noinline__ void hold_few(const Product& p, bool sparse, unsigned char* memory) {
     __shared__ AnewShared shared;
-    consumers_meet();  // the rows have been stored
+    consumers_meet();  // the block's rows have been stored
     const Share share(p);
     const Band band = band_of(p, share.batch, share.tile, share.half * kBlockRows, kBlockRows);
     auto& spans = *reinterpret_cast<Spans*>(memory);
     if (band.rows > 0) hold<kBlockRows / 16>(p, band, true, sparse, shared, spans, [] { consumers_meet(); });
 }
 
-// Flags after the ring: whether the operands are sparse, set by an otherwise idle warp, and whether any warp's sums are small.
+// Flags in shared memory behind the ring: whether the operands are sparse, set by an otherwise idle warp, and whether any warp's sums
+// are small.
 struct Told {
     uint64_t* known;
     int* sparse;
@@ -123,7 +124,7 @@ __device__ __forceinline__ void tell_sparse(const Product& p, const Told& told) 
     matrix::barrier_arrive(told.known);
 }
 
-// Sets the flag if a warp's sums are small.
+// Sets the flag `small` if a warp's sums are small.
 __device__ __forceinline__ void note_small(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     if (share.begin + group >= share.end || p.tiles.n - share.tile.of_weight * kTile < 32) return;
     const auto* factors = reinterpret_cast<const float*>(ring.stages + group * kFewStageBytes + kFewFactors);
@@ -131,10 +132,10 @@ __device__ __forceinline__ void note_small(const Product& p, const Ring& ring, c
     if (are_small(sum, {factors[row], factors[row + 8]})) *Told(ring).small = 1;
 }
 
-// Each warpgroup receives the other's sums for half of the columns, and so has the complete sums of that half.
+// Gives each warpgroup the other's sums for half of the columns, so that it has the complete sums of that half.
 __device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
     auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
-    consumers_meet();  // all are done with the stages
+    consumers_meet();  // all threads are done with the stages
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         float four[4];
@@ -154,12 +155,12 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
     }
 }
 
-// Each warpgroup stores its half of the columns; four lanes store 32 bytes of a row at a time.
+// Stores the half of the columns that the warpgroup has; four lanes store 32 bytes of a row at a time.
 template <bool ALL>
 __device__ __forceinline__ void store_halves(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
-    int2 exponents[8];  // loads overlap with the exchange
+    int2 exponents[8];  // these loads overlap with the exchange
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
         exponents[j] = __ldcg(reinterpret_cast<const int2*>(p.exponents + share.batch * p.b_rows + at.column + 8 * j));
@@ -178,7 +179,7 @@ __device__ __forceinline__ void store_halves(const Product& p, const Ring& ring,
 
 constexpr int kPitch = kTile + 8;  // floats per row of sums; eight rows hit different banks
 
-// Each warp stores whole rows with adjacent lanes. Used at edges, and where 32 bytes would straddle two sectors.
+// Stores whole rows with the adjacent lanes of a warp. Used at edges, and where 32 bytes would straddle two sectors.
 __device__ __forceinline__ void store_rows(const Product& p, const Ring& ring, const Share& share, const float (&sum)[64], int group) {
     constexpr int kCount = kTile / 32;  // columns per lane
     const linear::Place place = linear::place_of(group * kBlockRows, 0);
@@ -190,7 +191,7 @@ __device__ __forceinline__ void store_rows(const Product& p, const Ring& ring, c
     #pragma unroll
     for (int j = 0; j < kCount; ++j) exponents[j] = __ldcg(p.exponents + share.batch * p.b_rows + first_column + 32 * j) - kMargin;
     note_small(p, ring, share, sum, group);
-    consumers_meet();  // all are done with the stages
+    consumers_meet();  // all threads are done with the stages
     #pragma unroll
     for (int i = 0; i < 32; ++i) *reinterpret_cast<float2*>(to + i % 2 * 8 * kPitch + i / 2 * 8) = {sum[2 * i], sum[2 * i + 1]};
     consumers_meet();
@@ -235,7 +236,7 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
 
 template <bool ALL, bool BY_ROWS>
 __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant__ Product p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared, kFewStages, kFewStageBytes);
     const Told told(ring);
@@ -248,7 +249,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant_
         *told.small = 0;
         matrix::barriers_made();
     }
-    sm90::cluster_meet();  // all barriers are initialised
+    sm90::cluster_meet();  // all barriers of the cluster are initialised
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32;
     if (group == kConsumers) {
         sm90::give_registers<kLoaderRegisters>();
@@ -265,12 +266,12 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_few(const __grid_constant_
         sm90::take_registers<kConsumerRegisters>();
         multiply_and_store<ALL, BY_ROWS>(p, ring, group);
     }
-    sm90::cluster_wait();  // until then the other block's copies and arrivals still target this one
+    sm90::cluster_wait();  // until then the other block's copies and arrivals still target this block
 #endif
 }
 
-// True if all clusters fit the GPU at once and this is faster than the general path. That path has cost `cost` (Cut) plus more
-// launches for the split and the check. A stage of half a tile takes half as long as that of a tile.
+// Returns true if all clusters fit the GPU at once and this path is faster than the general one. The general path has cost `cost` (Cut)
+// plus more launches for the split and the check. A stage of half a tile takes half as long as that of a tile.
 inline bool is_few(const Operands& both, int64_t tiles, int64_t sms, double cost) {
     constexpr double kStage = 0.5, kLaunches = 5.0;
     return kTogether * tiles <= sms / kTogether * kTogether && splits_once(both.b) &&
@@ -286,7 +287,7 @@ cudaError_t launch_few(const Product& p, cudaStream_t stream) {
     return launched_as(kernel, kTogether, static_cast<unsigned>(kTogether * p.cut.tiles), kThreads, kFewSharedBytes, stream, p);
 }
 
-// True if results are stored row by row. With ALL that is slower, as sums are few and any may have to be recomputed.
+// Returns true if results are stored row by row. With ALL that is slower, as sums are few and any may have to be recomputed.
 inline bool by_rows(const Product& p) { return !p.all && p.tiles.n % kTile != 0; }
 
 inline cudaError_t few_tiles(const Product& p, cudaStream_t stream) {

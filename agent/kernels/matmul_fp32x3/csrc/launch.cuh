@@ -12,7 +12,7 @@
 
 namespace kernelwright::matmul {
 
-// Smallest K. Shorter float sums round too seldom for three products to stay close.
+// Smallest K for the tensor cores. Shorter float sums round so seldom that three products would not match them.
 constexpr int64_t kLeastDepth = 32;
 
 inline bool takes_tensor_cores(const Forward& args) {

@@ -15,7 +15,7 @@ constexpr int64_t kKeptInL2 = 40 << 20;
 
 struct Plan {
     Operands both;
-    bool all;  // with lo * lo
+    bool all;  // lo * lo is included
     int64_t sms, tiles;
     Cut cut;
     bool few;  // two blocks per tile, after a split in one launch (few_tiles_sm90.cuh)

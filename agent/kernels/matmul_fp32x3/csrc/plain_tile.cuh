@@ -1,5 +1,5 @@
-// Float arithmetic on a tile of 128 x 128 by 256 threads, for operands of any layout. The portable path uses it, and the recomputed
-// tiles of convolutions.
+// Float arithmetic on a tile of 128 x 128 by 256 threads, for operands of any layout. Used by the portable path, and for the
+// recomputed tiles of convolutions.
 #pragma once
 
 #include "../../linear_fp32x3/csrc/plain_tile.cuh"
@@ -12,12 +12,12 @@ using linear::kSide;
 using linear::kSlice;
 using linear::Slice;
 
-// One operand of one product, by its rows (m of a, n of b) and its depth K.
+// One operand of one product, by its rows (m rows of a, n columns of b) and its depth K.
 struct Plain {
     const float* values;
     int64_t rows, depth;
     int64_t row_step, depth_step;
-    int64_t part;  // Part, with depths as columns
+    int64_t part;  // Part of the matrix that exists, with depths as columns
 
     // The tile from `first_row` on exists for depths [begin_in, end_in).
     __device__ __forceinline__ int64_t begin_in(int64_t first_row) const { return begin_of(*this, first_row); }
@@ -27,7 +27,7 @@ struct Plain {
 // Position of a thread's four values of a slice: along rows if those are contiguous in memory, else along the depth.
 struct Quarter {
     int row, depth;
-    int of_row, of_depth;  // increments to the next value
+    int of_row, of_depth;  // increments from a value to the next
 };
 
 __device__ __forceinline__ Quarter quarter_of(const Plain& of) {

@@ -7,7 +7,7 @@
 
 namespace kernelwright::matmul {
 
-// Block (i, j, matrix) computes tile (i, j) of a matrix; i varies fastest.
+// Computes tile (i, j) of a matrix in block (i, j, matrix); i varies fastest.
 __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_constant__ Forward args) {
     __shared__ Slices slices;
     const bool sparse = args.precision == kSparseA;

@@ -1,6 +1,6 @@
 // y = alpha * a * b + beta * c over split operands (split_sm90.cuh), on sm_90a. Blocks are persistent, one per SM. One thread of
-// the last warpgroup is the producer, which fills a ring of stages by bulk copies. The others multiply 64 rows of a tile of
-// 128 x 128 each.
+// the last warpgroup is the producer, which fills a ring of stages by bulk copies. Each of the other warpgroups multiplies 64
+// rows of a tile of 128 x 128.
 //
 // After every 32 of K the sums leave the tensor cores, are scaled back and added in float arithmetic, which rounds where the
 // tensor cores truncate. Two accumulators alternate: the tensor cores write one while the other is added. The warpgroups
@@ -22,15 +22,15 @@ using linear::kThreads;
 
 constexpr int kConsumerRegisters = 232;
 constexpr int kLoaderRegisters = 40;
-constexpr int kStageBytes = kPackedBytes + kOperandBytes;  // a's packed tile and b's
+constexpr int kStageBytes = kPackedBytes + kOperandBytes;  // a stage: a's packed tile and b's
 constexpr int kSharedBytes = kStages * kStageBytes + matrix::kAtomBytes + 2 * kStages * 8;
 
 struct Product {
     linear::Product tiles;     // sizes of one matrix; no other field is used
-    const unsigned char* a;    // packed
+    const unsigned char* a;    // a, split and packed
     const unsigned char* b;
     int64_t a_bytes, b_bytes;  // batch strides; 0 if all share one matrix
-    const int* exponents;      // of b's columns
+    const int* exponents;      // exponents of b's columns
     int64_t b_rows;            // batch stride of `exponents`
     int batch;
     Schedule cut;
@@ -38,8 +38,8 @@ struct Product {
     float* partial;            // [parts, batch, m, n], or sums of streamed tiles' parts
     int* ended;
     Operands plain;            // the operands before the split
-    bool all;                  // with lo * lo
-    int64_t y_part;            // Part
+    bool all;                  // lo * lo is included
+    int64_t y_part;            // Part of y that is wanted
 
     // Stages of a unit that exist in both operands, [first_of, past_of); none if no part of the tile of y is wanted.
     __device__ __forceinline__ int first_of(const Unit& unit, const linear::Tile& tile) const {
@@ -53,7 +53,7 @@ struct Product {
     __device__ __forceinline__ linear::Tile place_of(int tile) const { return linear::tile_at(tiles, tile % tiles.tiles()); }
 };
 
-// A slot of the ring and the parity of its barrier.
+// A slot of the ring and the parity of the slot's barrier.
 struct Turn {
     int stage;
     uint32_t parity;
@@ -81,7 +81,7 @@ __device__ __forceinline__ Ring ring_in(unsigned char* shared, int stages, int s
     return ring;
 }
 
-// The producer thread: keeps the ring filled.
+// Keeps the ring filled; run by the producer thread.
 __device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
     const int64_t stages = p.tiles.stages;
     const uint64_t policy = matrix::evict_last();
@@ -103,7 +103,7 @@ __device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
     }
 }
 
-// One element in float arithmetic.
+// Computes one element in float arithmetic.
 __device__ __noinline__ float in_float(const Product& p, int64_t batch, int64_t row, int64_t column) {
     const Operand &of_a = p.plain.a, &of_b = p.plain.b;
     const float* a = of_a.values + batch * of_a.batch_step + row * of_a.row_step;
@@ -148,7 +148,7 @@ __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[N], i
     }
 }
 
-// Stores to matrix `matrix` of y [.., m, n]. `whole` is set if no column is past the end.
+// Stores sums to matrix `matrix` of y [.., m, n]. `whole` is set if no column is past the end.
 template <int N>
 __device__ __forceinline__ void store_sums(const Product& p, const float (&sum)[N], int64_t matrix, const linear::Place& at,
                                            bool whole, float* y) {
@@ -193,8 +193,8 @@ __device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], c
     store_sums(p, sum, matrix, at, (tile.of_weight + 1) * kTile <= p.tiles.n, is_part ? p.partial : p.out.y);
 }
 
-// Issues the products of half a stage for 64 rows of a as one group. The small ones come first, while there is nothing large to
-// truncate them against. a's lo lies LO_A bytes after its hi.
+// Issues the products of half a stage for 64 rows of a as one group. The small products come first, while the accumulator holds
+// nothing large to truncate them against. a's lo lies LO_A bytes after its hi.
 template <bool ALL, int LO_A>
 __device__ __forceinline__ void multiply_half(float (&partial)[64], const unsigned char* a, const unsigned char* b) {
     #pragma unroll
@@ -245,19 +245,19 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
             sm90::products_done<1>(first);
             add(sum, first, rows[0]);
             sm90::products_done<0>(second);
-            __syncwarp();  // all lanes have read their factors
+            __syncwarp();  // all lanes have read their factors from the stage
             matrix::barrier_arrive(ring.free + turn.stage);
             add(sum, second, rows[1]);
         }
         store_unit<ALL>(p, sum, unit, group);
     }
-    if (group == 0) await_turn(group);  // matches the last turn given
+    if (group == 0) await_turn(group);  // matches the last turn given to this warpgroup
 }
 
-// Persistent blocks, one per SM.
+// Computes the units of a persistent block, one block per SM.
 template <bool ALL>
 __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_constant__ Product p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared, kStages, kStageBytes);
     if (threadIdx.x == 0) {
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
     }
     __syncthreads();
     await_earlier();
-    let_next_begin();  // the next kernel waits for this one's end, and has no room before
+    let_next_begin();  // the next kernel waits for the end of this kernel, and has no room before
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
         sm90::give_registers<kLoaderRegisters>();
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
 }
 
 constexpr int kJoinThreads = 256;
-constexpr int kJoined = 4;  // elements per thread
+constexpr int kJoined = 4;  // elements that a thread adds up
 
 // Adds up the split-K parts in order.
 __global__ void __launch_bounds__(kJoinThreads) matmul_join(const __grid_constant__ Product p) {

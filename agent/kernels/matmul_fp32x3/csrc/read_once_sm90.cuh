@@ -2,8 +2,8 @@
 // a kernel that splits them beforehand and without storing the split.
 //
 // A block has a tile of 128 rows by N columns and a part of the depth, which it walks through in chunks of 32. Each warp of two
-// warpgroups copies 16 rows into its own ring and splits them in registers, which are the left operand of wgmma. It adds the sums of
-// each chunk to its own in float arithmetic, while the other warpgroup uses the tensor cores. Two more warpgroups copy the columns,
+// warpgroups copies 16 rows into its own ring and splits them in registers, which are the left operand of wgmma. While the other
+// warpgroup uses the tensor cores, it adds the sums of each chunk to its own in float arithmetic. Two more warpgroups copy the columns,
 // split them and store them in the layout of the products.
 //
 // Values are split into two fp16 (strip_halves_sm90.cuh), or into three bf16 (strip_thirds_sm90.cuh) if the loss may matter in a block's
@@ -26,15 +26,15 @@ struct ReadOnce {
     int parts;  // split-K parts
     int left_tiles, right_tiles;
     int m, n;      // sizes of y
-    bool turned;   // left rows are y's columns
+    bool turned;   // the left operand's rows are y's columns
     float* to;     // sums of the parts [parts, m, n], or y
-    float factor;  // applied to what is stored there
+    float factor;  // factor of the sums stored to `to`
     Outcome out;   // epilogue once the parts are added
 
     __device__ __forceinline__ int begin_of(int part) const { return static_cast<int>(int64_t{chunks} * part / parts); }
 };
 
-// Registers per thread that multiplies, and per thread that splits columns. They come in multiples of eight. Asking for more than the
+// Registers per thread that multiplies, and per thread that splits columns, in multiples of eight. Requesting more registers than the
 // block started with would wait forever.
 template <bool HALVES>
 constexpr int kLeftRegisters = HALVES ? 200 : 208;
@@ -42,7 +42,7 @@ template <bool HALVES>
 constexpr int kRightRegisters = kReadThreads / kLeftThreads * (65536 / kReadThreads / 8 * 8) - kLeftRegisters<HALVES>;
 static_assert(kLeftThreads == kSplitters * kRightThreads);
 
-// Like matrix::pieces_descriptor, for columns `bytes` after `first`, the lower half of a descriptor.
+// Returns the lower half of a descriptor as by matrix::pieces_descriptor, for columns `bytes` after `first`.
 __device__ __forceinline__ uint64_t columns_descriptor(uint32_t first, int bytes) {
     uint64_t made;
     asm("mov.b64 %0, {%1, %2};" : "=l"(made) : "r"(first + bytes / 16), "r"(8));
@@ -72,12 +72,12 @@ struct ReadTile {
     }
 };
 
-// `again` selects the second pass, which has barriers of its own.
+// Shared memory of the rings and their barriers. `again` selects the second pass, which has barriers of its own.
 template <int N, class Split>
 struct ReadRing {
     using Shape = ReadShape<N, Split::kParts>;
     unsigned char *left, *right, *split;
-    float* factors;  // per slot and group of columns
+    float* factors;  // factor of each group of columns in each slot
     uint64_t *full, *free;
 
     __device__ __forceinline__ explicit ReadRing(unsigned char* shared, bool again = false) {
@@ -102,7 +102,7 @@ __device__ __forceinline__ void splitters_meet(int splitter) {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + splitter), "n"(kRightThreads) : "memory");
 }
 
-// Each of two warpgroups splits the columns of every other chunk of the tile. Returns true if their accuracy is in doubt.
+// Splits the columns of every other chunk of the tile; each of two warpgroups calls it. Returns true if their accuracy is in doubt.
 template <int N, class Split>
 __device__ __forceinline__ bool split_columns(const ReadOnce& p, const ReadTile& tile, const ReadRing<N, Split>& ring) {
     using Shape = ReadShape<N, Split::kParts>;
@@ -125,7 +125,7 @@ __device__ __forceinline__ bool split_columns(const ReadOnce& p, const ReadTile&
                     own + raw.stage * kColumnBytes<N>, chunk);
         sm90::stores_made();
         matrix::barrier_arrive(ring.full + to.stage);
-        splitters_meet(splitter);  // all have read their values
+        splitters_meet(splitter);  // all splitting threads have read their values
         if (chunk + kRaw * kSplitters < tile.end) columns.copy(chunk + kRaw * kSplitters, raw.stage);
         copies_begun();
         raw.next(kRaw);
@@ -209,7 +209,7 @@ __device__ __forceinline__ void multiply_rows(const ReadOnce& p, const ReadTile&
     copies_made<0>();
 }
 
-// Stores the sums with few instructions, since a short product waits for them. Nothing is added here.
+// Stores the sums with few instructions, since a product of small depth waits for them. c and other parts are not added here.
 template <int N>
 __device__ __forceinline__ void store_part(const ReadOnce& p, const ReadTile& tile, const float (&sum)[N / 2]) {
     const int row = tile.first_left + static_cast<int>(threadIdx.x) / 32 * kWarpRows + static_cast<int>(threadIdx.x) % 32 / 4;
@@ -226,16 +226,17 @@ __device__ __forceinline__ void store_part(const ReadOnce& p, const ReadTile& ti
     }
 }
 
-// True if any row has lost too much, or half of the rows (four threads each) are short. All threads call it.
+// Returns true if any row has lost too much accuracy, or the sums of half of the rows (four threads each) are short (anew.cuh). All threads
+// call it.
 __device__ __forceinline__ bool all_doubt(const Halves::Doubt& mine) {
     const bool lost = __syncthreads_or(mine.lost);
     return __syncthreads_count(mine.is_short) >= kLeftThreads / 2 || lost;
 }
 
-// With HALVES two fp16 per value are tried first, and three bf16 used if those are not enough.
+// Multiplies a tile. With HALVES two fp16 per value are tried first, and three bf16 used if two fp16 are not enough.
 template <int N, bool HALVES>
 __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid_constant__ ReadOnce p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const ReadRing<N, Halves> ring(shared);
     const ReadRing<N, Thirds> ring_again(shared, true);
@@ -246,7 +247,7 @@ __global__ void __launch_bounds__(kReadThreads, 1) matmul_read_once(const __grid
     }
     __syncthreads();
     await_earlier();
-    let_next_begin();  // the next kernel waits for this one's end, and has no room before
+    let_next_begin();  // the next kernel waits for the end of this kernel, and has no room before
     const ReadTile tile = ReadTile::of<N>(p);
     if (threadIdx.x >= kLeftThreads) {
         sm90::give_registers<kRightRegisters<HALVES>>();

@@ -14,22 +14,23 @@ struct ReadPlan {
     bool halves;    // try two fp16 per value first
     bool adds;      // a second kernel adds up the parts, or c
     int64_t columns, tiles, parts;
-    double us;      // modelled time
-    int64_t bytes;  // workspace
+    double us;      // modelled time in us
+    int64_t bytes;  // bytes of the workspace
 };
 
-// True if 16 bytes can be copied at a time, along the depth or along rows.
+// Returns true if 16 bytes can be copied at a time, along the depth or along rows.
 inline bool is_strip(const float* values, int64_t row_step, int64_t depth_step) {
     const int64_t step = depth_step == 1 ? row_step : depth_step;
     return (depth_step == 1 || row_step == 1) && step % 4 == 0 && reinterpret_cast<uintptr_t>(values) % 16 == 0;
 }
 
 constexpr int64_t kMostReadParts = 256;
-// Smallest depth for two fp16 per value, since their error shows in shorter sums. They are used for tiles of 128 columns alone, because
+// Smallest depth for two fp16 per value, since their error shows in shorter sums. Only tiles of 128 columns use two fp16, because
 // narrower tiles are memory-bound.
 constexpr int64_t kLeastOfHalves = 1024;
 
-// Model of an H100: `kChunkUs` per chunk of a tile, about 6 us of fixed time per block, and a launch to add up parts.
+// Chooses the split-K parts by a model of an H100: `kChunkUs` per chunk of a tile, about 6 us of fixed time per block, and a launch to
+// add up parts.
 inline void cut_depth(ReadPlan& plan, int64_t chunks, int64_t elements, int64_t sms) {
     constexpr double kChunkUs[3] = {1.0, 1.07, 1.1}, kWideThirdsUs = 1.45, kStartUs = 6.0, kAddUs = 4.0, kBytesOfUs = 3.3e6;
     const bool is_wide = plan.columns == 128;
@@ -50,7 +51,7 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
                 is_strip(args.b, args.b_column, args.b_depth);
     // b on the left saves 4 us: adjacent lanes store rows of the left operand, and b's columns are contiguous in y. But a left operand
     // that is contiguous along the depth saves 0.12 us per chunk.
-    constexpr int64_t kDeep = 40;  // chunks per block
+    constexpr int64_t kDeep = 40;  // chunks of depth per block
     const int64_t chunks = ceil_div(args.k, kChunk);
     const bool is_deep = chunks * ceil_div(args.m, kLeftRows) * ceil_div(args.n, kLeftRows) >= kDeep * sms;
     const bool a_is_faster = std::min(args.m, args.n) > 64 && is_deep && args.a_depth == 1 && args.b_depth != 1;
@@ -66,7 +67,7 @@ inline ReadPlan read_plan(const Forward& args, int64_t sms) {
     return plan;
 }
 
-// True if this is faster than splitting the operands first.
+// Returns true if reading the operands once is faster than splitting them first.
 inline bool is_worth(const Forward& args, const ReadPlan&) {
     return args.precision == linear::kFp32x3 && args.m * args.n < 350 * (args.m + args.n);
 }

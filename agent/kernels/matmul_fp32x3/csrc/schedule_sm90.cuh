@@ -1,9 +1,9 @@
 // Schedule of a persistent grid: which stages of which tiles a block takes, and how blocks that share a tile join their sums.
 //
 // Whole tiles would leave SMs idle in the last wave. So the stages of the first tiles, up to two waves of them, are distributed
-// evenly (Osama et al., "Stream-K", 2023). A few consecutive blocks then share such a streamed tile, and the last one to finish
-// adds up their sums. Very few and deep tiles use split-K instead, with equal parts that a second kernel adds up. Both add in the
-// order of the depth, so results are deterministic.
+// evenly (Osama et al., "Stream-K", 2023). A few consecutive blocks then share each streamed tile, and the last one to finish
+// adds up their sums. Very few and deep tiles use split-K instead, with equal parts that a second kernel adds up. Either way sums
+// are added in the order of the depth, so results are deterministic.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct Unit {
     int tile, part, begin, end;
 };
 
-// The units of this block, in turn.
+// The units of this block, one after the other.
 struct Units {
     int at, end;  // range of streamed stages
     int number;   // next unit that is not streamed
@@ -104,7 +104,7 @@ __device__ __forceinline__ bool joined(const Schedule& s, float (&sum)[N], const
     before = __shfl_sync(0xffffffffu, before, 0);
     if (before < last - first) return false;
     __threadfence();
-    if (last == first + 1) {  // addition of two is commutative
+    if (last == first + 1) {  // two sums are the same in either order
         add_fours(sum, sums_of(own == first ? last : first));
         return true;
     }

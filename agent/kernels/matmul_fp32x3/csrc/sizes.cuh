@@ -6,20 +6,20 @@
 namespace kernelwright::matmul {
 
 // Precisions in addition to linear::Precision. kFp32x4 adds lo * lo. kBf16x6 splits each value into three bf16 as it is read. kSparseA is
-// float arithmetic that skips zeros of a; a and b are whole.
+// float arithmetic that skips zeros of a, where a and b must be kWhole.
 enum More : int64_t { kFp32x4 = 2, kBf16x6 = 3, kSparseA = 4 };
 
 // Part of a matrix that exists: all, or one side of the diagonal. The other side counts as 0 and is not read.
 enum Part : int64_t { kWhole = 0, kLower = 1, kUpper = 2 };
 
-// Part of the transposed matrix.
+// Returns the Part of the transposed matrix.
 __host__ __device__ inline int64_t turned(int64_t part) { return part == kWhole ? kWhole : kLower + kUpper - part; }
 
 __device__ __forceinline__ bool is_there(int64_t part, int64_t row, int64_t column) {
     return part == kWhole || (part == kLower ? column <= row : column >= row);
 }
 
-// A row of an operand exists for depths [begin_of, end_of).
+// Returns the first depth at which a row of an operand exists. It exists for depths [begin_of, end_of).
 template <class Of>
 __host__ __device__ __forceinline__ int64_t begin_of(const Of& of, int64_t row) {
     return of.part == kUpper ? row : 0;
@@ -44,8 +44,8 @@ struct Forward {
     int64_t a_batch, a_row, a_depth;     // [batch, m, k]
     int64_t b_batch, b_depth, b_column;  // [batch, k, n]
     int64_t c_batch, c_row, c_column;    // [batch, m, n]
-    int64_t precision;                   // linear::Precision or More
-    int64_t a_part, b_part, y_part;      // Part
+    int64_t precision;                   // value of linear::Precision or More
+    int64_t a_part, b_part, y_part;      // values of Part
     double alpha, beta;
     cudaStream_t stream;
     int64_t device;

@@ -95,7 +95,7 @@ struct Reader {
 // Position of a thread's i-th of kCount groups of four values, for ROWS rows of a span.
 template <int ROWS>
 struct Fours {
-    static constexpr int kCount = ROWS / 32, kOfDepth = ROWS / 4;  // threads
+    static constexpr int kCount = ROWS / 32, kOfDepth = ROWS / 4;  // kOfDepth: threads that copy one depth
     bool by_rows;
 
     __device__ __forceinline__ int row(int i) const {

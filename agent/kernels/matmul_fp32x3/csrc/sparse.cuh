@@ -1,11 +1,11 @@
-// y = alpha * a * b in float arithmetic for a mostly zero a, on every GPU. For each row of a, the rows of b that meet its nonzero values
-// are added in the order of the depth K.
+// y = alpha * a * b in float arithmetic for a mostly zero a, on every GPU. Each row of a selects rows of b by its nonzero values, and
+// their multiples are added in the order of the depth K.
 //
 // A block has a few rows and some of the columns. It walks along K in pieces. For each piece it lists the depths at which any of its rows
 // is nonzero, and each thread processes its columns with that list; adjacent rows are often nonzero at the same depths. Between pieces
 // the sums are kept in y.
 //
-// Zero times infinity or NaN is NaN. If b may hold one, another kernel computes everything (launch.cuh).
+// Zero times infinity or NaN is NaN. If b may hold an infinity or NaN, another kernel computes all of y (launch.cuh).
 #pragma once
 
 #include "plain_tile.cuh"
@@ -21,9 +21,9 @@ template <int ROWS>
 struct SparseRows {
     static constexpr int kPiece = kSparseValues / ROWS;  // depths per piece
     float values[ROWS][kPiece];
-    unsigned bits[kPiece / 32];  // one bit per depth: any value is nonzero
-    uint16_t depths[kPiece];     // list of these depths
-    int count;                   // length of the list
+    unsigned bits[kPiece / 32];  // one bit per depth: the value of any row is nonzero there
+    uint16_t depths[kPiece];     // the depths at which any row is nonzero
+    int count;                   // number of depths in the list
 };
 
 // Lists the depths whose bits are set, in order. One warp calls it.
@@ -46,7 +46,7 @@ __device__ __forceinline__ void list_depths(SparseRows<ROWS>& shared) {
     if (lane == 0) shared.count = listed;
 }
 
-// Loads four adjacent values of a row, of which `there` exist.
+// Loads four adjacent values of a row of b, of which `there` exist.
 __device__ __forceinline__ void load_columns(float (&four)[4], const float* from, int64_t step, int there, bool by_fours) {
     if (by_fours) {
         const float4 all = __ldg(reinterpret_cast<const float4*>(from));
@@ -69,7 +69,7 @@ __device__ __forceinline__ void store_columns(float* y, const float (&four)[4], 
     }
 }
 
-// `columns` is the number per block, a multiple of kSparseColumns. a and b are whole.
+// Computes y for ROWS rows and `columns` columns per block, a multiple of kSparseColumns. a and b are kWhole.
 template <int ROWS>
 __global__ void __launch_bounds__(kSparseThreads) matmul_sparse(const __grid_constant__ Forward args, int64_t columns) {
     constexpr int kPiece = SparseRows<ROWS>::kPiece;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kSparseThreads) matmul_sparse(const __grid_con
             v[i] = is_one ? __ldg(a + row * args.a_row + (begin + depth) * args.a_depth) : 0.0f;
             any |= v[i] != 0.0f ? 1u << i : 0u;
         }
-        if (!__syncthreads_or(any != 0)) continue;  // also a barrier: all are done with the previous piece
+        if (!__syncthreads_or(any != 0)) continue;  // also a barrier: all threads are done with the previous piece
         for (int i = thread; i < kPiece / 32; i += kSparseThreads) shared.bits[i] = 0;
         __syncthreads();
         #pragma unroll
@@ -151,7 +151,7 @@ cudaError_t multiply_sparse_rows(const Forward& args) {
     return cudaGetLastError();
 }
 
-// Eight adjacent rows fill a sector of 32 bytes.
+// Chooses the rows per block: eight adjacent rows of a fill a sector of 32 bytes if a is contiguous along rows.
 inline cudaError_t multiply_sparse(const Forward& args) {
     return args.a_row == 1 && args.a_depth != 1 ? multiply_sparse_rows<8>(args) : multiply_sparse_rows<2>(args);
 }

@@ -1,18 +1,18 @@
 // Splits both operands in one launch that reads each once. Some blocks keep 8 or 4 columns of b in registers over the whole depth
-// until the columns' largest values are known. Each of the other blocks splits a tile of a stage of a.
+// until the columns' largest values are known. Each of the other blocks splits one stage of one tile of a.
 #pragma once
 
 #include "split_sm90.cuh"
 
 namespace kernelwright::matmul {
 
-constexpr int kSplitWarps = 16;  // per block
+constexpr int kSplitWarps = 16;  // warps per block
 constexpr int kBothThreads = 32 * kSplitWarps;
 constexpr int kKept = 16;        // values per lane, a quarter of a stage
 constexpr int kKeptRows = 32 * kKept / kDepth;           // pairs of column and stage per warp
 constexpr int kStaged = kKeptRows * matrix::kRowBytes;   // bytes of hi, or of lo, per warp
 constexpr int kBothBytes = kSplitWarps * 2 * kStaged;
-constexpr int64_t kMostKept = 2 * kSplitWarps;            // stages
+constexpr int64_t kMostKept = 2 * kSplitWarps;            // maximum number of stages of b
 constexpr int kBothShared = kBothBytes > int{sizeof(Packed)} ? kBothBytes : int{sizeof(Packed)};
 
 // A group of warps keeps 2^bits columns of b: 8 with one stage per warp, or 4 with two stages beyond a depth of 1024.
@@ -22,7 +22,7 @@ __host__ __device__ __forceinline__ int group_warps(const Operand& b) {
     return stages > kSplitWarps ? (stages + 1) / 2 : stages;
 }
 
-// The columns and the stages of a warp.
+// The columns of b and the stages that a warp keeps.
 struct Kept {
     int bits, columns, warps;    // of its group, which has 2^bits columns
     int in_block, group, stage;  // index of the group in the block and overall; the warp's first stage
@@ -44,10 +44,10 @@ struct Kept {
     __device__ __forceinline__ bool has(int stage) const { return stage >= first && stage < past; }
 };
 
-// One column of one stage: number `number` of a warp's kKeptRows.
+// One column of one stage of b: number `number` of a warp's kKeptRows.
 struct KeptRow {
     int column, stage;
-    int64_t row, depth;  // in the matrix
+    int64_t row, depth;  // indices in the matrix
     bool is_there;
 
     __device__ __forceinline__ KeptRow(const Operand& of, const Kept& at, int number)
@@ -71,7 +71,7 @@ __device__ __forceinline__ void keep_columns(float (&v)[kKept], const Operand& o
     keep_part<kKept>(of, v, row.row, depth);
 }
 
-// Otherwise eight lanes share a row and take every fourth row. Returns the i-th row.
+// Returns the lane's i-th row if b is not contiguous along columns: eight lanes share a row and take every fourth row.
 __device__ __forceinline__ int row_of_eight(int i) { return 4 * i + threadIdx.x % 32 / 8; }
 
 __device__ __forceinline__ void keep_eights(float (&v)[kKept], const Operand& of, const Kept& at) {
@@ -107,14 +107,15 @@ __device__ __forceinline__ void note_columns(int (&largest)[kKeptRows], const fl
     }
 }
 
-// Address of a warp's row among the packed tiles.
+// Returns the address of a warp's row among the packed tiles.
 __device__ __forceinline__ unsigned char* packed_at(const Operand& of, const Kept& at, const KeptRow& row) {
     const int column = at.group << at.bits;
     return of.packed + (static_cast<int64_t>(column / kTile) * of.stages + row.stage) * kOperandBytes +
            (column % kTile + row.column) * matrix::kRowBytes;
 }
 
-// Splits and stores. `exponent` is that of column lane % columns. Returns the lane's number of halves that are not dense.
+// Splits and stores a warp's values. `exponent` is that of column lane % columns. Returns the lane's number of half stages that
+// are not dense.
 template <bool DRAWN>
 __device__ __forceinline__ int store_columns(const Operand& of, const Kept& at, const float (&v)[kKept], int exponent,
                                              unsigned char* staged) {
@@ -132,7 +133,7 @@ __device__ __forceinline__ int store_columns(const Operand& of, const Kept& at, 
         *reinterpret_cast<linear::Halves*>(to + kStaged) = lo;
         large += count_large(hi, true);
     }
-    large += __shfl_xor_sync(0xffffffffu, large, at.columns);  // the other quarter of the half
+    large += __shfl_xor_sync(0xffffffffu, large, at.columns);  // the other quarter of the half stage
     __syncwarp();
     #pragma unroll
     for (int i = 0; i < kKept / 8; ++i) {
@@ -168,7 +169,7 @@ __device__ __forceinline__ int store_kept_eights(const Operand& of, const Kept& 
     return sparse;
 }
 
-// Splits a block's columns. Returns the thread's number of halves that are not dense.
+// Splits a block's columns. Returns the thread's number of half stages that are not dense.
 template <bool DRAWN>
 __device__ __forceinline__ int split_kept(const Operand& of, const Kept& at, const float (&v)[kKept], unsigned char* staged) {
     __shared__ int largest[kSplitWarps][kKeptRows];
@@ -196,12 +197,12 @@ __device__ __forceinline__ int split_columns(const Operand& of, int block, unsig
     return split_kept<DRAWN>(of, at, v, staged);
 }
 
-// The same for a tile of a stage of a.
+// Splits one stage of one tile of a. Returns the thread's number of half stages that are not dense.
 __device__ __forceinline__ int split_tile_of_a(const Operand& of, int64_t block, unsigned char* memory) {
     Packed& tile = *reinterpret_cast<Packed*>(memory);
     const Portion at(of, block);
     const int number = static_cast<int>(at.first_row / kTile);
-    if (at.stage < of.first_stage(number) || at.stage >= of.past_stage(number)) return 0;  // never read
+    if (at.stage < of.first_stage(number) || at.stage >= of.past_stage(number)) return 0;  // no product reads this stage
     float v[Eights<kBothThreads>::kValues];
     load<kBothThreads>(v, of, at);
     const int sparse = pack_as<kBothThreads, false>(tile, of, at, v);
@@ -210,7 +211,7 @@ __device__ __forceinline__ int split_tile_of_a(const Operand& of, int64_t block,
     return sparse;
 }
 
-// Number of blocks for b, and for both operands.
+// Return the number of blocks that split b (column_blocks) and both operands (split_blocks).
 __host__ __device__ __forceinline__ int64_t column_blocks(const Operand& b) {
     return ceil_div(b.all_rows() >> bits_kept(b), kSplitWarps / group_warps(b));
 }
@@ -252,18 +253,19 @@ cudaError_t launch_split_once(const Operands& both, cudaStream_t stream) {
     return launched_with(kernel, static_cast<unsigned>(blocks), kBothThreads, kBothShared, stream, both);
 }
 
-// Each block leaves its count of halves that are not dense in `noted`, or adds it to `sparse` if `noted` is null.
+// Launches the split. Each block leaves its count of half stages that are not dense in `noted`, or adds it to `sparse` if `noted`
+// is null.
 inline cudaError_t split_once(const Operands& both, cudaStream_t stream) {
     return both.b.drawn ? launch_split_once<true>(both, stream) : launch_split_once<false>(both, stream);
 }
 
-// True if b is too large for its second read to come from L2.
+// Returns true if b is too large for its second read to come from L2.
 inline bool is_read_once(const Operand& b) {
     constexpr int64_t kReadFromL2 = 40 << 20;
     return b.stages <= kSplitWarps && b.batch * b.rows * b.depth * int64_t{sizeof(float)} > kReadFromL2;
 }
 
-// The same for products of many tiles. Clears the counters of the next kernel.
+// Splits both operands in one launch for products of many tiles, and clears the counters of the next kernel.
 inline cudaError_t split_and_add_up(Operands both, cudaStream_t stream) {
     both.noted = nullptr;
     const auto bytes = reinterpret_cast<const char*>(both.zeroed + both.zeros) - reinterpret_cast<const char*>(both.b.sparse);

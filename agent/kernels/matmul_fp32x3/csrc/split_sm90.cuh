@@ -1,16 +1,16 @@
 // Splits two float matrices of any layout into two fp16 matrices each, for the tensor cores.
 //
-// Values are scaled by a power of two, so that the largest finite value that shares the scale lies in [2^13, 2^14), then split:
-// hi = fp16(v), lo = fp16(v - hi). In a, 32 adjacent depths of a row (half a stage) share a scale. The sums of half a stage leave
-// the tensor cores separately and are scaled back separately. So a is read once, and a small value loses digits only relative to
-// those 32 (2^-38 of the largest). In b a column has one scale, from a kernel of its own that finds the largest values. A scale per
-// half stage there would cost a second factor per sum, as much as the addition itself.
+// Values are scaled by a power of two, so that the largest finite value that shares the scale lies in [2^13, 2^14), then split: hi =
+// fp16(v), lo = fp16(v - hi). In a, 32 adjacent depths of a row (half a stage) share a scale. The sums of half a stage leave the
+// tensor cores separately and are scaled back separately. So a is read once, and a small value loses digits only relative to those
+// 32 (2^-38 of the largest). In b a column has one scale, from a kernel of its own that finds the largest values. A scale per half
+// stage of b would cost a second factor per sum, as much as the addition itself.
 //
 // Ties are rounded at random, and all values of b stochastically if lo * lo is omitted. An infinity or NaN goes into lo, next to a
-// hi of 1 with its sign. See linear_fp32x3/csrc/split_sm90.cuh for both.
+// hi of 1 with its sign. For both see linear_fp32x3/csrc/split_sm90.cuh.
 //
-// Packed: [tile of 128 rows][64 of depth], hi and lo of 16 KB each, swizzled. Stages of a also hold the factors that scale the
-// sums back, [2][128]. b's exponents come after its tiles.
+// The packed layout is [tile of 128 rows][64 of depth], hi and lo of 16 KB each, swizzled. Stages of a also hold the factors that
+// scale the sums back, [2][128]. b's exponents come after its tiles.
 #pragma once
 
 #include <algorithm>
@@ -29,14 +29,14 @@ using linear::kTile;
 constexpr int kSplitThreads = 256;
 constexpr int kHalf = kDepth / 2;  // depths of half a stage, which share a scale in each row of a
 constexpr int kFactorBytes = 2 * kTile * static_cast<int>(sizeof(float));
-constexpr int kPackedBytes = kOperandBytes + kFactorBytes;  // of a stage of a
+constexpr int kPackedBytes = kOperandBytes + kFactorBytes;  // bytes of one stage of a tile of a
 constexpr int kPieceRows = 32;                              // columns of b whose largest values a block finds
-constexpr int64_t kLeastPiece = 512;                        // depths
+constexpr int64_t kLeastPiece = 512;                        // minimum number of depths per piece
 constexpr int64_t kMostPieces = 64;
-constexpr int64_t kLookedAtApart = 24 << 20;                // bytes of b from which the look at b is a launch of its own
+constexpr int64_t kLookedAtApart = 24 << 20;                // bytes of b from which a kernel of its own finds b's largest values
 constexpr int kMargin = 26;  // sums are kept scaled by 2^-26 until the epilogue, so that none overflows before
 
-// An operand by its rows (m of a, n of b) and its depth K.
+// An operand by its rows (m rows of a, n columns of b) and its depth K.
 struct Operand {
     const float* values;
     int64_t batch_step, row_step, depth_step;
@@ -45,19 +45,19 @@ struct Operand {
     bool by_rows;                // contiguous along rows and not along the depth
     bool is_b;
     bool drawn;                  // all values are rounded stochastically
-    int64_t part;                // kLower: depth <= row; kUpper: depth >= row
+    int64_t part;                // Part of the operand: kLower: depth <= row; kUpper: depth >= row
     int64_t stages;
     unsigned char* packed;
     int* exponents;              // b only, [batch, padded rows]
     int* largest;                // b only, [pieces, batch, padded rows], bits of the largest finite magnitude
-    int* sparse;                 // number of half stages of rows that are not dense, of both operands
-    int* noted;                  // a only: the same number for each tile of a stage
+    int* sparse;                 // number of half stages of rows of both operands that are not dense
+    int* noted;                  // a only: number of half stages that are not dense, for each stage of a tile
     int64_t piece, pieces;       // depths per piece, and number of pieces
 
-    // A row exists for depths [begin_of(row), end_of(row)).
+    // A row exists for depths [begin_of(row), end_of(row)) within the operand's part.
     __host__ __device__ int64_t begin_of(int64_t row) const { return matmul::begin_of(*this, row); }
     __host__ __device__ int64_t end_of(int64_t row) const { return matmul::end_of(*this, row); }
-    // A tile exists for stages [first_stage, past_stage).
+    // A tile exists for stages [first_stage, past_stage) within the operand's part.
     __device__ __forceinline__ int first_stage(int tile) const {
         return static_cast<int>(begin_of(static_cast<int64_t>(tile) * kTile) / kDepth);
     }
@@ -123,7 +123,7 @@ struct Operands {
     Operand a, b;
     int* zeroed;  // counters to clear for the next kernel
     int64_t zeros;
-    int* noted;   // per block of split_once_sm90.cuh: number of half stages of rows that are not dense
+    int* noted;   // number of half stages of rows that are not dense, per block of split_once_sm90.cuh
 };
 
 // Exponent of the scale for values up to `largest`, given by its bits. The scale is always a normal float.
@@ -133,10 +133,10 @@ __device__ __forceinline__ int exponent_for(float largest) { return exponent_for
 
 __device__ __forceinline__ float scale_of(int exponent) { return __int_as_float((127 + exponent) << 23); }
 
-// Factor of a half stage's sums; may be denormal.
+// Factor that scales a half stage's sums back; may be denormal.
 __device__ __forceinline__ float factor_of(int exponent) { return ldexpf(1.0f, -kMargin - exponent); }
 
-// The largest finite magnitude.
+// Returns the largest finite magnitude of COUNT values.
 template <int COUNT>
 __device__ __forceinline__ float largest_of(const float* v) {
     int bits = 0;
@@ -152,12 +152,13 @@ __device__ __forceinline__ float largest_of(const float* v) {
 
 struct Packed {
     __align__(16) unsigned char bytes[kOperandBytes];
-    float factors[2][kTile];  // of a
-    int exponents[kTile];     // of b
+    float factors[2][kTile];  // factors of a's rows
+    int exponents[kTile];     // exponents of b's columns
 };
 
 // Half a stage of a row is dense if at least 5/8 of its values exceed 2^-6 of the largest that shares its scale, or 2^-7 in b. Any
-// two dense halves then share at least a quarter of their depths. Counts how many of eight values exceed that, by their hi.
+// two dense halves then share at least a quarter of their depths. Counts how many of eight values exceed that threshold, by their
+// hi.
 __device__ __forceinline__ int count_large(const linear::Halves& hi, bool is_b) {
     const __half2 least = __float2half2_rn(is_b ? 128.0f : 256.0f);
     __half2 large = __float2half2_rn(1024.0f);  // the last mantissa bits are the counter
@@ -180,7 +181,7 @@ __device__ __forceinline__ int put(Packed& tile, const Operand& of, int row, int
     return count_large(hi, of.is_b);
 }
 
-// One tile of one stage: its matrix and position.
+// One stage of one tile: its matrix and position.
 struct Portion {
     const float* matrix;
     int64_t number, first_row, stage;  // `number` is the tile's index over all matrices
@@ -196,12 +197,12 @@ struct Portion {
 };
 
 // Position of a thread's i-th of kCount groups of eight depths, in a block of THREADS. For operands contiguous along rows 32 or 16
-// lanes take adjacent rows; otherwise eight threads share a row.
+// lanes take adjacent rows; for others eight threads share a row.
 template <int THREADS>
 struct Eights {
     static constexpr int kCount = kTile * kDepth / 8 / THREADS;
     static constexpr int kValues = 8 * kCount;
-    static constexpr int kLanes = kCount * 8;  // lanes on adjacent rows; the other lanes take the rest of 32 depths
+    static constexpr int kLanes = kCount * 8;  // lanes on adjacent rows; the other lanes take the other groups of the 32 depths
     bool by_rows;
 
     __device__ __forceinline__ int row(int i) const {
@@ -214,7 +215,7 @@ struct Eights {
     }
 };
 
-// Loads COUNT adjacent depths, of which the first `there` exist; the others are 0.
+// Loads COUNT adjacent depths, of which the first `there` exist; the remaining values are 0.
 template <int COUNT>
 __device__ __forceinline__ void load_run(float* v, const float* from, int64_t step, int64_t there) {
     if (there >= COUNT) {
@@ -272,7 +273,7 @@ __device__ __forceinline__ void load(float (&v)[Eights<THREADS>::kValues], const
     }
 }
 
-// Finds the largest of the 32 depths that each of a thread's groups of eight belongs to.
+// Finds the largest value of the half stage (32 depths) to which each of a thread's groups of eight belongs.
 template <int THREADS>
 __device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::kCount], const float (&v)[Eights<THREADS>::kValues],
                                              bool by_rows) {
@@ -297,14 +298,14 @@ __device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::k
 
 constexpr int kDense = kHalf * 5 / 8;
 
-// True if the half stage from `depth` on, possibly incomplete, is not dense.
+// Returns true if the half stage from `depth` on, possibly incomplete, is not dense.
 __device__ __forceinline__ bool is_sparse(const Operand& of, int64_t row, int64_t depth, int large) {
     if (large >= kDense || row >= of.rows) return false;
     const int64_t there = min(of.end_of(row), depth + kHalf) - max(of.begin_of(row), depth);
     return 8 * int64_t{large} < 5 * there;
 }
 
-// Number of halves that are not dense, counted by the first of the lanes that share a half.
+// Returns the number of half stages that are not dense, counted by the first of the lanes that share one.
 template <int THREADS>
 __device__ __forceinline__ int count_sparse(const Operand& of, const Portion& at, const int (&large)[Eights<THREADS>::kCount]) {
     constexpr int kCount = Eights<THREADS>::kCount;
@@ -332,20 +333,20 @@ __device__ __forceinline__ int count_sparse(const Operand& of, const Portion& at
     return sparse;
 }
 
-// Adds a warp's count. All lanes call it.
+// Adds a warp's count of half stages that are not dense to the operand's counter. All lanes call it.
 __device__ __forceinline__ void note_sparse(const Operand& of, int sparse) {
     if (!__any_sync(0xffffffffu, sparse != 0)) return;
     for (int lanes = 16; lanes > 0; lanes /= 2) sparse += __shfl_xor_sync(0xffffffffu, sparse, lanes);
     if (threadIdx.x % 32 == 0) atomicAdd(of.sparse, sparse);
 }
 
-// True if more than one in 64 halves of both operands is not dense. Fewer occur by chance in any operand, above all if the last half
-// holds a single value; such rows among many dense ones are ignored.
+// Returns true if more than one in 64 half stages of both operands is not dense. Fewer occur by chance in any operand, above all if
+// the last half stage holds a single value; rows with such half stages among many dense ones are ignored.
 __device__ __forceinline__ bool are_sparse(const Operand& a, const Operand& b, int found) {
     return found * int64_t{64 * kHalf} > (a.batch * a.rows + b.batch * b.rows) * a.depth;
 }
 
-// Splits a tile of a stage. Returns how many halves are not dense.
+// Splits one stage of a tile. Returns how many half stages of rows are not dense.
 template <int THREADS, bool DRAWN>
 __device__ __forceinline__ int pack_as(Packed& tile, const Operand& of, const Portion& at,
                                         const float (&v)[Eights<THREADS>::kValues]) {
@@ -369,7 +370,7 @@ __device__ __forceinline__ void store(const Packed& tile, const Operand& of, int
     for (int i = threadIdx.x; i < bytes / 16; i += THREADS) to[i] = reinterpret_cast<const float4*>(&tile)[i];
 }
 
-// Contiguous along rows: a lane per row of 32, a warp for every eighth depth.
+// Finds the largest values of an operand contiguous along rows: a lane per row of 32, a warp for every eighth depth.
 __device__ __forceinline__ void look_by_rows(const Operand& of, const float* matrix, int64_t first, int64_t begin,
                                              int64_t end, int* largest) {
     __shared__ float of_warp[kSplitThreads / 32][kPieceRows];
@@ -389,7 +390,7 @@ __device__ __forceinline__ void look_by_rows(const Operand& of, const float* mat
     largest[threadIdx.x] = __float_as_int(mine);
 }
 
-// Otherwise: a warp per row.
+// Finds the largest values of any other operand: a warp per row.
 __device__ __forceinline__ void look_by_depth(const Operand& of, const float* matrix, int64_t first, int64_t begin,
                                               int64_t end, int* largest) {
     for (int i = threadIdx.x / 32; i < kPieceRows; i += kSplitThreads / 32) {
@@ -421,7 +422,7 @@ __device__ __forceinline__ void look(const Operand& of, int64_t block) {
     }
 }
 
-// A block splits one tile of one stage of a. The number of its halves that are not dense is left for `take_over`.
+// Splits one stage of a tile of a in each block. The number of half stages that are not dense is left for `take_over`.
 __device__ __forceinline__ void split_a(const Operand& of, int64_t block) {
     __shared__ Packed tile;
     __shared__ int all;
@@ -429,7 +430,7 @@ __device__ __forceinline__ void split_a(const Operand& of, int64_t block) {
     const int number = static_cast<int>(at.first_row / kTile);
     const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
     if (threadIdx.x == 0) of.noted[block] = all = 0;
-    if (!is_there) return;  // never read
+    if (!is_there) return;  // no product reads this stage
     float v[Eights<kSplitThreads>::kValues];
     load<kSplitThreads>(v, of, at);
     const int sparse = pack_as<kSplitThreads, false>(tile, of, at, v);
@@ -452,7 +453,7 @@ __device__ __forceinline__ void take_over(const Operands& both) {
     }
 }
 
-// A block splits one tile of one stage of b.
+// Splits one stage of a tile of b in each block.
 template <bool DRAWN>
 __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_constant__ Operands both) {
     await_earlier();
@@ -463,7 +464,7 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_
     const Portion at(of, block);
     const int number = static_cast<int>(at.first_row / kTile);
     const bool is_there = at.stage >= of.first_stage(number) && at.stage < of.past_stage(number);
-    if (!is_there && at.stage > 0) return;  // never read
+    if (!is_there && at.stage > 0) return;  // no product reads this stage
     if (threadIdx.x < kTile) {
         const int64_t row = at.number * kTile + threadIdx.x;
         int largest = 0;
@@ -479,13 +480,13 @@ __global__ void __launch_bounds__(kSplitThreads, 3) matmul_split_b(const __grid_
     store<kSplitThreads>(tile, of, block);
 }
 
-// The look as a kernel of its own, with higher occupancy.
+// Finds b's largest values in a kernel of its own, with higher occupancy.
 __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_constant__ Operand of) {
     await_earlier();
     look(of, blockIdx.x);
 }
 
-// The first `looks` blocks look at b, the others split a, independently.
+// Finds b's largest values in the first `looks` blocks, and splits a in the others, independently.
 __global__ void __launch_bounds__(kSplitThreads, 3) matmul_begin(const __grid_constant__ Operands both, int64_t looks) {
     await_earlier();
     if (blockIdx.x == 0 && threadIdx.x == 0) *both.b.sparse = 0;
@@ -502,7 +503,7 @@ inline cudaError_t begin(const Operands& both, int64_t looks, cudaStream_t strea
     return launched(matmul_begin, static_cast<unsigned>(blocks), kSplitThreads, stream, both, looks);
 }
 
-// Splits both operands, of one depth. a may be empty. b is read twice.
+// Splits both operands, of one depth, reading b twice. a may be empty.
 inline cudaError_t split(const Operands& both, cudaStream_t stream) {
     const int64_t looks = both.b.look_blocks();
     if (std::max(looks, both.b.blocks()) > kMostBlocks) return cudaErrorInvalidValue;

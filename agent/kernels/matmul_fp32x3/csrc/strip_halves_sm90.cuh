@@ -1,15 +1,15 @@
-// Split of operands that are read once into two fp16 per value, hi and lo, with four products: two thirds of the tensor core work of three
-// bf16.
+// Split of operands that are read once into two fp16 per value, hi and lo. The four products take two thirds of the tensor core work of
+// three bf16.
 //
-// Values are scaled by powers of two, since fp16 has a narrow range. 32 adjacent depths of a row share a scale, that of the largest of
-// them. A fourth of the tile's columns share a scale that the splitting warp keeps until the values overflow it or fall far below.
-// A chunk's sums are scaled back as they are added.
+// Values are scaled by powers of two, since fp16 has a narrow range. 32 adjacent depths of a row share the scale of their largest value. A
+// fourth of the tile's columns share a scale that the splitting warp keeps until the values overflow it or fall far below. A chunk's sums
+// are scaled back as they are added.
 //
 // Ties are rounded up or down in turn, so that the error has no bias (linear_fp32x3/csrc/split_sm90.cuh).
 //
-// The error is small compared to the largest products of each 32 of depth, and so to a row's sums, unless those are small themselves.
-// That happens if large values meet zeros, products cancel, or a column is far smaller than the others that share its scale. Each block
-// tests for that, for infinities and for NaN, and recomputes its part by three bf16 if it finds any.
+// The error is small compared to the largest products of each 32 of depth, and so to a row's sums, unless those are small themselves. Sums
+// are small if large values meet zeros, products cancel, or a column is far smaller than the others that share its scale. Each block tests
+// for that, for infinities and for NaN, and recomputes its part by three bf16 if it finds any.
 #pragma once
 
 #include "registers_sm90.cuh"
@@ -24,7 +24,7 @@ struct PowerScale {
     float scale, factor;
 
     __device__ __forceinline__ static PowerScale of(float largest) {
-        constexpr uint32_t kExponent = 0x7f800000, kLeast = 15u << 23;  // so that both are normal
+        constexpr uint32_t kExponent = 0x7f800000, kLeast = 15u << 23;  // so that scale and factor are both normal
         const uint32_t bits = max(__float_as_uint(largest) & kExponent, kLeast);
         return {__uint_as_float((268u << 23) - bits), largest > 0.0f ? __uint_as_float(bits - (14u << 23)) : 0.0f};
     }
@@ -38,7 +38,7 @@ __device__ __forceinline__ void split_two(float first, float second, bool turn, 
     hi = bits_of(high), lo = bits_of(__floats2half2_rn((first - back.x) * (turn ? kUp : kDown), (second - back.y) * (turn ? kDown : kUp)));
 }
 
-constexpr unsigned kTurns = 0x96;  // every pair of bits has one of each
+constexpr unsigned kTurns = 0x96;  // every two adjacent bits are one 1 and one 0
 
 // A chunk of a warp's rows as fragments of the products, twice 16 depths.
 struct LeftHalves {
@@ -64,7 +64,8 @@ struct LeftHalves {
             split_two(two.x * scales[i % 2], two.y * scales[i % 2], kTurns >> i & 1, of[0][i / 4][i % 4], of[1][i / 4][i % 4]);
         }
     }
-    // Parts of both operands in the i-th product. Small ones come first, while there is nothing large to truncate them against.
+    // Returns the parts of both operands in the i-th product. Small products come first, while the accumulator holds nothing large to
+    // truncate them against.
     __device__ __forceinline__ static int2 product(int i) {
         constexpr int kOf[kProducts][2] = {{1, 1}, {1, 0}, {0, 1}, {0, 0}};
         return {kOf[i][0], kOf[i][1]};
@@ -75,7 +76,7 @@ struct LeftHalves {
     }
 };
 
-// The largest magnitude of a thread's values.
+// Returns the largest magnitude of a thread's values.
 template <int N>
 __device__ __noinline__ float largest_of_column(const RightColumns<N>& columns, const unsigned char* from) {
     float largest = 0.0f;
@@ -90,8 +91,8 @@ __device__ __noinline__ float largest_of_column(const RightColumns<N>& columns, 
 
 __device__ __forceinline__ float warp_largest(float size) { return __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(size))); }
 
-// Products are at most 2^30 times the factors of a row and a group of columns. Largest and total of these factors are tracked. `usual` is
-// the magnitude that sums of random sign then come to.
+// State of the split into two fp16. Products are at most 2^30 times the factors of a row and a group of columns. Largest and total of
+// these factors are tracked. `usual` is the magnitude that sums of random sign then come to.
 struct Halves {
     using Left = LeftHalves;
     static constexpr int kParts = 2;
@@ -118,7 +119,8 @@ struct Halves {
     };
 
     // Doubts about the sums of a block's rows. `lost`: the loss of small values may matter in some row, or there is an infinity or NaN.
-    // `is_short`: a row's sums are below 2^-8 of the usual, where normal values give 2^-5. The error of single products may then matter.
+    // `is_short`: a row's sums are below 2^-8 of `usual`, where normally distributed values give 2^-5. The error of single products may
+    // then matter.
     struct Doubt {
         bool lost, is_short;
     };

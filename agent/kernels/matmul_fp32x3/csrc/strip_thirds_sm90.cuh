@@ -29,7 +29,8 @@ struct LeftThirds {
         #pragma unroll
         for (int i = 0; i < 8; ++i) put(i, any_thirds(v[i % 2][i / 2].x, v[i % 2][i / 2].y));
     }
-    // Parts of both operands in the i-th product. Small ones come first, while there is nothing large to truncate them against.
+    // Returns the parts of both operands in the i-th product. Small products come first, while the accumulator holds nothing
+    // large to truncate them against.
     __device__ __forceinline__ static int2 product(int i) {
         constexpr int kOf[kProducts][2] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
         return {kOf[i][0], kOf[i][1]};

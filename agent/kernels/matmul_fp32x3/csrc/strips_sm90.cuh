@@ -1,5 +1,5 @@
 // Copies for the products that read their operands once (read_once_sm90.cuh): into shared memory in memory order, and from there into
-// registers to be split. Each warp that multiplies copies its own rows of the left operand; columns of the right one are shared.
+// registers to be split. Each warp that multiplies copies its own rows of the left operand; columns of the right operand are shared.
 #pragma once
 
 #include "../../csrc/warpgroups_sm90.cuh"
@@ -16,7 +16,7 @@ constexpr int kGroups = kRightThreads / 32;  // groups of columns, one per warp
 constexpr int kReadThreads = kLeftThreads + kSplitters * kRightThreads;
 constexpr int kWarpBytes = kWarpRows * kChunk * static_cast<int>(sizeof(float));
 
-// Rows of an operand (m of a or n of b).
+// One operand by its rows (m rows of a or n columns of b).
 struct Strip {
     const float* values;
     int64_t step;  // stride between rows, or between depths if `across`
@@ -25,20 +25,20 @@ struct Strip {
 };
 
 template <int N>
-constexpr int kColumnBytes = N * kChunk * static_cast<int>(sizeof(float));  // N columns of a chunk, unsplit
+constexpr int kColumnBytes = N * kChunk * static_cast<int>(sizeof(float));  // bytes of N unsplit columns of a chunk
 template <int N>
-constexpr int kPartBytes = N * kChunk * 2;  // one part of their split
+constexpr int kPartBytes = N * kChunk * 2;  // bytes of one part of N split columns of a chunk
 
 // Shared memory of a block with N columns: rings of unsplit chunks, and of columns split into PARTS.
 template <int N, int PARTS>
 struct ReadShape {
-    static constexpr int kRaw = N == 128 ? 4 : N == 64 ? 6 : 8;  // slots of unsplit rows
+    static constexpr int kRaw = N == 128 ? 4 : N == 64 ? 6 : 8;  // slots of the ring of unsplit rows
     static constexpr int kRawColumns = N == 128 && PARTS == 2 ? 6 : kRaw;
     static constexpr int kSplit = 4;
     static constexpr int kLeftBytes = kLeftRows / kWarpRows * kWarpBytes;
     static constexpr int kSplitBytes = PARTS * kPartBytes<N>;
     static constexpr int kRings = kRaw * kLeftBytes + kRawColumns * kColumnBytes<N> + kSplit * kSplitBytes;
-    // Barriers for each of two passes, the scales of the columns' groups, and alignment of the rings.
+    // The barriers of two passes, the scales of the columns' groups, and alignment of the rings.
     static constexpr int kBytes = kRings + kSplit * (4 * 8 + kGroups * static_cast<int>(sizeof(float))) + 2 * matrix::kAtomBytes;
 };
 
@@ -47,7 +47,7 @@ __device__ __forceinline__ void copy_four(uint32_t to, const void* from, int byt
     asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 __device__ __forceinline__ void copies_begun() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits for all but the last LATER groups of this thread.
+// Waits for all but the last LATER copy groups of this thread.
 template <int LATER>
 __device__ __forceinline__ void copies_made() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
@@ -59,15 +59,16 @@ __device__ __forceinline__ void keep(int& v) { asm volatile("" : "+r"(v)); }
 __device__ __forceinline__ void keep(int64_t& v) { asm volatile("" : "+l"(v)); }
 
 // Copies consecutive chunks of ROWS rows with THREADS threads, 16 bytes at a time, kCount pieces per thread and chunk. Along the depth
-// eight threads share a row; across, ROWS / 4 threads share a depth. Rows past the end are replaced by others and never used.
+// eight threads share a row; across, ROWS / 4 threads share a depth. Rows past the end are replaced by existing rows, and their results
+// never used.
 template <int ROWS, int THREADS>
 struct Copies {
     static constexpr int kCount = ROWS * kChunk / 4 / THREADS, kAcross = ROWS / 4;
     const Strip& of;
     const char* next;       // the first piece of the next chunk
     int64_t step, further;  // bytes between pieces and between chunks
-    int pieces;             // number of existing pieces
-    int bytes;              // bytes of each, except in an incomplete last chunk
+    int pieces;             // number of the thread's pieces that exist
+    int bytes;              // bytes of each piece, except in an incomplete last chunk
     int whole;              // number of complete chunks
     uint32_t to;            // first piece in the first slot; the next one is 16 * THREADS bytes further
 
@@ -119,8 +120,8 @@ __device__ __forceinline__ float2 two_at(uint32_t address) {
     return v;
 }
 
-// The 16 rows of a warp. In shared memory [row][32 of depth], or across [2 of depth][2][16 rows]. 16-byte pieces are permuted within 128
-// bytes so that 16 lanes read different banks.
+// The 16 rows of a warp. Shared memory holds them as [row][32 of depth], or across as [2 of depth][2][16 rows]. 16-byte pieces are
+// permuted within 128 bytes so that 16 lanes read different banks.
 struct LeftRows {
     Copies<kWarpRows, 32> copies;
     uint32_t from;  // the lane's first value in the first slot; the next ones are at XOR 32, 64 and 96 bytes
@@ -157,8 +158,8 @@ struct LeftRows {
     }
 };
 
-// N columns. In shared memory [column][32 of depth] with pieces permuted by the column's number, or [depth][column]. A warp splits a
-// fourth of the columns, a thread kEights groups of eight adjacent depths of one column.
+// N columns. Shared memory holds them as [column][32 of depth] with pieces permuted by the column's number, or as [depth][column]. A
+// warp splits a fourth of the columns, a thread kEights groups of eight adjacent depths of one column.
 template <int N>
 struct RightColumns {
     static constexpr int kOfWarp = N / kGroups, kEights = N / 32, kStep = 4 / kEights;

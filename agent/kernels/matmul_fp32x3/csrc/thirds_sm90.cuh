@@ -1,11 +1,11 @@
 // Exact split of a float into three bf16: 24 bits in three times 8, with float's range, so no scales are needed.
 //
-// Six of the nine products of two such values are computed. The omitted ones, of the second and third parts and of both third parts,
-// are at most 2^-24 of the product. With one sign they would add up over the depth, so the first two parts of the columns' operand are
-// rounded stochastically (linear_fp32x3/csrc/split_sm90.cuh).
+// Six of the nine products of two split values are computed. The omitted products, of the second and third parts and of both third
+// parts, are at most 2^-24 of the product. With one sign they would add up over the depth, so the first two parts of the columns'
+// operand are rounded stochastically (linear_fp32x3/csrc/split_sm90.cuh).
 //
 // An infinity or NaN goes into the third part, next to a first part of 1 with its sign. The third part meets only the other operand's
-// first part, so products match float's. The one exception: a value below 2^-133 has a first part of 0, which gives NaN.
+// first part, so products match float's, with one exception: a value below 2^-133 has a first part of 0, which gives NaN.
 // A value below 2^-109 has fewer than 24 bits, since bf16 ends at 2^-133.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace kernelwright::matmul {
 
 constexpr int kThirds = 3;
 
-// Each part of two adjacent depths, the first in the lower half.
+// The parts of two adjacent depths; of each part the first depth is in the lower half.
 struct Pair {
     uint32_t of[kThirds];
 };
@@ -62,7 +62,7 @@ __device__ __forceinline__ Pair drawn_thirds(float first, float second, uint32_t
 
 __device__ __forceinline__ bool has_nan(uint32_t pair) { return isnan(first_in(pair)) || isnan(second_in(pair)); }
 
-// Adds third parts in `seen`, which becomes NaN if any of them is.
+// Adds the third parts of `pair` to `seen`, which becomes NaN if any of them is NaN.
 __device__ __forceinline__ void note_nan(uint32_t& seen, const Pair& pair) {
     const auto as_two = [](const uint32_t& bits) { return *reinterpret_cast<const __nv_bfloat162*>(&bits); };
     const __nv_bfloat162 sum = __hadd2(as_two(seen), as_two(pair.of[kThirds - 1]));
@@ -84,7 +84,7 @@ __device__ __forceinline__ void put_thirds(uint32_t (&bits)[kThirds], float v) {
     bits[0] = sign | 0x3f80, bits[1] = 0, bits[2] = isnan(v) ? 0x7fff : sign | 0x7f80;
 }
 
-// Splits any two values; the slow path for those that the other functions cannot split.
+// Splits any two values; the slow path for values that the other functions cannot split.
 __device__ __noinline__ Pair any_thirds(float first, float second) {
     uint32_t low[kThirds], high[kThirds];
     put_thirds(low, first);

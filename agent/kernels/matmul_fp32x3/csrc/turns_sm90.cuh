@@ -1,5 +1,5 @@
-// Ping-pong of two warpgroups that issue products in turn. In lockstep both would add up sums while the tensor cores idle. Not for
-// the emulator without PTX.
+// Ping-pong of two warpgroups that issue products in turn. In lockstep both would add up sums while the tensor cores idle. The
+// emulator without PTX does not run this file.
 #pragma once
 
 #include "../../linear_fp32x3/csrc/product_sm90.cuh"
@@ -8,7 +8,7 @@ namespace kernelwright::matmul {
 
 constexpr int kFirstTurn = 2;  // barrier id of the first warpgroup
 
-// Every await_turn of a warpgroup is matched by one give_turn_to of the other.
+// Waits for the turn of this warpgroup. Each call is matched by one give_turn_to of the other warpgroup.
 __device__ __forceinline__ void await_turn(int group) {
     asm volatile("bar.sync %0, %1;" ::"r"(kFirstTurn + group), "n"(128 * linear::kConsumers) : "memory");
 }

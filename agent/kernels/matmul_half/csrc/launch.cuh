@@ -1,6 +1,6 @@
 // The launcher: classifies the layouts and chooses the path.
 //
-// KW_PORTABLE_ONLY leaves out everything for sm_90a, for compilers that do not support it.
+// KW_PORTABLE_ONLY leaves out all code for sm_90a, for compilers that do not support it.
 #pragma once
 
 #include "product_sm80.cuh"
@@ -22,7 +22,7 @@ inline Layout layout_of(const void* values, int64_t batch_step, int64_t row_step
     return {across, along == 1 && other % kEight == 0 && batch_step % kEight == 0 && aligned(values)};
 }
 
-// 80 for sm_80; 0 if the query fails.
+// Returns the compute capability times 10, such as 80 for sm_80; 0 if the query fails.
 inline int architecture_of(int64_t device) {
     int major = 0, minor = 0;
     const bool is_told =
@@ -48,7 +48,7 @@ cudaError_t multiply(const Forward& args, unsigned blocks) {
     return b.across ? with(matmul_half<T, false, true>) : with(matmul_half<T, false, false>);
 }
 
-// Returns cudaErrorNotSupported below sm_80.
+// Launches the product. Returns cudaErrorNotSupported below sm_80.
 inline cudaError_t forward(const Forward& args) {
     const int64_t tiles = args.batch * ((args.m + kSide - 1) / kSide) * ((args.n + kSide - 1) / kSide);
     if (tiles > kMaxGrid || args.k > kMaxGrid) return cudaErrorInvalidValue;

@@ -2,7 +2,7 @@
 //
 // A block of 8 warps computes a tile of 128 x 128, a warp 64 x 32 of it, from slices of 32 of K. Slices keep the memory order of
 // their operand, contiguous along K or along rows. A ring of three slices is filled by asynchronous copies. Operands that are
-// contiguous along neither, or not aligned to 16 bytes, are copied by elements.
+// contiguous neither along K nor along rows, or not aligned to 16 bytes, are copied by elements.
 #pragma once
 
 #include "sizes.cuh"
@@ -19,7 +19,7 @@ constexpr int kEight = 8;   // elements per copy of 16 bytes
 constexpr int kTileBytes = kSide * kSlice * 2;
 constexpr int kOfWarp[2] = {64, 32};  // rows and columns of a warp's part
 
-// One operand of one product, by its rows (m of a, n of b) and its depth K.
+// One operand of one product, by its rows (m rows of a, n columns of b) and its depth K.
 template <typename T>
 struct Side {
     const T* values;
@@ -34,22 +34,22 @@ __device__ __forceinline__ Side<T> side_of(const void* values, int64_t begin, in
     return {static_cast<const T*>(values) + begin, rows, depth, row_step, depth_step, by_eights};
 }
 
-// Number of the eight adjacent elements that lie inside the operand.
+// Returns the number of the eight adjacent elements that lie inside the operand.
 template <bool ACROSS, typename T>
 __device__ __forceinline__ int neighbours_at(const Side<T>& of, int64_t row, int64_t depth) {
     const int64_t along = ACROSS ? of.rows - row : of.depth - depth, other = ACROSS ? of.depth - depth : of.rows - row;
     return other > 0 ? static_cast<int>(max(int64_t{0}, min(along, int64_t{kEight}))) : 0;
 }
 
-// Offset of eight elements in a slice. With ACROSS the slice is contiguous along rows, [32 of K][128 rows], else along K,
-// [128 rows][32]. The pieces of eight rows that are read together lie in different banks.
+// Returns the offset of eight elements in a slice. With ACROSS the slice is contiguous along rows, [32 of K][128 rows], else
+// along K, [128 rows][32]. Eight pieces that are read together lie in different banks.
 template <bool ACROSS>
 __device__ __forceinline__ int place_of(int row, int depth) {
     if (ACROSS) return depth * kSide * 2 + ((row / kEight) ^ (depth % 8)) * 16;
     return row * kSlice * 2 + ((depth / kEight) ^ (row / 2 % 4)) * 16;
 }
 
-// Starts to copy the slice of 128 rows from `first` and 32 of K from `begin`.
+// Starts to copy the slice of 128 rows from `first` on and 32 of K from `begin` on.
 template <typename T, bool ACROSS>
 __device__ __forceinline__ void load_slice(unsigned char* to, const Side<T>& of, int64_t first, int64_t begin) {
     constexpr int kPieces = kSide * kSlice / kEight;
@@ -74,7 +74,7 @@ __device__ __forceinline__ void load_slice(unsigned char* to, const Side<T>& of,
     }
 }
 
-// Loads this lane's fragment of 16 rows (with B two times 8) and 16 of K.
+// Loads this lane's fragment of 16 rows (for operand b two times 8) and 16 of K.
 template <bool ACROSS, bool B>
 __device__ __forceinline__ void load_fragment(uint32_t (&to)[4], const unsigned char* slice, int row, int depth) {
     const int lane = threadIdx.x % 32, inner = lane % 8, low = lane / 8 % 2, high = lane / 16;
@@ -104,13 +104,13 @@ __device__ __forceinline__ void multiply_slice(float (&sum)[4][4][4], const unsi
     }
 }
 
-// View of y and c from a given element on.
+// View of y and c from a tile's first element on.
 template <typename T>
 struct Result {
     T* y;
     const T* c;  // or null
     int64_t y_row, c_row, c_column;
-    int64_t rows, columns;  // remaining from here
+    int64_t rows, columns;  // rows and columns from the tile's first element to the end
     float alpha, beta;
 
     __device__ __forceinline__ Result(const Forward& args, int64_t batch, int64_t row, int64_t column)
@@ -143,10 +143,11 @@ struct Result {
 };
 
 struct Tile {
-    int64_t batch, row, column;  // first element in the result
+    int64_t batch, row, column;  // indices of the tile's first element in the result
 };
 
-// Tiles are ordered in bands of kBand rows of tiles, down a band first, so that concurrent blocks cover a nearly square area.
+// Returns a tile by its number. Tiles are ordered in bands of kBand rows of tiles, down a band first, so that concurrent blocks
+// cover a nearly square area.
 __device__ __forceinline__ Tile tile_at(const Forward& args, int64_t number) {
     const int64_t m_tiles = (args.m + kSide - 1) / kSide, n_tiles = (args.n + kSide - 1) / kSide;
     const int64_t batch = number / (m_tiles * n_tiles), own = number % (m_tiles * n_tiles);
@@ -158,7 +159,7 @@ __device__ __forceinline__ Tile tile_at(const Forward& args, int64_t number) {
 template <typename T, bool A_ACROSS, bool B_ACROSS>
 __global__ void __launch_bounds__(kThreads, 2)
     matmul_half(const __grid_constant__ Forward args, bool a_by_eights, bool b_by_eights) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // never called elsewhere
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // this kernel is never called on other architectures
     __shared__ __align__(128) unsigned char ring[kStages][2][kTileBytes];
     const Tile tile = tile_at(args, blockIdx.x);
     const Side<T> a = side_of<T>(args.a, tile.batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth, a_by_eights);

@@ -1,4 +1,4 @@
-// The same product by wgmma, sm_90a, for operands that both allow copies of 16 bytes.
+// y = alpha * a * b + beta * c by wgmma, sm_90a, for operands that both allow copies of 16 bytes.
 //
 // A block of two warpgroups computes a tile of 128 x 128, a warpgroup 64 rows of it, from slices of 64 of K. Slices have the
 // layout of the tensor cores, swizzled over 128 bytes: [128 rows][64 of K], or for operands contiguous along rows two panels
@@ -43,7 +43,7 @@ __device__ __forceinline__ void copy_slice(unsigned char* to, const Side<T>& of,
     }
 }
 
-// Descriptor for 16 of K, step `step` of a slice, from row `row` on.
+// Returns the descriptor for 16 of K, step `step` of a slice, from row `row` on.
 template <bool ACROSS>
 __device__ __forceinline__ uint64_t descriptor_of(const unsigned char* slice, int row, int step) {
     if (ACROSS) return panel_descriptor(slice + row / 64 * kPanelBytes + step * 16 * matrix::kRowBytes, kPanelBytes);
@@ -52,7 +52,7 @@ __device__ __forceinline__ uint64_t descriptor_of(const unsigned char* slice, in
 
 template <typename T, bool A_ACROSS, bool B_ACROSS>
 __global__ void __launch_bounds__(kThreads, 2) matmul_half_sm90(const __grid_constant__ Forward args) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // never called elsewhere
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // this kernel is never called on other architectures
     extern __shared__ unsigned char shared[];
     const uint32_t past = matrix::shared_address(shared) % matrix::kAtomBytes;
     unsigned char* const ring = shared + (past == 0 ? 0 : matrix::kAtomBytes - past);

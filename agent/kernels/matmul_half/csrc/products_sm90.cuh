@@ -8,8 +8,8 @@
 
 namespace kernelwright::matmul_half::sm90 {
 
-// Descriptor for a K of 16 of an operand that is contiguous along rows: per K 128 bytes of 64 rows, swizzled, with 8 of K per
-// atom. The next 64 rows lie `panel` bytes further.
+// Returns the descriptor for a K of 16 of an operand that is contiguous along rows. Each K has 128 bytes of 64 rows,
+// swizzled, with 8 of K per atom. The next 64 rows lie `panel` bytes further.
 __device__ __forceinline__ uint64_t panel_descriptor(const void* begin, uint32_t panel) {
     const uint64_t start = (matrix::shared_address(begin) & 0x3ffff) >> 4, atoms = matrix::kAtomBytes >> 4;
     return start | uint64_t{panel >> 4} << 16 | atoms << 32 | uint64_t{1} << 62;

@@ -9,10 +9,10 @@
 namespace kernelwright::matmul_half {
 
 constexpr int kRowThreads = 256;
-constexpr int kRowWords = 4;   // per thread
+constexpr int kRowWords = 4;   // words of 16 bytes per thread
 constexpr int kWordElements = 8;  // elements per word of 16 bytes
 
-// The 16 bytes from element `element` of the adjacent words `low` and `high`.
+// Returns the 16 bytes from element `element` of the adjacent words `low` and `high`.
 __device__ __forceinline__ uint4 word_from(const uint4& low, const uint4& high, int element) {
     uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     #pragma unroll
@@ -24,7 +24,7 @@ __device__ __forceinline__ uint4 word_from(const uint4& low, const uint4& high, 
     return {w[0], w[1], w[2], w[3]};
 }
 
-// Keeps the first `count` elements of a word and clears the rest.
+// Returns a word with its first `count` elements kept and all other elements 0.
 __device__ __forceinline__ uint4 shortened(uint4 word, int count) {
     uint32_t w[4] = {word.x, word.y, word.z, word.w};
     #pragma unroll
@@ -32,13 +32,14 @@ __device__ __forceinline__ uint4 shortened(uint4 word, int count) {
     return {w[0], w[1], w[2], w[3]};
 }
 
-// Elements between the start of the word that contains `values` and `values`.
+// Returns the number of elements between the start of the word that contains `values` and `values`.
 inline unsigned skew_of(const void* values) {
     return unsigned(reinterpret_cast<uintptr_t>(values) / sizeof(uint16_t) % kWordElements);
 }
 
-// Each thread writes kRowWords words of `to`. A word within one row is assembled from two words of `from`. A word that spans rows,
-// or touches an end, is assembled from elements. Positions count from the first aligned word that contains each buffer's start.
+// Copies rows. Each thread writes kRowWords words of `to`. A word within one row is assembled from two words of `from`. A word
+// that spans rows, or touches an end of a row, is assembled from elements. Positions count from the first aligned word that
+// contains each buffer's start.
 template <typename Index>
 __global__ void __launch_bounds__(kRowThreads) copy_rows_kernel(
     const __grid_constant__ Rows args, Divisor<Index> length, unsigned skew, unsigned from_skew) {
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kRowThreads) copy_rows_kernel(
     const auto* words = reinterpret_cast<const uint4*>(from);
     const Index first = (Index(blockIdx.x) * (kRowThreads * kRowWords) + threadIdx.x) * kWordElements;
     uint4 low[kRowWords], high[kRowWords];
-    int begins[kRowWords];  // first element within `low`
+    int begins[kRowWords];  // index of a word's first element within `low`
     int taken[kRowWords];   // valid elements of a word; -1 if it is assembled from elements
     #pragma unroll
     for (int u = 0; u < kRowWords; ++u) {

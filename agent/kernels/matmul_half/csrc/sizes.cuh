@@ -5,7 +5,8 @@
 
 namespace kernelwright::matmul_half {
 
-// y = alpha * a * b + beta * c, all float16 or all bfloat16. Strides are in elements and may be 0. No size is 0.
+// Arguments of y = alpha * a * b + beta * c, all float16 or all bfloat16. Strides are in elements and may be 0. No size
+// is 0.
 struct Forward {
     const void* a;
     const void* b;
@@ -15,13 +16,14 @@ struct Forward {
     int64_t a_batch, a_row, a_depth;     // [batch, m, k]
     int64_t b_batch, b_depth, b_column;  // [batch, k, n]
     int64_t c_batch, c_row, c_column;    // [batch, m, n]
-    int64_t dtype;                       // Dtype, not kFloat32
+    int64_t dtype;                       // value of Dtype, not kFloat32
     double alpha, beta;
     cudaStream_t stream;
     int64_t device;
 };
 
-// Copies `from` [from_rows, from_length] to `to` [rows, length], cropped or zero-padded, both contiguous. No size is 0.
+// Arguments of a copy of `from` [from_rows, from_length] to `to` [rows, length], cropped or zero-padded, both
+// contiguous. No size is 0.
 struct Rows {
     const void* from;
     void* to;

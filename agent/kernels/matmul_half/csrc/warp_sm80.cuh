@@ -41,7 +41,7 @@ __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], const void* row
     }
 }
 
-// sum += a * b for a [16 x 16] and b [16 x 8].
+// Adds sum += a * b for a [16 x 16] and b [16 x 8].
 __device__ __forceinline__ void add_product(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __half) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])

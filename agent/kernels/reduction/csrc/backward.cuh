@@ -1,4 +1,4 @@
-// Gradients of amax and norm. Those of sum and mean are a broadcast of the result's gradient, without a kernel.
+// Gradients of amax and norm. The gradients of sum and mean are a broadcast of the result's gradient, without a kernel.
 #pragma once
 
 #include <type_traits>
@@ -10,7 +10,8 @@ namespace kernelwright::reduction {
 
 enum Kind : int64_t { kSum = 0, kAmax = 1, kArgmax = 2, kNorm = 3 };
 
-// kAmax: dx = dy / number of occurrences where x == y, else 0. kNorm: dx = dy * x / norm, or 0 where the norm is 0.
+// Arguments of the backward. kAmax: dx = dy / number of occurrences where x == y, else 0. kNorm: dx = dy * x / norm, or 0
+// where the norm is 0.
 struct Backward {
     const void* dy;  // [a, b, c]
     const void* x;
@@ -41,9 +42,9 @@ struct Layout {
     Index packs;
     Divisor<Index> inner;  // packs of a result's row, or of r1 if c is 1
     Divisor<Index> r1, b, r2;
-    bool has_one, is_alone;  // c == 1, r2 == 1
+    bool has_one, is_alone;  // has_one: c == 1; is_alone: r2 == 1
 
-    // For a pack: the index of its result, or of its pack of results, and the index in r1 of its first element.
+    // Location of a pack: the index of its result, or of its pack of results, and the index in r1 of its first element.
     struct Found {
         Index result;
         int in_length;
@@ -129,7 +130,7 @@ __device__ __forceinline__ bool stands(int code, int here, float x, float y) {
     return (code == here) | ((code < 0) & (x == y)) | (code == -1);
 }
 
-// For c == 1. If the maximum is unique, x is not read: the gradient goes to its index, and is 0 elsewhere.
+// Computes dx of amax for c == 1. If the maximum is unique, x is not read: the gradient goes to its index, and is 0 elsewhere.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(
     Backward args, Pack<T, V>* __restrict__ dx, Layout<IndexOf<V>> layout) {
@@ -159,12 +160,13 @@ __global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(
 template <typename Index>
 struct Columns {
     Index items;
-    Divisor<Index> inner;   // packs of a row
-    Divisor<Index> chunks;  // groups of kTilePacks rows in r1
+    Divisor<Index> inner;   // divides by the packs of a row
+    Divisor<Index> chunks;  // divides by the groups of kTilePacks rows in r1
     Divisor<Index> b, r2;
 };
 
-// For c > 1. A thread loads the values of its columns once, and x only if a maximum among them is not unique.
+// Computes dx of amax for c > 1. A thread loads the values of its columns once, and x only if a maximum among them is not
+// unique.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) gradients_of_largest_of_columns(
     Backward args, Pack<T, V>* __restrict__ dx, Columns<IndexOf<V>> columns) {

@@ -20,20 +20,20 @@ struct Forward {
     void* workspace;
     int64_t a, r2, b, r1, c;
     int64_t kind;
-    double factor;  // multiplies the result
+    double factor;  // the result is multiplied by it
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
 };
 
-constexpr int64_t kLargestState = 8;  // bytes
+constexpr int64_t kLargestState = 8;  // bytes of the largest state
 
-// Shapes of the passes, and byte offsets in the workspace of their partial states: parts of r1, r1 reduced, parts of r2. If that
-// makes enough blocks, one pass reduces r1 and r2, and only `first` is used.
+// Shapes of the passes, and byte offsets in the workspace of their partial states: parts of r1, r1 reduced, parts of r2. If one pass
+// over r1 and r2 has enough blocks, only `first` is used.
 struct Plan {
     Shape first, second;
     bool is_one;
-    int64_t parts, reduced, more, end;  // bytes
+    int64_t parts, reduced, more, end;  // byte offsets in the workspace
 
     Plan(const Forward& args, const Shape& of_elements, const Shape& of_both) : first(of_elements) {
         is_one = args.r2 == 1;
@@ -73,7 +73,7 @@ Reduced<Op> last_of(const Forward& args) {
     return {nullptr, args.y, args.beside, float(args.factor), args.dtype, args.r2 == 1};
 }
 
-// Returns true if x is read evict-first (streamed.cuh). The backward of a norm reads x again, from the end, so it has to stay in L2.
+// Returns true if x is read evict-first (streamed.cuh). The backward of a norm reads x again, from the end, so x has to stay in L2.
 template <typename T>
 bool streams(const Forward& args) {
     const bool is_read_again = args.kind == kNorm && args.beside != nullptr;
@@ -105,8 +105,8 @@ cudaError_t forward_as(const Forward& args) {
         at(plan.reduced), plan.second, at(plan.more), last, args.stream, args.b * args.c);
 }
 
-// Shape for rows that are no multiple of a pack, but so long that whole packs are most of them. `is_ragged` is false for other rows
-// and for rows that are split.
+// Returns the shape for rows that are no multiple of a pack, but so long that whole packs are most of them. `is_ragged` is false for
+// other rows and for rows that are split.
 template <int V>
 Shape ragged_shape(const Forward& args) {
     Shape shape = shape_for<V>(args.a * args.b, args.r1, 1);

@@ -8,7 +8,7 @@
 
 namespace kernelwright::reduction {
 
-constexpr int kPlaceThreads = 1024;  // maximum of a block
+constexpr int kPlaceThreads = 1024;  // maximum threads of a block
 constexpr int64_t kThreadsAtOnce = int64_t{132} * 1024;  // resident threads on 132 SMs, as their registers allow
 
 template <typename State>
@@ -18,7 +18,8 @@ __device__ __forceinline__ State warp_largest(State state) {
     return state;
 }
 
-// Each of the kMaxCluster blocks takes `part` packs of the row, and the first block writes the index.
+// Finds the argmax of a row. Each of the kMaxCluster blocks handles `part` packs of the row, and the first block writes the
+// index.
 template <typename T, int V>
 __global__ void __launch_bounds__(kPlaceThreads) places_in_clusters(
     const Pack<T, V>* x, int64_t* places, int packs, int part) {
@@ -56,8 +57,8 @@ __global__ void __launch_bounds__(kPlaceThreads) places_in_clusters(
     if (lane == 0) places[row] = all.place;
 }
 
-// Returns the threads of a block if clusters take all `rows`, each of `packs` packs, at once, or 0 if two passes are faster. The
-// threads hold the row with kReducePacks packs each, or are fewer if the GPU has no room for as many.
+// Returns the threads of a block if clusters handle all `rows`, each of `packs` packs, at once, or 0 if two passes are faster.
+// The threads hold the row with kReducePacks packs each, or are fewer if the GPU has no room for as many.
 template <int V>
 unsigned place_threads(int64_t rows, int64_t packs, int64_t device) {
     const int64_t part = divided_up(packs, kMaxCluster), blocks = rows * kMaxCluster;

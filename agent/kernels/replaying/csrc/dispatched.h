@@ -10,7 +10,7 @@
 
 namespace replaying {
 
-// Recordings of an operator's calls by kind, made by the Python function behind it; null while there is none.
+// Recordings of an operator's calls by kind, made by the Python function behind the operator; null before the first.
 class Table {
 public:
     std::shared_ptr<const Kinds<Recording>> get() const {
@@ -45,7 +45,7 @@ public:
     }
 
 private:
-    // Returns false if Python has to compute this call.
+    // Replays the call if its kind was recorded. Returns false if Python has to compute it.
     bool replay(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments, torch::jit::Stack* stack) {
         const auto table = table_.get();
         if (table == nullptr || !is_plain() || Recordings::at_once > 0) return false;
@@ -69,7 +69,7 @@ private:
         }
         torch::jit::drop(*stack, arguments.size());
         for (size_t i = 0; i < op.schema().returns().size(); ++i) {
-            // A schema's results cannot be None, so an empty tensor stands for it.
+            // An empty tensor stands for a missing result, since a schema's results cannot be None.
             const int64_t number = found->results[i];
             stack->emplace_back(number == NONE ? at::empty({0}, tensors[0].options()) : tensors[number]);
         }
@@ -79,10 +79,10 @@ private:
     const Table& table_;
 };
 
-// Makes calls of the named operator that want no gradient skip its autograd formula, and replays those of these
-// kinds. With nullptr they only skip the formula.
+// Makes calls of the named operator that want no gradient skip its autograd formula, and replays the calls whose kinds
+// are in `kinds`. With nullptr the calls only skip the formula.
 inline void shortened(const char* name, std::shared_ptr<const Kinds<Recording>> kinds) {
-    // Leaked on purpose: both have to outlive every call in the process.
+    // Leaked on purpose: tables and registrations have to outlive every call in the process.
     static auto& tables = *new std::map<std::string, Table>();
     static auto& kept = *new std::vector<c10::RegistrationHandleRAII>();
     Table& table = tables[name];

@@ -18,7 +18,7 @@ using torch::autograd::variable_list;
 using NodePointer = decltype(Edge::function);
 using Known = Kinds<Recording>::Known;
 
-// Raises LaunchError. The caller holds the GIL.
+// Raises LaunchError for a launch that CUDA refused with `code`. The caller holds the GIL.
 [[noreturn]] inline void refuse(const Launch& launch, int code) {
     const py::object binding = py::reinterpret_steal<py::object>(PyImport_ImportModule("agent.kernels.binding"));
     if (binding) {
@@ -39,7 +39,7 @@ NodePointer made_node() {
     }
 }
 
-// Scope of a recording: calls within it are run and not replayed, so that the recorder sees them.
+// Scope of a recording: calls within it are run and not replayed, so that the recorder observes them.
 struct Recordings {
     static inline thread_local int at_once = 0;
     Recordings() { ++at_once; }
@@ -52,7 +52,7 @@ inline py::object as_tuple(const at::Tensor* first, size_t count) {
     return made;
 }
 
-// Autograd node of a replayed call. It replays the backward call for each kind of gradients it has seen before.
+// Autograd node of a replayed call. It replays the backward call for each kind of gradients that was recorded.
 struct Backward : public Node {
     Known forward;
     std::vector<SavedVariable> saved;

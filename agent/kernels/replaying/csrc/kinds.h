@@ -26,7 +26,7 @@ inline bool is_plain() {
 
 class Kind {
 public:
-    // Starts with the thread's state: grad mode, inference mode and autocast.
+    // Starts the byte string with the thread's state: grad mode, inference mode and autocast.
     explicit Kind(std::string& bytes) : bytes_(bytes) {
         bytes_.clear();
         const auto local = c10::impl::tls_local_dispatch_key_set();
@@ -40,8 +40,8 @@ public:
         bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
     }
 
-    // Adds geometry, dtype, device and alignment of `tensors`, and which of them share memory. Returns false if one
-    // is not a plain tensor, so that the call cannot be replayed.
+    // Adds geometry, dtype, device and alignment of `tensors`, and which of them share memory. Returns false if a
+    // tensor is not a plain one, so that the call cannot be replayed.
     bool put_all(const Tensors& tensors) {
         for (size_t i = 0; i < tensors.size(); ++i) {
             put(tensors[i].defined());
@@ -57,7 +57,8 @@ public:
         return true;
     }
 
-    // Returns false for a value that is not plain: equal ones may still mean different things.
+    // Adds a value that is no tensor. Returns false if its type is not plain: equal values may still mean different
+    // things.
     bool put_setting(PyObject* value) {
         PyTypeObject* type = Py_TYPE(value);
         put(type);
@@ -70,7 +71,7 @@ public:
             return overflow == 0;
         }
         if (type == &PyUnicode_Type) return put_text(value);
-        if (!PyTuple_Check(value) && type != &PyList_Type) return false;  // torch.Size is a tuple
+        if (!PyTuple_Check(value) && type != &PyList_Type) return false;  // a torch.Size counts as a tuple
         const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
         put(count);
         for (Py_ssize_t i = 0; i < count; ++i) {
@@ -79,7 +80,8 @@ public:
         return true;
     }
 
-    // Adds a value from the dispatcher exactly as Python's function behind it would, so that both find the same kind.
+    // Adds a value from the dispatcher exactly as the Python function behind the operator would, so that both find the
+    // same kind.
     bool put_setting(const c10::IValue& value) {
         if (value.isNone()) return put(Py_TYPE(Py_None)), true;
         if (value.isBool()) return put_flag(value.toBool()), true;

@@ -10,7 +10,8 @@
 
 namespace replaying {
 
-// Tensors of a recording are known by number: the call's own come first, then those that it allocates.
+// Number that stands for no tensor. Tensors of a recording are known by number: the call's own come first, then those
+// that it allocates.
 constexpr int64_t NONE = -1;
 
 struct Allocation {
@@ -29,7 +30,7 @@ struct Launch {
     std::vector<int64_t> streams;  // fields that are the current stream's handle
 };
 
-// Reference to a Python object that any thread may release.
+// Owning reference to a Python object that any thread may release.
 class Held {
 public:
     explicit Held(PyObject* object) : object_(object) { Py_INCREF(object); }
@@ -51,8 +52,8 @@ struct Recording;
 // Connection between a forward call and its backward call.
 struct Gradient {
     std::string name;
-    Held formula;                        // recording.Formula, which also records
-    std::vector<int64_t> saved;          // tensors to save, or NONE
+    Held formula;                        // `Formula` of recording.py, which also records
+    std::vector<int64_t> saved;          // numbers of the tensors to save, or NONE
     std::vector<int64_t> differentiated; // inputs that may want a gradient, or NONE
     std::vector<int64_t> values;         // results that have a gradient
     mutable Kinds<Recording> backward;
@@ -61,11 +62,12 @@ struct Gradient {
 struct Recording {
     std::vector<Allocation> allocations;
     std::vector<Launch> launches;
-    std::vector<int64_t> results;  // tensors, or NONE
-    bool is_single = true;         // a single tensor, not a tuple
+    std::vector<int64_t> results;  // numbers of the results' tensors, or NONE
+    bool is_single = true;         // true for a single tensor, false for a tuple
     std::unique_ptr<Gradient> gradient;
 
-    // Allocates, and launches on the current stream. Returns the launch that CUDA refused with its code, or nullptr.
+    // Allocates, and launches on the current stream. Returns the launch that CUDA refused and its error code, or
+    // nullptr.
     std::pair<const Launch*, int> run(Tensors& tensors) const {
         const c10::Device device = device_of(tensors);
         for (const auto& one : allocations) {

@@ -16,7 +16,8 @@ struct Replayed {
     std::shared_ptr<Kinds<Recording>> kinds;
 };
 
-// Returns false if Python has to compute this call without recording it.
+// Describes the call's kind and collects its tensors. Returns false if Python has to compute the call without recording
+// it.
 bool described(Kind& kind, Tensors& tensors, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     if (!is_plain() || Recordings::at_once > 0) return false;
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);

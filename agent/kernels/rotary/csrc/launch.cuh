@@ -20,7 +20,7 @@ struct Forward {
     int64_t size, half;   // half is at least 1
     int64_t start;        // first position, if angles are computed
     int64_t interleaved;  // 1: pairs are (2i, 2i + 1)
-    int64_t backwards;    // 1: rotate by the negative angle
+    int64_t backwards;    // 1: rotates by the negative angle
     int64_t dtype, param_dtype;
     cudaStream_t stream;
     int64_t device;
@@ -29,9 +29,9 @@ struct Forward {
 };
 
 constexpr int kThreads = 128;
-constexpr int64_t kFewPacks = 1 << 15;  // of 16-bit elements: up to this many, threads with half of each are faster
+constexpr int64_t kFewPacks = 1 << 15;  // packs of 16-bit elements, up to which threads with half of each are faster
 
-// Packs per thread: two if the elements of a pair are apart (kApart) or if a pack is one element, one if they are adjacent.
+// Packs per thread: two if the elements of a pair are apart (kApart) or a pack is one element; one if they are adjacent.
 template <bool kApart, int V>
 constexpr int kPacks = kApart || V == 1 ? 2 : 1;
 
@@ -39,12 +39,12 @@ template <typename Index>
 struct Rows {
     Index total;           // items, one per thread
     Index packs, rotated;  // packs of a row; items of a row that are rotated
-    Divisor<Index> items;  // per row
+    Divisor<Index> items;  // divides by the items per row
     Divisor<Index> inner, positions, second;
-    Index by_first, by_second, by_position, by_inner;  // in packs
+    Index by_first, by_second, by_position, by_inner;  // strides of x in packs
     bool dense;
 
-    // Locations for item `at`: its first pack in x and in y, the distance to the second, and its angles in the table.
+    // Locations for item `at`: its first pack in x and in y, the distance to its second pack, and its angles in the table.
     struct Item {
         Index from, to, between, position, place;
         bool stays;
@@ -93,12 +93,13 @@ __device__ __forceinline__ void turn(Pack<T, V> (&held)[kHeld], Point point) {
     }
 }
 
-// Not inlined: the argument reduction for large angles would dominate a kernel's code, once per pair.
+// Returns the cosine and sine of an angle. Not inlined: the argument reduction for large angles would dominate a kernel's
+// code, once per pair.
 __device__ __noinline__ float2 point_at(float angle) { return {cosf(angle), sinf(angle)}; }
 
-// All loads are issued before their first use. In backward the first blocks start while the forward kernel finishes,
-// and prefetch their inputs. `way` is -1 in backward, else 1. It is one of the first parameters, since it is needed
-// before all loads. `first` is the first position, if angles are computed.
+// Rotates all items. All loads are issued before their first use. In backward the first blocks start while the forward
+// kernel finishes, and prefetch their inputs. `way` is -1 in backward, else 1. It is one of the first parameters, since it
+// is needed before all loads. `first` is the first position, if angles are computed.
 template <bool kApart, bool kTables, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kThreads) turned(
     const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, float way,
@@ -135,12 +136,12 @@ __global__ void __launch_bounds__(kThreads) turned(
 }
 
 constexpr int kStagedThreads = 256;
-constexpr int kStagedBlocks = 8;  // per SM
-constexpr int kStagedPacks = 4;   // of a thread, in shared memory
-constexpr int64_t kSms = 132;     // of a large GPU
+constexpr int kStagedBlocks = 8;  // resident blocks per SM
+constexpr int kStagedPacks = 4;   // packs of a thread in shared memory
+constexpr int64_t kSms = 132;     // SMs of a large GPU
 
-// Forward from tables, for float32 elements. A thread handles several packs, staged in shared memory. All reads then
-// precede the writes, which is faster than mixed traffic, and registers remain for the angles.
+// Rotates float32 elements forward, with angles from tables. A thread handles several packs, staged in shared memory. All
+// reads then precede the writes, which is faster than reads and writes in turn, and registers remain for the angles.
 template <bool kApart, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) turned_staged(
     const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows) {
@@ -151,7 +152,7 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedBlocks) turned_staged(
     if (leaves_room) let_next_begin();
     const int thread = int(threadIdx.x);
     Index begin = Index(blockIdx.x) * (kItems * kStagedThreads) + thread;
-    // Calls f(i, item) for each of the thread's items. The asm forces the location to be recomputed each time: the
+    // Calls f(i, item) for each of the thread's items. The asm forces the item's location to be recomputed each time: the
     // compiler would keep it in registers that the angles need.
     const auto each = [&](auto f) {
         #pragma unroll

@@ -5,7 +5,7 @@
 
 namespace kernelwright::softmax {
 
-// dx = (dy - sum(dy * y)) * y
+// Arguments of dx = (dy - sum(dy * y)) * y.
 struct Backward {
     const void* dy;
     const void* y;
@@ -52,7 +52,8 @@ __global__ void __launch_bounds__(kLanesThreads, kWhole && P * V == kBackwardSho
     share.store(dx, [&](int i) { return (of_dy[i] - sum) * of_y[i]; });
 }
 
-// The first P packs of each thread stay in registers; with kRest, the remaining packs of a row are read again.
+// Computes dx by rows. The first P packs of each thread stay in registers; with kRest, the remaining packs of a row are
+// read again.
 template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int64_t length) {
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     for (int64_t at = rest; kRest && at < row.packs; at += step) of_dx[at] = gradient(of_dy[at], of_y[at], sum);
 }
 
-// The first N elements of a thread's share of a column stay in registers.
+// Computes dx by columns that several threads share. The first N elements of a thread's share stay in registers.
 template <int N, typename T>
 __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
     const T* dy, const T* y, T* __restrict__ dx, int64_t length, int64_t inner) {
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
     }
 }
 
-// A thread holds V neighbouring columns of both tensors in registers.
+// Computes dx by whole columns. A thread holds V neighbouring columns of both tensors in registers.
 template <int N, typename T, int V>
 __global__ void __launch_bounds__(kWholeColumnThreads) backward_whole_columns(
     const T* dy, const T* y, T* __restrict__ dx, WholeColumns columns) {

@@ -20,13 +20,13 @@ struct Forward {
 constexpr int kHeld = 32;         // elements of a row in a thread's registers
 constexpr int kShortPacks = 4;    // packs of a short row in a lane's registers
 constexpr int kShortColumn = 32;  // elements of a column in a thread's registers
-constexpr int kLongColumn = 48;   // the same in forward, for float32
-constexpr int kHeldColumn = 16;   // the same if several threads share a column
-constexpr int kWholeColumnThreads = 128;  // of a block whose threads handle whole columns
-constexpr int64_t kManyColumns = 65536;  // enough to keep the SMs busy with one thread per column
+constexpr int kLongColumn = 48;   // elements of a column in a thread's registers, in forward for float32
+constexpr int kHeldColumn = 16;   // elements of a column in a thread's registers if several threads share it
+constexpr int kWholeColumnThreads = 128;  // threads of a block, if each handles whole columns
+constexpr int64_t kManyColumns = 65536;  // columns that keep the SMs busy with one thread per column
 
 // Calls start(N, V, columns) if each thread handles V whole columns of up to N elements, at most kLongest. Calls
-// otherwise() if columns are fewer or longer.
+// otherwise() if there are fewer columns or longer ones.
 template <int kLongest, typename T, typename Arguments, typename Start, typename Otherwise>
 cudaError_t by_whole_columns(const Arguments& args, bool are_aligned, Start start, Otherwise otherwise) {
     const bool are_many = args.outer * args.inner >= kManyColumns && are_narrow_columns(args.outer, args.inner);
@@ -43,7 +43,7 @@ cudaError_t by_whole_columns(const Arguments& args, bool are_aligned, Start star
     });
 }
 
-// NaN for a row with inf and for a row of -inf only, as in torch.
+// Returns 1 / sum. NaN for a row with inf and for a row of -inf only, as in torch.
 __device__ __forceinline__ float inverse(Partition all) { return isinf(all.max) ? NAN : inverse_of_sum(all.sum); }
 
 }  // namespace kernelwright::softmax

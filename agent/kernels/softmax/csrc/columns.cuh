@@ -20,7 +20,7 @@ __global__ void columns(const T* x, T* __restrict__ y, int64_t length, int64_t i
     }
 }
 
-// The threads of a column hold it in registers, with at most N elements each.
+// Computes columns that several threads share, in registers with at most N elements per thread.
 template <int N, typename T>
 __global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
     const T* x, T* __restrict__ y, int64_t length, int64_t inner) {
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
     }
 }
 
-// A thread holds V neighbouring columns of up to N elements in registers.
+// Computes whole columns. A thread holds V neighbouring columns of up to N elements in registers.
 template <int N, typename T, int V>
 __global__ void __launch_bounds__(kWholeColumnThreads) whole_columns(
     const T* x, T* __restrict__ y, WholeColumns columns) {
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kWholeColumnThreads) whole_columns(
     for (int k = 0; k < V; ++k) {
         const float max = tile_max(tile[k]);
         const float sum = take_exponentials<T>(tile[k], level_of(max));
-        factor[k] = isinf(max) ? NAN : 1.0f / sum;  // `inverse` would take more registers
+        factor[k] = isinf(max) ? NAN : 1.0f / sum;  // calling `inverse` would take more registers
     }
     #pragma unroll
     for (int i = 0; i < N; ++i) {

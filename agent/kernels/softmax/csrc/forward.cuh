@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
     share.store(y, [&](int i) { return tile[i] * factor; });
 }
 
-// A thread's exponentials are relative to its own maximum; a factor makes them relative to that of the row.
+// Computes rows in registers. A thread's exponentials are relative to its own maximum; a factor makes them relative to
+// the row's maximum.
 template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
@@ -97,7 +98,8 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
     if (end >= 0) y[end] = from_float<T>(exp_for<T>(to_float(x[end]) - level) * factor);
 }
 
-// With this many packs the cost of a row's ends is negligible, so that longer rows share the instances for ragged rows.
+// Launches a kernel for rows of many packs. The cost of a row's ends is then negligible, so that rows of whole packs
+// share the instances for ragged rows.
 template <bool kWhole, typename T, int V>
 cudaError_t launch_long_rows(const Forward& args) {
     constexpr int kMost = kHeld / V;
@@ -134,7 +136,7 @@ cudaError_t launch_rows(const Forward& args) {
         [&] { return launch_long_rows<kWhole, T, V>(args); });
 }
 
-// For x and y that are not aligned to packs.
+// Launches a kernel for x and y that are not aligned to packs, element by element.
 template <typename T>
 cudaError_t launch_elements(const Forward& args) {
     const dim3 block = rows_block(block_for(args.length, kTile));

@@ -7,9 +7,10 @@
 namespace kernelwright::softmax {
 
 constexpr unsigned kKeptThreads = 256;
-constexpr int kKeptParts = 4;  // parts of a row that are processed while the next ones are in flight
+constexpr int kKeptParts = 4;  // parts of a row; a part is processed while later parts are in flight
 
-// A row that exceeds registers, in the shared memory of its team. A thread only reads what it has copied itself.
+// Computes a row that exceeds registers, in the shared memory of its team. A thread only reads what it has copied
+// itself.
 template <typename T, int V>
 __global__ void __launch_bounds__(kKeptThreads) kept_rows(
     const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
@@ -60,12 +61,12 @@ __global__ void __launch_bounds__(kKeptThreads) kept_rows(
 }
 
 #ifndef KW_PORTABLE_ONLY
-constexpr int64_t kKeptBytes = 72 << 10;       // of a row in a block's shared memory: three blocks fit on an SM
+constexpr int64_t kKeptBytes = 72 << 10;       // bytes of a row per block, so that three blocks fit on an SM
 constexpr int64_t kMostKeptBytes = 224 << 10;  // for rows that exceed kKeptBytes in each block of the largest cluster
 
 // Launch shape of kept_rows for rows of `packs` packs.
 struct Kept {
-    int64_t blocks = 1, bytes;  // in a cluster, and per block
+    int64_t blocks = 1, bytes;  // blocks in a cluster, and bytes per block
 
     explicit Kept(int64_t packs) {
         while (blocks < kMaxCluster && bytes_of(packs) > kKeptBytes) blocks *= 2;

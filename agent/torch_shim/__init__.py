@@ -2,8 +2,8 @@
 
 This package is standalone: it imports the standard library and torch, and only its parent directory has to
 be importable. A callback compiles extensions. The package is not a security boundary, because it runs in the
-candidate's process. Its functions are those of `face`, which is imported with torch at first use. Definitions
-shared by C++ and Python (`c_abi`, `finding_kinds`) can be imported without torch.
+candidate's process. Its functions are defined in `face`, which is imported with torch at first use.
+Definitions shared by C++ and Python (`c_abi`, `finding_kinds`) can be imported without torch.
 """
 
 import importlib.util

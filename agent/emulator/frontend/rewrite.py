@@ -1,6 +1,6 @@
 """Rewriter from CUDA C++ to C++ that g++ compiles against `kw/device.h`; line numbers do not change.
 
-These constructs need rewriting; macros and functions of the header cover everything else:
+These constructs need rewriting; macros and functions of kw/device.h cover the other CUDA constructs:
 
     kernel<<<grid, block>>>(a, b)   a call of kw::Launch with the arguments and a lambda that calls the kernel
     cudaLaunchCooperativeKernel(k)  kw::launch_cooperative with the kernel, without its cast to void*
@@ -164,7 +164,7 @@ def _shared_edits(code: str) -> list[_Edit]:
     dynamic_types: dict[str, tuple[str, int]] = {}
     for match in _SHARED.finditer(plain):
         if _in_directive(macros, match.start()):
-            continue  # a macro of the header makes it local to the OS thread that runs the block
+            continue  # kw/device.h makes __shared__ in a macro local to the block's OS thread
         before = _BEFORE_SHARED.search(plain, max(0, match.start() - 200), match.start())
         start = before.start() if before else match.start()
         end = _declaration_end(plain, match.end())
@@ -193,7 +193,7 @@ def _declaration_end(code: str, start: int) -> int:
 
 
 def _declarator(part: str, line: int) -> tuple[str, str, str]:
-    """Return the text before the name, the name, and the array bounds.
+    """Return a declarator's text before the name, its name, and its array bounds.
 
     Raise RewriteError for an initialiser and for a declarator that cannot be parsed.
     """

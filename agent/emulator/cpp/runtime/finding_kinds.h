@@ -1,5 +1,5 @@
-// Every kind of finding that code on the emulated device can cause. agent/contracts generates Python's view of them,
-// by which readers name a kind. A new kind starts with a line here.
+// Every kind of finding that code on the emulated device can cause. agent/contracts generates Python's enum of these
+// kinds, which all Python code uses. A new kind is declared here first.
 #pragma once
 
 namespace kw {

@@ -85,7 +85,7 @@ class CUDAStreamGuard {
 inline void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();
-  // Thrown by a macro of kw/host_error.h, of which nvcc's headers have a version of their own.
+  // TORCH_CHECK throws the exception, because nvcc's headers define the macro in their own way.
   TORCH_CHECK(false, "CUDA error: ", cudaGetErrorString(error), what);
 }
 

@@ -1,4 +1,4 @@
-"""A candidate and the verdict on it. Field names are the public JSON of `agent eval --json`."""
+"""Records of a candidate and its verdict. Field names are the public JSON of `agent eval --json`."""
 
 from enum import StrEnum
 from typing import Literal, Self
@@ -133,7 +133,7 @@ class Correctness(Record):
 
 
 class Admission(Record):
-    """Results of probing a problem with wrong answers, which it must refuse before a candidate is judged."""
+    """Results of probing a problem with wrong answers before a candidate is judged."""
 
     tried: int = 0
     """Number of wrong answers made from the reference and given to the comparator."""
@@ -218,7 +218,7 @@ class Evaluation(Record):
 
     @property
     def unconfirmed(self) -> bool:
-        """Return True if the candidate is verified and a second look at it is still to be made."""
+        """Return True if the candidate is verified and its second look is still due."""
         is_due = self.scope.confirmed is False and not self.scope.doubt
         return self.status is Status.VERIFIED and is_due
 

@@ -38,7 +38,7 @@ class Prompted(EventBase):
     move: Move = Move()
     """Move that the policy chose."""
     seconds: float | None = None
-    """Wall-clock seconds that the run had taken when it asked, over all its processes."""
+    """Wall-clock seconds that the run had taken when the prompt was sent, over all its processes."""
 
 
 class Completed(EventBase):

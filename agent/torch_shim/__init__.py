@@ -11,7 +11,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    # Importing a submodule looks it up here first, and `face` imports all submodules.
+    # Importing a submodule calls this function first, and `face` imports all submodules.
     if name.startswith("__") or importlib.util.find_spec(f".{name}", __name__) is not None:
         raise AttributeError(name)
     return getattr(importlib.import_module(".face", __name__), name)

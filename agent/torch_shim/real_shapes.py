@@ -107,7 +107,7 @@ def without_blocks(runtime: Runtime) -> Iterator[ShapesOnly]:
 
 
 def run(runtime: Runtime, model: Callable[..., Any], command: dict[str, Any]) -> dict[str, Any]:
-    """Make the model from `init_inputs` and call it on `inputs`, where shape and dtype describe a tensor.
+    """Make the model from `init_inputs` and call it on `inputs`, given as values or as shape and dtype.
 
     With `numbers`, unwritten memory holds numbers instead of zeros. With `host_only`, launches are recorded
     but no block runs. Tensors of an earlier call must have been released. Return `notes` on parts that did

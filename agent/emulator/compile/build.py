@@ -45,7 +45,7 @@ def extension(
 
 
 def _by_some_route(workshop: Workshop, request: BuildRequest) -> Built:
-    """Build by rewriting, which checks more, and fall back to NVIDIA's PTX for code it does not support."""
+    """Build by rewriting, which checks more, and fall back to NVIDIA's PTX where rewriting fails."""
     may_have_ptx = bool(request.cuda.strip()) and nvcc.find() is not None
     constructs = unsupported.findings(request)
     if constructs:

@@ -117,7 +117,7 @@ def _launch_edit(text: str, launch: KernelLaunch, kernels: set[str], in_macro: b
     arguments = re.sub(r"\bNULL\b", "nullptr", text[slice(*launch.arguments)])
     base = re.sub(r"<.*", "", _one_line(callee), flags=re.DOTALL).rsplit("::", 1)[-1].strip()
     by_pointer = "false" if base in kernels else "true"
-    # In a macro's argument g++ takes __LINE__ from the macro's last line, so the number is written out.
+    # The number is written out, because in a macro's argument g++ takes __LINE__ from the macro's last line.
     line = "__LINE__" if in_macro else str(line_of(text, launch.start))
     breaks = "\n" * text.count("\n", launch.callee[1], launch.config[0])
     call = f"[=](auto&... kw_a) {{ {_one_line(callee)}(kw_a...); }}"

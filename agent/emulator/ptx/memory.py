@@ -171,7 +171,7 @@ def cvta(step: Step) -> str:
     if space is None or type.bits != 64:
         raise step.unknown()
     value = step.read(1, _U64)
-    if space.startswith("shared"):  # also shared::cluster: addresses from mapa stay unchanged
+    if space.startswith("shared"):  # shared::cluster included: mapa's addresses stay unchanged
         value = f"from_generic(shared, {value})" if to_space else f"to_generic(shared, {value})"
     return step.write(_U64, value)
 

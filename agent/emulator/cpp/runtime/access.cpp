@@ -53,8 +53,8 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
     }
     const uintptr_t stacks = reinterpret_cast<uintptr_t>(worker.stacks);
     const uintptr_t arguments = reinterpret_cast<uintptr_t>(request.arguments);
-    // Only these stacks are mapped for a block that runs beside others on its OS thread. Another block's shared memory
-    // may lie behind them.
+    // Only the block's own stacks count: for a block that runs beside others on its OS thread no more is mapped, and
+    // another block's shared memory may lie behind them.
     const size_t room = kStackBytes * static_cast<size_t>(worker.count);
     if (holds(stacks, room, address, bytes)) {
         site = Site{stacks, room, nullptr};

@@ -17,8 +17,8 @@ struct Copy {
 
 // Asynchronous copies of the block that an OS thread runs. Each thread numbers its own groups.
 struct Copies {
-    std::vector<Copy> pending[kMaxThreads];  // by thread
-    uint32_t group[kMaxThreads];             // by thread: number of the group that is not committed yet
+    std::vector<Copy> pending[kMaxThreads];  // copies of each thread
+    uint32_t group[kMaxThreads];             // number of each thread's group that is not committed yet
 };
 
 namespace {

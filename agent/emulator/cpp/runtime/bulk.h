@@ -9,7 +9,7 @@ namespace kw {
 
 // State of one mbarrier.
 struct MBarrier {
-    size_t offset;  // within the block's shared memory
+    size_t offset;  // offset in the block's shared memory, in bytes
     uint32_t expected, pending;  // arrivals per phase, and arrivals that the current phase still waits for
     int64_t bytes;   // bytes that the current phase still waits for
     uint32_t phase;  // number of completed phases
@@ -41,18 +41,18 @@ struct Bulk {
     uintptr_t code;     // address of the code that issued the copy
     void (*reduce)(char* to, const char* from, size_t bytes);  // null: a plain copy
     bool arrived, read;  // the copy has completed; its source has been read
-    unsigned char filler;  // for elements outside a tensor
+    unsigned char filler;  // byte that fills elements outside a tensor
     uint8_t layout;        // swizzle of the tensor map plus 1; 0: unknown
 };
 
 // State of mbarriers and bulk copies of the block that an OS thread runs.
 struct Async {
-    uint16_t slots[kSharedArena / 8];  // by offset in shared memory / 8: index in `barriers` plus 1, or 0
+    uint16_t slots[kSharedArena / 8];  // index plus 1 in `barriers` of the mbarrier at each offset / 8; 0: none
     std::vector<std::unique_ptr<MBarrier>> barriers;
-    std::vector<std::unique_ptr<Bulk>> bulk;  // in the order of issue
-    uint32_t group[kMaxThreads];  // by thread: number of the bulk group that is not committed yet
+    std::vector<std::unique_ptr<Bulk>> bulk;  // copies in the order of issue
+    uint32_t group[kMaxThreads];  // number of each thread's bulk group that is not committed yet
     uint32_t period = 1;  // number of the current period; an event that can end a wait begins a new one
-    uint32_t waited_in[kMaxThreads];  // by thread: last period in which the thread waited in vain; 0: none
+    uint32_t waited_in[kMaxThreads];  // last period in which each thread waited in vain; 0: none
     int waiting;  // number of threads that have waited in vain in this period
     int rounds;   // rounds in which all threads waited and no copy completed
     long turns;   // turns given to other blocks since the last progress

@@ -72,7 +72,7 @@ void check_unit(Worker& worker, const Bulk& bulk) {
     });
 }
 
-// Reports another copy in flight to or from the same shared memory.
+// Reports a conflict of a new copy with another copy in flight to or from the same shared memory.
 void check_overlap(Worker& worker, const Bulk& bulk) {
     const Range mine = shared_range(bulk);
     check_in_flight(worker, worker.shared + mine.first, mine.bytes,

@@ -28,19 +28,19 @@ struct PeerUse {
 struct Cluster {
     unsigned long number;
     unsigned size;  // number of blocks
-    Worker* blocks[kMostInCluster];  // by rank; null before a block begins and after it has ended
+    Worker* blocks[kMostInCluster];  // blocks by rank; null before a block begins and after it has ended
     uint32_t gone;                   // mask of the ranks that have ended
     long arrived, gone_threads;      // threads at the barrier in the current phase; threads that have returned
     uint32_t phase;
     int line;    // source line of the first arrival at the barrier
     long turns;  // turns without progress
-    Clocks known[kMostInCluster], done[kMostInCluster];  // by block: clocks of arrivals in this phase, and the last
+    Clocks known[kMostInCluster], done[kMostInCluster];  // clocks of each block's arrivals, now and in the last phase
     char* arenas[kMostInCluster];        // address of the shared memory of each block that has ended
     Knowledge knows[kMostInCluster];     // knowledge of each block about the other blocks
     Knowledge coming;                    // knowledge of the threads that arrived in the current phase
     Knowledge published;                 // knowledge that fences have published
     std::vector<uint32_t> clocks;        // clocks of the arrivals, by block of the launch and warp
-    std::unordered_map<uint64_t, std::vector<PeerUse>> uses;  // by rank of the memory's block, and word of its memory
+    std::unordered_map<uint64_t, std::vector<PeerUse>> uses;  // accesses, by rank of the memory's block and word
 };
 
 dim3 cluster_dims(const kw_launch_request& r);

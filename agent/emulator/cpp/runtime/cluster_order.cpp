@@ -55,8 +55,8 @@ bool readers_in(const Knowledge& known, unsigned rank, const SharedCell& cell) {
 struct Sides {
     const char* did;
     const char* other_did;
-    int other;           // thread, -1: several
-    unsigned rank;       // of the other thread's block
+    int other;           // number of the other thread; -1: several
+    unsigned rank;       // rank of the other thread's block
     unsigned owner;      // rank of the block that owns the memory
     uintptr_t code, other_code;
 };

@@ -61,7 +61,7 @@ void forget_unasked() {
 
 std::mutex limits_mutex;
 std::map<std::string, size_t> limits_by_kernel;
-std::map<std::string, bool> large_clusters;  // by kernel: true if its clusters may exceed the portable size
+std::map<std::string, bool> large_clusters;  // kernel name -> true if its clusters may exceed the portable size
 size_t highest_limit = kDefaultSharedLimit;  // highest limit of any kernel, in bytes
 size_t unnamed_limit;  // limit that was set without a kernel's name, in bytes; 0: never set
 

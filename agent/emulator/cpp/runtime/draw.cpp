@@ -39,7 +39,7 @@ uint64_t mixed(uint64_t x) {
 // float.
 uint32_t fresh_word_of(int memory, uint64_t seed) {
     const uint32_t random = static_cast<uint32_t>(mixed(seed));
-    const uint32_t huge = 0x7100u + random % 0x700u;  // at least 1e4 in half precision, 1e29 in float
+    const uint32_t huge = 0x7100u + random % 0x700u;  // as a half at least 1e4, as a float's upper half 1e29
     switch (memory) {
         case KW_MEMORY_HUGE: return huge << 16 | huge;
         case KW_MEMORY_HUGE_NEGATIVE: return (huge << 16 | huge) | 0x80008000u;

@@ -6,7 +6,7 @@ namespace kw {
 
 struct FindingKind {
     const char* name;
-    bool in_sample;  // independent of memory contents, so it also counts in a sampled launch
+    bool in_sample;  // true if the finding does not depend on memory contents, so that sampled launches report it too
 };
 using Kind = const FindingKind*;
 

@@ -17,7 +17,7 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kNear = size_t{1} << 20;  // bytes up to which a bad address outside the arena is attributed to a region
+constexpr size_t kNear = size_t{1} << 20;  // bytes between a bad address outside the arena and its region, at most
 constexpr size_t kRemembered = 512;        // number of freed regions that are remembered
 constexpr uintptr_t kNullPage = 64 * 1024;
 
@@ -293,7 +293,7 @@ Misplaced explain(uintptr_t address, size_t bytes, Access access) {
     if (on_device) {
         return {kind, format("%s %zu bytes in device memory, far from every allocation. %s", verb, bytes, effect)};
     }
-    if (!is_mapped(address)) return {nullptr, ""};  // the hardware reports it next
+    if (!is_mapped(address)) return {nullptr, ""};  // no finding here, because the access faults
     return {&finding::kHostPointer, format("%s %zu bytes of host memory: the pointer is no device pointer. A GPU faults; "
                                    "copy the data to a tensor of the device (one made without device= is the "
                                    "host's) or pass it by value.",

@@ -47,7 +47,7 @@ int background = -1;       // background_file, or -1 for a background of zeros
 long call_work;  // work left of the call's budget
 uintptr_t recent_pages[kRecentPages];
 long used_pages;
-std::map<uintptr_t, Piece> pieces;  // by first byte; used by the host and one OS thread at a time
+std::map<uintptr_t, Piece> pieces;  // pieces by first byte; used by the host and one OS thread at a time
 std::vector<std::string> notes;
 
 // Makes a memfd of pseudo-random words: floats between 0.5 and 2 where they are read as float32.

@@ -31,7 +31,7 @@ void report_unseen_copy(const Watch& watch, const Race& race) {
 void report_race(const Watch& watch, const Race& race, bool same_value) {
     if (race.other >= kMaxThreads) return report_unseen_copy(watch, race);
     const bool legacy = race.both_volatile && race.in_warp;
-    // Volatile accesses by two warps may be a flag and the loop that waits for it.
+    // Volatile accesses by two warps may be the store of a flag and a loop that waits for the flag.
     const bool polls = race.both_volatile && !race.in_warp;
     const Severity severity = polls || same_value ? Severity::kWarning : Severity::kError;
     report(&finding::kSharedRace, severity, at_code(race.code, race.other_code), watch.worker, [&] {

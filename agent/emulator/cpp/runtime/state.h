@@ -58,7 +58,7 @@ struct Thread {
     uint32_t cluster_phase;
 };
 
-// Lanes waiting for the same operation with the same mask.
+// Group of lanes of a warp that wait for the same warp operation with the same mask.
 struct Pending {
     int kind;
     uint32_t mask;

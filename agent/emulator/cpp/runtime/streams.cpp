@@ -16,7 +16,7 @@ namespace kw {
 
 namespace {
 
-// By stream: the number of its pieces of work that are known to be done.
+// Number of pieces of work known to be done, for each stream.
 using Done = std::map<cudaStream_t, uint64_t>;
 
 // Copy to host memory that may still be in flight.

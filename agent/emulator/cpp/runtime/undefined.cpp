@@ -17,7 +17,7 @@ struct SourceLocation {
 struct TypeDescriptor {
     uint16_t kind;
     uint16_t info;
-    char name[1];  // in quotes: 'float [256]'
+    char name[1];  // name in quotes, such as 'float [256]'
 };
 
 struct OutOfBounds {

@@ -10,7 +10,7 @@
 #include <cstring>
 
 extern "C" {
-int kw_checking;  // device code reads it (kw/device.h)
+int kw_checking;  // 1 while checks are on; device code reads this variable (kw/device.h)
 }
 
 namespace kw {

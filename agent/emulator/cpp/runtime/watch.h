@@ -80,7 +80,7 @@ struct Fences {
 // Knowledge that a warp acquired through flags since the block's last barrier: clocks by block and warp.
 struct Acquisition {
     int thread;
-    uint32_t clock;  // of `thread`, the first of the warp to acquire
+    uint32_t clock;  // clock at which `thread`, the first of its warp, acquired the knowledge
     std::vector<uint32_t> clocks;
 };
 
@@ -125,7 +125,7 @@ struct Foreign {
     Clocks clocks;
 };
 struct Knowledge {
-    std::vector<Foreign> of;  // by rank in the cluster; has fewer entries if nothing is known of the last blocks
+    std::vector<Foreign> of;  // knowledge by rank in the cluster; nothing is known of further blocks
 };
 constexpr int kGroupWarps = 4;  // warps in a warpgroup
 constexpr int kMaxAgents = 64;  // asynchronous agents of a block; as writers they have numbers from kMaxThreads on
@@ -148,7 +148,7 @@ struct Watch {
     Poll polls[kMaxThreads];
     std::vector<int> pollers;  // threads with a poll that is set
     uint64_t last_version;  // version of the Published that a thread of the block acquired last
-    int last_learner;       // thread that acquired it
+    int last_learner;       // thread that acquired last_version
     uint8_t signals[kMaxThreads];  // plain stores that may still be the signal after a fence
     uint8_t in_block[kMaxThreads];  // 1 while the thread is in an atomic operation of block scope
     uintptr_t entry;  // address of the kernel
@@ -310,7 +310,7 @@ inline bool thread_ordered(const Watch& watch, int thread, int other, uint32_t c
 }
 
 constexpr uint64_t kAtomicWriter = 1 << 12;
-constexpr uint64_t kSignal = 1 << 13;  // a plain store right after a fence, which others may wait for
+constexpr uint64_t kSignal = 1 << 13;  // the writer made a plain store right after a fence, for which others may wait
 constexpr uint64_t kSeveral = 0xffff;
 constexpr uint64_t kBlockNames = 0xfffe;  // blocks this far apart share a name, so a conflict between them is missed
 

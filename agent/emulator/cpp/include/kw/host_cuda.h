@@ -1,4 +1,4 @@
-// at::cuda and c10::cuda for the single emulated device: streams, guards, checks, properties.
+// Streams, guards, checks and properties of at::cuda and c10::cuda, for the single emulated device.
 #pragma once
 #include <cuda_runtime.h>
 

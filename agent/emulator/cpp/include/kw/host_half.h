@@ -2,7 +2,7 @@
 // available, the types convert both ways, as torch's do under nvcc.
 #pragma once
 #ifdef __CUDACC__
-#include "kw/device_sixteen_bit.h"  // for nvcc, where kernels use the types
+#include "kw/device_sixteen_bit.h"  // nvcc's definitions, which kernels use too
 #else
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// at::Tensor over the C interface: it reads metadata locally, and every operation is a call by name.
+// Slim at::Tensor over the C interface. A tensor reads its metadata locally; every operation is a call to Python by
+// operator name.
 #pragma once
 #include <memory>
 #include <tuple>

@@ -341,7 +341,7 @@ static __attribute__((unused, no_sanitize("thread"))) void flip_within(void* con
 // Operands of a lane in wmma.load and wmma.store: the matrix's address and the stride between its rows (or columns).
 struct Tile {
     char* first;
-    int64_t stride;  // in elements
+    int64_t stride;  // number of elements between rows (or columns)
     void* code;
     uint64_t registers[8];
 };

@@ -12,7 +12,7 @@ struct Shuffled {
 };
 
 // shfl.sync. Operand c has the segment's last lane in bits 0-4 and the mask of the segment number in bits 8-12. The
-// runtime handles segments whose size is a power of two; for any other operand the source lane is computed here.
+// runtime handles clamp values at a segment's end; for any other clamp value the source lane is computed here.
 KW_PTX Shuffled shuffle(int kind, uint32_t mask, uint32_t value, uint32_t b, uint32_t c, int line) {
     const int lane = kw_lane;
     const int distance = static_cast<int>(b & 31), clamp = static_cast<int>(c & 31), segment = static_cast<int>(c >> 8 & 31);

@@ -92,7 +92,7 @@ void kw_product_touched(uint32_t group, int line);
 void kw_product_unfenced(int line);
 
 // Reports an atomicCAS or atomicExch that changed nothing. A thread that makes only such operations may wait for ever.
-// kw_spin_over reports one that changed the value; device code calls it only while kw_spinning is set.
+// kw_spin_over reports that a wait has ended; device code calls it only while kw_spinning is set.
 void kw_spin(const void* address, uint64_t observed, int line);
 void kw_spin_over(void);
 

@@ -64,7 +64,7 @@ class Enum(NamedTuple):
 
 
 class Header:
-    """The declarations of one header."""
+    """The parsed declarations of one C header."""
 
     def __init__(self, path: Path) -> None:
         """Parse the header. Raises Unreadable, and OSError if the file does not exist."""

@@ -28,7 +28,7 @@ class Candidate(Record):
     """Complete Python file with ModelNew and its load_inline CUDA."""
     origin: Origin = "model"
     parent: str | None = None
-    """Id of the candidate from which this one was made."""
+    """Id of the candidate that was changed to make this candidate."""
     second_parent: str | None = None
     """Id of the candidate that the model was asked to combine with `parent`."""
     note: str | None = None
@@ -224,15 +224,15 @@ class Evaluation(Record):
 
     @property
     def withdrawn(self) -> bool:
-        """Return True if the second look refused what the first one had verified."""
+        """Return True if the second look refused a candidate that the first look had verified."""
         return self.status is not Status.VERIFIED and self.scope.confirmed is False
 
 
 class Attempt(Record):
-    """One candidate with its own evaluation. The two are never paired across attempts."""
+    """One candidate with its own evaluation, in one immutable record."""
 
     number: int = Field(ge=1)
-    """Position in the run, counted from 1: the K of `RUN:K`."""
+    """Number of the attempt in its run, counted from 1; the K of `RUN:K`."""
     candidate: Candidate
     evaluation: Evaluation
 

@@ -81,9 +81,9 @@ class Unjudged(EventBase):
     """Attempt number of the candidate; no other attempt has this number."""
     candidate: Candidate
     reason: str
-    """The fault in one line."""
+    """Reason in one line, which names the fault."""
     details: str = ""
-    """The traceback, or the last words of the process that failed."""
+    """Traceback, or the last output of the failed process."""
     seconds: float | None = None
     then: Literal["again", "unspent", "spent"] = "spent"
     """Consequence. `again`: the candidate is judged once more. `unspent`: the round does not count and its
@@ -124,9 +124,9 @@ class Unconfirmed(EventBase):
     number: int = Field(ge=1)
     """Number of the attempt."""
     reason: str
-    """The fault in one line."""
+    """Reason in one line, which names the fault."""
     details: str = ""
-    """The traceback, or the last words of the process that failed."""
+    """Traceback, or the last output of the failed process."""
     seconds: float | None = None
 
 

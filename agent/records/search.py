@@ -8,7 +8,7 @@ PolicyName = Literal["line", "beam", "evolve"]
 """Name of the policy that chooses the next prompt."""
 
 ConfirmPolicy = Literal["best", "end", "none"]
-"""Kernels of a run on a GPU that get a second look: each new best, the final best, or none."""
+"""Choice of the kernels of a GPU run that get a second look: each new best, the final best, or none."""
 
 APPROACH = "Approach to try: "
 """Prefix of an idea in a prompt."""

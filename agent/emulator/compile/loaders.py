@@ -33,7 +33,7 @@ OF_HOST_CODE = frozenset(
         "kw_sides_unknown",
     }
 )  # fmt: skip
-"""Runtime functions that the headers for host code call; its other functions are for the judge alone."""
+"""Runtime functions that the headers for host code call; all other runtime functions are for the judge."""
 ANNOUNCING = ("__tsan_", "__ubsan_", "__wrap_mem")
 """Prefixes of the functions that notify the runtime of a memory access."""
 

@@ -104,7 +104,7 @@ def prepare(
 
     def make() -> None:
         _make(toolchain, torch, progress)
-        # This check prevents that sources updated meanwhile are cached under the key of the old sources.
+        # This check keeps sources that changed meanwhile from being cached under the old sources' key.
         if _content() != content:
             raise EnvironmentFault("the emulator's sources changed while it was being prepared: run it again")
 

@@ -224,7 +224,7 @@ def _copies_arrive(step: Step) -> str:
 
 
 def fence(step: Step) -> str:
-    """Translate membar and fence. fence.proxy.async orders accesses by threads and by bulk copies."""
+    """Translate membar and fence; fence.proxy.async orders accesses of threads and of bulk copies."""
     if step.flag("mbarrier_init") or step.flag("proxy"):
         asynchronous = any(modifier.startswith("async") for modifier in step.instruction.modifiers)
         memory.nothing(step)

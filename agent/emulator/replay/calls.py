@@ -45,7 +45,7 @@ class Behaviour(NamedTuple):
 
 
 def segment(record: str) -> Segment:
-    """Parse one segment strictly. Raise Forged if the record is invalid."""
+    """Parse one segment of a record. Raise Forged if the record is invalid."""
     recorded = events.read(record)
     begin = next((n for n, event in enumerate(recorded) if _is_input(event)), 0)
     return Segment(recorded[:begin], recorded[begin:])

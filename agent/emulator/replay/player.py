@@ -29,7 +29,7 @@ import player_commands  # type: ignore[import-not-found]  # noqa: E402
 _PROT_READ_WRITE, _MAP = (
     3,
     0x02 | 0x20 | 0x4000 | 0x100000,
-)  # private, anonymous, no reserve, fixed no replace
+)  # MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_FIXED_NOREPLACE
 _ALIGNMENT = 64
 
 

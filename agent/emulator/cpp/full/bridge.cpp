@@ -124,7 +124,7 @@ at::Tensor on_host(const at::Tensor& device) {
 
 // ---- Operators -------------------------------------------------------------------------------------
 
-// One call of an operator: converts its arguments on the way down and its results on the way up.
+// One call of an operator. `down` converts its cuda:0 arguments to CPU tensors, and `up` its results to cuda:0 tensors.
 class Call {
  public:
   Call(const c10::FunctionSchema& schema, bool to_gpu) : schema_(schema), to_gpu_(to_gpu) {}

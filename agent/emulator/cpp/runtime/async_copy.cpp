@@ -34,7 +34,7 @@ void finish(Worker& worker, uint32_t end) {
     std::vector<Copy>& pending = worker.copies->pending[worker.current];
     size_t done = 0;
     while (done < pending.size() && pending[done].group < end) done++;
-    worker.pending_copies -= done;  // first, so that a copy does not conflict with itself
+    worker.pending_copies -= done;  // lowered first, so that a copy does not conflict with itself
     for (size_t k = 0; k < done; k++) make(watching, pending[k]);
     pending.erase(pending.begin(), pending.begin() + static_cast<long>(done));
 }

@@ -13,7 +13,7 @@ struct MBarrier {
     uint32_t expected, pending;  // arrivals per phase, and arrivals that the current phase still waits for
     int64_t bytes;   // bytes that the current phase still waits for
     uint32_t phase;  // number of completed phases
-    int agent;       // identity under which the writes of the copies that complete here are tracked
+    int agent;       // number of the agent under which writes of copies that complete on this mbarrier are tracked
     Clocks coming, done;  // knowledge of threads that arrived in the current phase, and in earlier phases
     Knowledge coming_of, done_of;  // knowledge of these threads about other blocks of the cluster
 };

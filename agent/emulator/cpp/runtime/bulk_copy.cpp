@@ -13,7 +13,7 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kUnit = 16;  // bytes; addresses and sizes must be multiples of it
+constexpr size_t kUnit = 16;  // bytes of which the addresses and sizes of copies must be multiples
 
 struct Range {
     size_t first, bytes;

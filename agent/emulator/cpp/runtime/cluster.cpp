@@ -9,7 +9,7 @@ namespace kw {
 
 namespace {
 
-constexpr long kPatienceWithBlocks = 1 << 18;  // turns without progress
+constexpr long kPatienceWithBlocks = 1 << 18;  // turns without progress before a deadlock is reported
 
 bool waits(const Worker& worker) {
     for (int t = 0; t < worker.count; t++) {

@@ -15,7 +15,7 @@ namespace {
 // Number of consecutive blocks that may start in any order. A GPU starts blocks roughly in the order of their numbers,
 // and every GPU runs at least this many at once. Kernels whose blocks wait for earlier blocks rely only on that.
 constexpr unsigned long kBlockWindow = 16;
-constexpr uint32_t kYieldMask = 3;  // one store to global memory in four yields
+constexpr uint32_t kYieldMask = 3;  // on average one of four stores to global memory yields
 
 struct Choice {
     uint32_t word = 0xffffffffu;  // fill of fresh memory

@@ -1,4 +1,4 @@
-// Hardware faults in kernels and in copies: caught, reported, survived.
+// Handling of hardware faults in kernels and in copies, which become findings and do not end the process.
 //
 // The signal handler only notes the fault and jumps out, because it may have interrupted anything, the allocator
 // included. Findings are written after the jump.

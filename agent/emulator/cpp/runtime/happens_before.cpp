@@ -60,7 +60,7 @@ void published_clocks(const Watch& watch, const Fences& fences, uint32_t* clocks
     }
     clocks[own] = std::max(clocks[own], fences.fence[own]);
     if (!watch.exact || fences.fence[own] == 0) return;
-    for (int other = 0; other < watch.worker->count; other++) {  // knowledge from numbered barriers and mbarriers
+    for (int other = 0; other < watch.worker->count; other++) {  // adds knowledge from numbered barriers and mbarriers
         const size_t row = static_cast<size_t>(thread) * static_cast<size_t>(watch.columns);
         uint32_t& clock = clocks[other / kWarpSize];
         clock = std::max(clock, watch.known[row + static_cast<size_t>(column_of(watch, other))]);
@@ -253,7 +253,7 @@ void arrive_for_others(Watch& watch, std::vector<uint32_t>& clocks) {
 
 void learn_for_all(Watch& watch, const std::vector<uint32_t>& clocks) { merge(watch.known_to_all, clocks); }
 
-// Returns true if the thread's warp itself has acquired accesses of that block and warp up to that clock.
+// Returns true if the warp of `thread` itself has acquired the accesses of `block` and `warp` up to `clock`.
 bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint32_t clock) {
     if (covers(watch, watch.known_to_all, block, warp, clock)) return true;
     for (const Acquisition& known : watch.acquisitions) {
@@ -262,7 +262,7 @@ bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint3
     return false;
 }
 
-// Returns true if an access by that warp (-1: by all warps) at that clock is ordered before the current thread.
+// Returns true if an access by `warp` (-1: by all warps) of `block` at `clock` is ordered before the current thread.
 bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t clock) {
     const int thread = watch.worker->current;
     if (has_learned(watch, thread, block, warp, clock)) return true;
@@ -278,7 +278,8 @@ bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t cloc
     return false;
 }
 
-// Returns true if the current thread may be ordered after readers that are not known one by one.
+// Returns true if the block has acquired any knowledge, so that the current thread may be ordered after readers that a
+// cell does not list one by one.
 bool has_learned_anything(const Watch& watch) {
     return !watch.known_to_all.empty() || !watch.acquisitions.empty();
 }

@@ -21,7 +21,7 @@ constexpr size_t kMaxKernels = 256;
 
 struct Launched {
     std::string kernel;
-    unsigned long threads;  // per block
+    unsigned long threads;  // maximum number of threads per block
     size_t shared;
     int line;
 };

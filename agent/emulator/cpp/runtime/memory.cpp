@@ -28,12 +28,12 @@ constexpr size_t kSparsePieces = 12000;
 // Address of the range, unless something else lies there. A replay in another process needs the same addresses.
 constexpr uintptr_t kUsualPlace = uintptr_t{1} << 45;
 constexpr size_t kSmallestArena = size_t{256} << 20;
-constexpr size_t kReturnToSystem = size_t{128} << 10;  // freed pieces from this size on return their pages,
-constexpr size_t kKeptBytes = size_t{32} << 20;           // once this many bytes of such pieces are kept
+constexpr size_t kReturnToSystem = size_t{128} << 10;  // bytes from which freed pieces may return their pages
+constexpr size_t kKeptBytes = size_t{32} << 20;           // bytes of such freed pieces that keep their pages
 
 struct Allocation {
     size_t bytes;
-    size_t room;  // bytes, a multiple of kAlignment
+    size_t room;  // usable bytes, a multiple of kAlignment
     size_t gap;   // unused bytes on either side
     bool live;    // allocated and not freed
     bool used;    // the piece still holds the contents from when it was freed

@@ -11,7 +11,7 @@ namespace {
 struct Race {
     const char* did;
     const char* other_did;
-    int other;  // -1: several threads
+    int other;  // number of the other thread; -1: several threads
     size_t offset;
     uintptr_t code, other_code;
     bool in_warp;
@@ -145,7 +145,7 @@ void note_read(const Watch& watch, SharedCell& cell, const SharedUse& use) {
                              : lanes_ordered(watch, use.thread, known, cell.read_lanes, cell.read_clock);
     const bool joins = current && (cell.read_mask & use.mask) != 0 && !ordered;
     cell.read_volatile = use.is_volatile && (!joins || cell.read_volatile);
-    if (!joins) {  // all earlier readers are ordered before this thread
+    if (!joins) {  // all earlier readers are ordered before the current thread
         const bool again = current && cell.reader == use.thread && cell.read_lanes == me && !cell.several_warps;
         cell.read_mask = again ? cell.read_mask | use.mask : use.mask;
         cell.reader = static_cast<uint16_t>(use.thread);

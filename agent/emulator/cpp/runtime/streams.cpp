@@ -37,7 +37,7 @@ struct Streams {
     uint64_t begun = 0;           // pieces of work that `base` had received when the call began
     std::map<cudaStream_t, Place> used;  // streams other than `base`, and the place of their last work in this call
     std::map<uintptr_t, size_t> visible;  // sizes of pinned and managed memory in the arena, which the host may use
-    std::vector<Landing> landings;        // copies to such memory that may be in flight
+    std::vector<Landing> landings;        // copies to pinned or managed memory that may be in flight
 };
 
 Streams& state() {

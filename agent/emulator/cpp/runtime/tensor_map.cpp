@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x6b77746d;
 constexpr int kMostDims = 5;
-constexpr int kReducedTypes = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 + 1;  // types in ptx/asynchronous.py
+constexpr int kReducedTypes = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 + 1;  // length of asynchronous.py's table
 
 struct Map {
     uint32_t magic;

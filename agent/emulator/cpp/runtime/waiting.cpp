@@ -20,7 +20,7 @@ namespace kw {
 namespace {
 
 constexpr long kPatience = 1024;      // polls of a thread before other threads get a turn
-constexpr long kLittlePatience = 16;  // polls of a thread before that, if several blocks share the OS thread
+constexpr long kLittlePatience = 16;  // polls of a thread before others get a turn, if blocks share the OS thread
 // Polls of an OS thread without any change before it counts as waiting for ever. kFruitlessPolls applies to atomicCAS
 // and atomicExch without effect, which can only be a wait. kFruitlessReads applies to volatile reads, which may be part
 // of a long loop.

@@ -31,7 +31,7 @@ struct GlobalCell {
 struct Region {
     uintptr_t first;
     size_t bytes;
-    std::string label;             // "float32 tensor [2, 3]", or empty
+    std::string label;             // name in messages, such as "float32 tensor [2, 3]"
     std::atomic<GlobalCell*> cells;  // null until a checked kernel first uses the region
     std::atomic<uint64_t*> writers;  // laid out as in writers.cpp; null until requested
     bool published;                // a running kernel may use this object
@@ -94,7 +94,7 @@ struct Poll {
 // compiler announces a store before it happens, so the value is compared at the next announced access.
 struct PendingWrite {
     const char* address;
-    size_t bytes;  // 0: none pending
+    size_t bytes;  // 0: no store is pending
     unsigned char before[16];  // bytes in memory before the store
     uintptr_t code, other_code;
     int thread, other;
@@ -105,7 +105,7 @@ struct PendingWrite {
 
 // Array index out of bounds, reported before the access itself.
 struct PendingIndex {
-    uintptr_t code;  // 0: none pending
+    uintptr_t code;  // 0: no index is pending
     int thread;
     size_t elements;
     std::string text;

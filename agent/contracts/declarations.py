@@ -30,7 +30,7 @@ _OPERATORS = {
 
 
 class Unreadable(ValueError):
-    """A declaration in an unsupported form; the text says which."""
+    """A declaration in an unsupported form; the message names the declaration."""
 
 
 class Parameter(NamedTuple):
@@ -42,7 +42,7 @@ class Parameter(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A prototype or a function pointer."""
+    """A function prototype, or a function-pointer field of a struct."""
 
     result: str
     name: str
@@ -50,21 +50,21 @@ class Function(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """A struct with its fields in order; an unnamed union is one field `payload` of 8 bytes."""
+    """A struct with its fields in order; an unnamed union becomes one field `payload` of 8 bytes."""
 
     name: str
     fields: tuple[Parameter | Function, ...]
 
 
 class Enum(NamedTuple):
-    """An enum; `name` is empty if it has none."""
+    """An enum with its values; `name` is empty for an unnamed enum."""
 
     name: str
     values: dict[str, int]
 
 
 class Header:
-    """The declarations of one header."""
+    """The parsed declarations of one C header."""
 
     def __init__(self, path: Path) -> None:
         """Parse the header. Raises Unreadable, and OSError if the file does not exist."""

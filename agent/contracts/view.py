@@ -40,7 +40,7 @@ def structures(structs: Iterable[Struct]) -> list[str]:
 
 
 def prototypes(name: str, about: str, functions: Iterable[Function], structs: Iterable[Struct]) -> list[str]:
-    """Return a table for `declare`, which every generated module defines."""
+    """Return a table of function types for `declare`, a function that every generated module defines."""
     known = {struct.name for struct in structs}
     lines = ["", "", f"{name}: Prototypes = {{"]
     for function in functions:
@@ -68,7 +68,7 @@ def constants(found: dict[str, int | str] | dict[str, int]) -> list[str]:
 
 
 def patterns(prefix: str, texts: dict[str, str]) -> list[str]:
-    """Return for each printf text the regular expression that parses its values."""
+    """Return a regular expression for each printf format, which parses the printed values."""
     made = []
     for name, text in texts.items():
         parts = re.split(r"(%(?:lu|zu|u|d|s))", text)
@@ -85,17 +85,17 @@ def patterns(prefix: str, texts: dict[str, str]) -> list[str]:
 
 
 def json_keys(text: str) -> list[str]:
-    """Return the keys of the object that a text of json_formats.h produces."""
+    """Return the keys of the JSON object that a printf format of json_formats.h produces."""
     return list(json.loads(text.replace("%s", "null")))
 
 
 def text_of_json(text: str, key: str) -> str:
-    """Return the value of `key` that is fixed in the text itself."""
+    """Return the value of `key` that a printf format of json_formats.h fixes."""
     return str(json.loads(text.replace("%s", "null"))[key])
 
 
 def digest(header: Header, without: str) -> int:
-    """Return 31 bits that change with any declaration, but not with comments or the #define of `without`."""
+    """Return a 31-bit hash of the header's declarations, without comments and the #define of `without`."""
     kept = [line for line in header.text.splitlines() if f"#define {without} " not in line]
     words = " ".join(" ".join(kept).split())
     return int(hashlib.sha256(words.encode()).hexdigest()[:8], 16) & 0x7FFFFFFF

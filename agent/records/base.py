@@ -1,4 +1,4 @@
-"""Base of every record: frozen, strict about its fields, identical after a JSON round trip."""
+"""Base class of all records. Records are frozen, reject unknown fields and survive a JSON round trip."""
 
 import hashlib
 

@@ -6,22 +6,24 @@ from agent.records.base import Record
 
 Kind = Literal["layout", "batch", "size", "rank", "dtype"]
 Outcome = Literal["right", "wrong", "raises", "crashes", "hangs"]
-"""`right`: by the protocol's comparator. `raises`: a Python exception. `crashes`: the process ends."""
+"""Outcome of a probe. `right` and `wrong`: the protocol's comparator accepts or refuses the output.
+`raises`: a Python exception. `crashes`: the candidate's process ends. `hangs`: the call exceeds its time
+limit."""
 
 
 class Probe(Record):
-    """One call on inputs of another kind than the stated ones, which the reference takes."""
+    """One call of the candidate on inputs that the problem does not state but the reference accepts."""
 
     kind: Kind
     what: str
-    """`batch 1`, `shape (4, 33)`, `strided inputs`, `float16`."""
+    """Description of the inputs: `batch 1`, `shape (4, 33)`, `strided inputs`, `float16`."""
     outcome: Outcome
     message: str | None = None
-    """Fault in one sentence."""
+    """Fault of the candidate on these inputs, in one sentence."""
 
 
 class Envelope(Record):
-    """Every probe that was made; what was left out, each with its reason."""
+    """Probes made of one candidate, and descriptions of omitted probes with the reasons."""
 
     probes: tuple[Probe, ...] = ()
     left_out: tuple[str, ...] = ()

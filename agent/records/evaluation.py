@@ -1,4 +1,4 @@
-"""A candidate and the verdict on it. Field names are the public JSON of `agent eval --json`."""
+"""Records of a candidate and its verdict. Field names are the public JSON of `agent eval --json`."""
 
 from enum import StrEnum
 from typing import Literal, Self
@@ -16,23 +16,23 @@ Origin = Literal["model", "mend", "catalogue", "compose", "replay", "file"]
 Stage = Literal["screen", "build", "run", "verify", "integrity", "measure"]
 Severity = Literal["error", "warning", "note"]
 LibraryOps = Literal["gemm-conv", "none", "any"]
-"""Operators of torch that may stay in a candidate."""
+"""Operators of torch that a candidate may call: matrix products and convolutions, none, or any."""
 
 
 class Candidate(Record):
     """Source of one `ModelNew`, ready to be judged."""
 
     problem: str
-    """Name of the problem it answers."""
+    """Name of the problem that the candidate solves."""
     source: str
     """Complete Python file with ModelNew and its load_inline CUDA."""
     origin: Origin = "model"
     parent: str | None = None
-    """Id of the attempt this one was made from."""
+    """Id of the candidate that was changed to make this candidate."""
     second_parent: str | None = None
-    """Id of the attempt that the model was asked to combine the first one with."""
+    """Id of the candidate that the model was asked to combine with `parent`."""
     note: str | None = None
-    """Origin of the source, for the transcript: its place in the answer, or the mends of its parent's."""
+    """Remark for the transcript: place of the source in the answer, or mends made to the parent's source."""
 
     @property
     def id(self) -> str:
@@ -40,7 +40,7 @@ class Candidate(Record):
 
 
 class Status(StrEnum):
-    """Outcome of a candidate, in the words of the contract."""
+    """Outcome of judging a candidate; each value is the word in the public JSON."""
 
     REJECTED = "rejected"
     BUILD_ERROR = "build_error"
@@ -52,7 +52,7 @@ class Status(StrEnum):
 
 
 MAY_END_OTHERWISE = (Status.TIMEOUT, Status.UNSUPPORTED)
-"""Statuses that may differ if the same code is judged again. Any other verdict would be the same."""
+"""Statuses that may change if the same code is judged again; all other statuses are repeatable."""
 
 
 class Location(Record):
@@ -66,21 +66,21 @@ class Location(Record):
 
 
 class Finding(Record):
-    """One thing that was found, named by its cause."""
+    """One fault of a candidate, or one remark about it, named by its cause."""
 
     kind: str
-    """Stable identifier, `missing-declaration`."""
+    """Stable identifier of the cause, such as `missing-declaration`."""
     message: str
-    """One or two sentences that name the cause, and the mend where there is one."""
+    """Cause in one or two sentences, with the mend if there is one."""
     location: Location | None = None
     evidence: str | None = None
-    """Evidence: the compiler's words, values, an excerpt."""
+    """Text that shows the fault: a compiler message, wrong values or an excerpt."""
     count: int = Field(default=1, ge=1)
     severity: Severity = "error"
 
 
 class KernelResources(Record):
-    """One `__global__` function as ptxas reports it; None where no ptxas ran."""
+    """Resources of one `__global__` function as ptxas reports them; None if ptxas did not run."""
 
     name: str
     registers: int | None = None
@@ -91,31 +91,31 @@ class KernelResources(Record):
 class Build(Record):
     seconds: float
     backend: str
-    """Which way the sources were built: `emulator-ptx`, `emulator-slim` or `load_inline`."""
+    """Build method: `emulator-ptx`, `emulator-slim` or `load_inline`."""
     warnings: tuple[str, ...] = ()
     kernels: tuple[KernelResources, ...] = ()
     program: str | None = None
-    """Equal for candidates that are the same once they are built; None where that is not known."""
+    """Hash of the built program, equal for candidates that compile to the same program; None if unknown."""
 
 
 _NO_KERNELS = ("Memcpy", "Memset", "[CUDA mem")
-"""Prefixes of the profilers' names for copies and fills."""
+"""Prefixes of the names that CUDA's profiler gives to copies and fills."""
 
 
 class Profile(Record):
-    """Work of the GPU during one call, longest first, by the CUDA profiler in the candidate's process."""
+    """GPU work of one call as CUDA's profiler in the candidate's process reports it, longest kernel first."""
 
     kernels: tuple[KernelTime, ...]
     streams: int
 
     @property
     def launches(self) -> int:
-        """Return the number of kernel launches. Copies and fills by the driver do not count."""
+        """Return the number of kernel launches, without the driver's copies and fills."""
         return sum(kernel.launches for kernel in self.kernels if not kernel.name.startswith(_NO_KERNELS))
 
     @property
     def own_share(self) -> float | None:
-        """Return the share of the GPU's time that the candidate's own kernels took. None without GPU time."""
+        """Return the share of GPU time spent in the candidate's own kernels, or None without GPU time."""
         whole = sum(kernel.ms for kernel in self.kernels)
         return sum(kernel.ms for kernel in self.kernels if kernel.own) / whole if whole > 0 else None
 
@@ -127,33 +127,34 @@ class Correctness(Record):
     max_abs_err: float | None
     max_rel_err: float | None
     error_budget_ratio: float | None
-    """Largest share of the allowed error that was used; at most 1 for a verified candidate."""
+    """Largest ratio of an element's error to its tolerance; at most 1 for a verified candidate."""
     native_max_abs_err: float | None = None
-    """The yardstick: the reference's own float32 error in two summation orders, TF32 off."""
+    """Largest absolute error of the reference's own float32 runs in two summation orders, with TF32 off."""
 
 
 class Admission(Record):
-    """Number of wrong answers that a problem tells from right ones, found before a candidate is judged."""
+    """Results of probing a problem with wrong answers before a candidate is judged."""
 
     tried: int = 0
-    """Wrong answers made from the reference itself and put through the comparator."""
+    """Number of wrong answers made from the reference and given to the comparator."""
     killed: int = 0
+    """Number of wrong answers that the comparator refused."""
     survivors: tuple[str, ...] = ()
     """Wrong answers that would be verified."""
     equivalent: tuple[str, ...] = ()
-    """Mutants that float32 cannot tell from the reference, and answers that are its own function: no
-    candidate is wrong by being like them."""
+    """Mutants that float32 cannot tell from the reference, and answers that compute the reference's own
+    function. A candidate that equals one of these mutants is not wrong."""
     unresolved: tuple[str, ...] = ()
-    """Faults of single terms or operators that are too fine for the output to show."""
+    """Mutants whose fault in one term or operator is too small to show in the output."""
     trivial: tuple[str, ...] = ()
-    """Why this problem asks for no computation, in words: a constant output, an input handed through."""
+    """Reasons why the problem needs no computation, such as a constant output or a returned input."""
     tightened: tuple[str, ...] = ()
-    """Families of inputs without which a wrong answer would pass; candidates meet them too."""
+    """Families of inputs without which a wrong answer would pass; candidates are judged on them too."""
     strength: float = 1.0
-    """The least share of the full perturbation that parameters had; below 1 where float32 would otherwise
-    miss its own truth."""
+    """Smallest share of the full perturbation that was applied to parameters. It is below 1 if the
+    reference's float32 run would otherwise miss the ground truth."""
     anyway: bool = False
-    """Admitted by the user in spite of survivors."""
+    """True if the user admitted the problem in spite of survivors."""
     note: str | None = None
 
     @property
@@ -164,7 +165,7 @@ class Admission(Record):
 
 
 class Environment(Record):
-    """Versions that the verdict was reached with."""
+    """Versions of the software and hardware with which the verdict was reached."""
 
     python: str
     torch: str | None = None
@@ -182,7 +183,7 @@ class Evaluation(Record):
     stage: Stage
     scope: Scope
     findings: tuple[Finding, ...] = ()
-    """Headline first."""
+    """Findings, with the one that explains the status first."""
     build: Build | None = None
     correctness: Correctness | None = None
     measurement: Measurement | None = None
@@ -190,11 +191,11 @@ class Evaluation(Record):
     environment: Environment | None = None
     admission: Admission | None = None
     envelope: Envelope | None = None
-    """Inputs beyond the stated ones that a verified candidate handles; recorded, not judged."""
+    """Behaviour of a verified candidate on inputs that the problem does not state; recorded, not judged."""
     mismatch: MismatchMap | None = None
     """Places where the output of an incorrect candidate is wrong; None if its structure is wrong."""
     phases: tuple[Phase, ...] = ()
-    """Seconds of each phase; those of a second look carry its name."""
+    """Duration of each phase; the names of a second look's phases begin with `second look`."""
 
     @model_validator(mode="after")
     def _evidence_matches_status(self) -> Self:
@@ -217,21 +218,21 @@ class Evaluation(Record):
 
     @property
     def unconfirmed(self) -> bool:
-        """Return True if the candidate is verified and a second look at it is still to be made."""
+        """Return True if the candidate is verified and its second look is still due."""
         is_due = self.scope.confirmed is False and not self.scope.doubt
         return self.status is Status.VERIFIED and is_due
 
     @property
     def withdrawn(self) -> bool:
-        """Return True if the second look refused what the first one had verified."""
+        """Return True if the second look refused a candidate that the first look had verified."""
         return self.status is not Status.VERIFIED and self.scope.confirmed is False
 
 
 class Attempt(Record):
-    """One candidate with its own evaluation. The two are never paired across attempts."""
+    """One candidate with its own evaluation, in one immutable record."""
 
     number: int = Field(ge=1)
-    """Position in the run, counted from 1: the K of `RUN:K`."""
+    """Number of the attempt in its run, counted from 1; the K of `RUN:K`."""
     candidate: Candidate
     evaluation: Evaluation
 
@@ -240,6 +241,6 @@ class Feedback(Record):
     """Text about the last answer for the next prompt."""
 
     attempt: int | None
-    """Number of the attempt it belongs to; None when the answer held no usable code."""
+    """Number of the attempt that the text is about; None if the answer held no usable code."""
     kind: str
     text: str

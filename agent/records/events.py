@@ -15,9 +15,9 @@ from agent.records.search import Move, Spent
 class EventBase(Record):
     schema_version: int = SCHEMA_VERSION
     seq: int = 0
-    """Position in the file, counted from 0; the store sets it."""
+    """Position of the event in the transcript, counted from 0; set by the store."""
     time: datetime | None = None
-    """UTC; the store sets it."""
+    """Time of the event in UTC; set by the store."""
 
 
 class RunStarted(EventBase):
@@ -38,11 +38,11 @@ class Prompted(EventBase):
     move: Move = Move()
     """Move that the policy chose."""
     seconds: float | None = None
-    """Seconds that the run had taken by then, over all its processes."""
+    """Wall-clock seconds that the run had taken when the prompt was sent, over all its processes."""
 
 
 class Completed(EventBase):
-    """An answer of the provider. It counts as received when this event is on disk."""
+    """Answer of the provider. An answer counts as received when this event is on disk."""
 
     kind: Literal["completed"] = "completed"
     round: int
@@ -51,15 +51,15 @@ class Completed(EventBase):
 
 
 class ReplyRejected(EventBase):
-    """An answer without usable code. The round is spent."""
+    """Answer without usable code. The round counts as spent."""
 
     kind: Literal["reply_rejected"] = "reply_rejected"
     round: int
     feedback: Feedback
     candidate: str | None = None
-    """Id of the candidate in the answer, if only a build showed that its program was judged before."""
+    """Id of the answer's candidate, if only a build showed that the same program had been judged before."""
     program: str | None = None
-    """Program that was built then (`Build.program`)."""
+    """Hash of that candidate's built program (`Build.program`)."""
 
 
 class Evaluated(EventBase):
@@ -70,36 +70,36 @@ class Evaluated(EventBase):
 
 
 class Unjudged(EventBase):
-    """A candidate that could not be judged: a fault of ours or of this machine.
+    """Candidate that could not be judged, because of a fault in Kernelwright or on the machine.
 
-    It is told to no model, remembered as nobody's mistake, and has no verdict.
+    The candidate has no verdict, the model is not told about it, and it does not count as a mistake.
     """
 
     kind: Literal["unjudged"] = "unjudged"
     round: int
     number: int = Field(ge=1)
-    """Its place among the attempts; no other attempt has it."""
+    """Attempt number of the candidate; no other attempt has this number."""
     candidate: Candidate
     reason: str
-    """The fault in one line."""
+    """Reason in one line, which names the fault."""
     details: str = ""
-    """The traceback, or the last words of the process that failed."""
+    """Traceback, or the last output of the failed process."""
     seconds: float | None = None
     then: Literal["again", "unspent", "spent"] = "spent"
-    """Consequence: `again`, the candidate is judged once more; `unspent`, the round does not count and is
-    asked again; `spent`, the round counts, because its answer has a verdict and this is a mend of it. Before
-    schema version 7 every such round counted."""
+    """Consequence. `again`: the candidate is judged once more. `unspent`: the round does not count and its
+    question is asked again. `spent`: the round counts, because its answer has a verdict and this candidate is
+    a mend of that answer. Before schema version 7 the round of an unjudged candidate always counted."""
 
 
 class SecondLook(EventBase):
-    """A finished second look at a verified attempt. Its verdict replaces the attempt's from here on.
+    """Finished second look at a verified attempt. Its verdict replaces the attempt's from here on.
 
-    A second look that refuses withdraws what the first look had verified. Its findings say why.
+    A second look that refuses the candidate withdraws the first verdict, and its findings give the reason.
     """
 
     kind: Literal["second_look"] = "second_look"
     round: int
-    """That of the attempt."""
+    """Round of the attempt."""
     number: int = Field(ge=1)
     """Number of the attempt."""
     evaluation: Evaluation
@@ -113,25 +113,25 @@ class SecondLook(EventBase):
 
 
 class Unconfirmed(EventBase):
-    """A second look that could not be made, through a fault of ours or of this machine.
+    """Second look that could not be made, because of a fault in Kernelwright or on the machine.
 
-    The first verdict stands, unconfirmed, and the look is made again before the run ends.
+    The first verdict stands, unconfirmed, and the second look is repeated before the run ends.
     """
 
     kind: Literal["unconfirmed"] = "unconfirmed"
     round: int
-    """That of the attempt."""
+    """Round of the attempt."""
     number: int = Field(ge=1)
     """Number of the attempt."""
     reason: str
-    """The fault in one line."""
+    """Reason in one line, which names the fault."""
     details: str = ""
-    """The traceback, or the last words of the process that failed."""
+    """Traceback, or the last output of the failed process."""
     seconds: float | None = None
 
 
 class RetryScheduled(EventBase):
-    """The endpoint failed and will be asked again; never shown to the model."""
+    """Failure of the provider's endpoint, which will be asked again. The model never sees it."""
 
     kind: Literal["retry_scheduled"] = "retry_scheduled"
     reason: str
@@ -140,7 +140,7 @@ class RetryScheduled(EventBase):
     round: int | None = None
     """Round of the question; None before schema version 5, which had one open question at a time."""
     begun: bool = False
-    """True if an answer may have begun, which has to be paid for."""
+    """True if the endpoint may have begun an answer, which costs money."""
 
 
 class RunFinished(EventBase):

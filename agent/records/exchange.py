@@ -1,4 +1,4 @@
-"""Prompts to a provider, and its answers."""
+"""Prompts to a provider of a model, and the provider's answers."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ class Message(Record):
 
 
 class Prompt(Record):
-    """One complete request. A provider adds transport and nothing else."""
+    """One complete request to a model. The provider adds only the transport."""
 
     template: Literal["plan", "generate", "repair", "optimise", "combine"]
     messages: tuple[Message, ...]
@@ -23,7 +23,7 @@ class Prompt(Record):
 
 
 class Usage(Record):
-    """Tokens as the endpoint counted them; None is unknown, never zero."""
+    """Tokens of one answer as the endpoint counted them; None means unknown, not zero."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -33,19 +33,19 @@ class Usage(Record):
 
 
 class Completion(Record):
-    """One answer, as received."""
+    """One answer of a model, as received."""
 
     provider: str
     model: str | None
-    """The model that answered, by its own account."""
+    """Model that answered, by the name in the answer."""
     asked: str | None = None
-    """The model that was asked, where a run asks several."""
+    """Model that was asked, if a run asks several."""
     text: str
     reasoning: str | None = None
-    """Thinking that came beside the text; recorded, never searched for code."""
+    """Model's reasoning, returned separately from the text; recorded, never searched for code."""
     usage: Usage = Usage()
     finish_reason: str | None = None
-    """`stop`, `length` or the endpoint's own word; None where the endpoint said nothing."""
+    """Reason why the answer ended: `stop`, `length` or the endpoint's own word; None if it gave none."""
     cost_usd: float | None = None
     """Cost in US dollars, as the endpoint states it."""
     seconds: float | None = None

@@ -7,7 +7,8 @@ from pydantic import Field
 from agent.records.base import Record
 
 Baseline = Literal["eager", "compile", "graph", "max-autotune", "compile-graph", "max-autotune-graph"]
-"""Reference as it is, under torch.compile, or in its mode max-autotune. `graph`: as a CUDA graph."""
+"""Way of running the reference that is timed: eagerly, with torch.compile, or with its mode `max-autotune`.
+`graph`: replayed as a CUDA graph."""
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 MoreBaselines = Literal["max-autotune", "graphs"]
 """Baselines that a user can request. `graphs`: every baseline as a CUDA graph as well."""
@@ -20,7 +21,7 @@ class Percentiles(Record):
 
 
 class Card(Record):
-    """The GPU's state while the candidate was timed; medians over its calls."""
+    """State of the GPU while the candidate was timed, as medians over the timed calls."""
 
     sm_mhz: float
     sm_least_mhz: float | None = None
@@ -29,7 +30,7 @@ class Card(Record):
     celsius: float
     watts: float
     throttle: str
-    """Reasons why the clocks were held back; empty if there are none."""
+    """Reasons why the GPU's clocks were throttled; empty if there are none."""
 
 
 class KernelTime(Record):
@@ -38,47 +39,48 @@ class KernelTime(Record):
     name: str
     launches: int
     ms: float
-    """Milliseconds of all its launches together."""
+    """Milliseconds of all launches of the kernel together."""
     own: bool
-    """True if the candidate's device code defines it."""
+    """True if the candidate's device code defines the kernel."""
 
 
 class Measurement(Record):
-    """Times in milliseconds on the named GPU; None is unknown."""
+    """Times of the candidate and the baselines in milliseconds, on the named GPU; None means unknown."""
 
     gpu: str
     candidate_ms: Percentiles
     eager_ms: Percentiles | None
     compile_ms: Percentiles | None
     baseline: Baseline | None
-    """The fastest of those measured; the speedup is quoted against it."""
+    """Fastest measured baseline, to which the speedup refers."""
     roofline_fraction: float | None
     method: str
     graph_ms: Percentiles | None = None
-    """The reference replayed as a CUDA graph; only where launches bound it, or that was asked for."""
+    """Times of the reference replayed as a CUDA graph. Measured only if launches bound the reference, or on
+    request."""
     more_ms: dict[Baseline, Percentiles] = {}
-    """The baselines that are timed where they were asked for."""
+    """Times of the baselines that are measured only on request."""
     rounds: int | None = None
     """Number of timed calls of the candidate."""
     speedup_interval: tuple[float, float] | None = None
-    """95 % interval of the speedup over the rounds."""
+    """95 % confidence interval of the speedup over the rounds."""
     second_clock_ms: float | None = None
-    """Milliseconds of a call by the judge's own clock."""
+    """Milliseconds of one call of the candidate by the judge's own clock."""
     stable: bool | None = None
     host_bound: bool | None = None
-    """True if calls in a row take longer than their work on the GPU."""
+    """True if consecutive calls take longer than their work on the GPU, because the host cannot keep up."""
     host_ms: float | None = None
-    """Processor time of the host for one call; on a GPU that is busy it does not show."""
+    """Milliseconds of CPU time for one call. A busy GPU hides this time."""
     card: Card | None = None
     compile_kernels: tuple[KernelTime, ...] = ()
-    """Launches of torch.compile in one call, longest first: the times to beat. Empty if it is no baseline,
-    or if CUDA's profiler reported nothing."""
+    """Kernels that the reference launches in one call under torch.compile, longest first. Empty if
+    torch.compile is not a baseline, or if CUDA's profiler reported no kernel."""
 
     def beats(self, other: "Measurement | None") -> bool:
-        """Return True if this measurement is faster beyond doubt.
+        """Return True if this measurement is faster than `other` beyond measurement noise.
 
-        The intervals of the speedups decide if both have one. If the fastest baselines differ, the speedups
-        do not compare, and the intervals of the times decide. Without intervals the medians decide. Any
+        If both have intervals of the speedup against the same baseline, these intervals decide. If the
+        baselines differ, the intervals of the times decide. Without intervals the medians decide. Any
         measurement beats None.
         """
         if other is None:
@@ -100,13 +102,13 @@ class Measurement(Record):
 
     @property
     def speedup(self) -> float | None:
-        """Return the median of the baseline over the candidate's median, or None without a baseline."""
+        """Return the baseline's median time divided by the candidate's, or None without a baseline."""
         base = self.baselines.get(self.baseline) if self.baseline else None
         return base.p50 / self.candidate_ms.p50 if base else None
 
     @property
     def baselines(self) -> dict[Baseline, Percentiles]:
-        """Return the times of all baselines that were measured."""
+        """Return the times (ms) of all measured baselines, by name."""
         always: dict[Baseline, Percentiles | None] = {
             "eager": self.eager_ms, "compile": self.compile_ms, "graph": self.graph_ms,
         }  # fmt: skip

@@ -4,7 +4,7 @@ from agent.records.base import Record
 
 
 class Phase(Record):
-    """A part of an evaluation, and what it took by the clock."""
+    """Part of an evaluation, and its wall-clock time in seconds."""
 
     name: str
     seconds: float

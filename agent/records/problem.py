@@ -1,4 +1,4 @@
-"""The reference, and the results of tracing it."""
+"""Reference of a problem, and the results of tracing it."""
 
 from math import prod
 from typing import Annotated
@@ -18,7 +18,7 @@ class TensorSpec(Record):
 
     shape: tuple[int, ...]
     dtype: str
-    """Name in torch, without the `torch.` prefix."""
+    """Name of the dtype in torch, without the `torch.` prefix."""
     name: str | None = None
 
     @property
@@ -34,22 +34,22 @@ class Operation(Record):
     """One operator call of the reference's forward, in execution order."""
 
     op: str
-    """The operator without its namespace and overload, `native_group_norm`; `aten` decides the spelling."""
+    """ATen name of the operator without namespace and overload, such as `native_group_norm`."""
     overload: str
-    """The exact operator, `aten.native_group_norm.default`."""
+    """Full name of the operator, such as `aten.native_group_norm.default`."""
     inputs: tuple[TensorSpec, ...]
     """Tensor operands in schema order; a parameter carries its state_dict name."""
     outputs: tuple[TensorSpec, ...]
     attributes: dict[str, JsonValue]
     """Every non-tensor argument with its value, defaults included; an absent tensor argument is None."""
     flops: int
-    """Floating-point operations; an elementwise or reduction step counts one per element it reads."""
+    """Number of floating-point operations; elementwise and reduction operators count one per element read."""
     bytes: int
-    """Least traffic of this operator alone: each operand read once, each output written once."""
+    """Minimum memory traffic of this operator in bytes: each operand read once, each output written once."""
     broadcast: str | None = None
     """Broadcast of the operands, `(2, 1) + (1, 3, 1, 1) -> (1, 3, 2, 1)`; None if there is none."""
     takes_result_of: tuple[int | None, ...] = ()
-    """For each tensor operand, the index of the operation that made it; None for an input or a parameter."""
+    """Index of the operation that made each tensor operand; None for an input or a parameter."""
 
 
 class Trace(Record):
@@ -65,14 +65,14 @@ class Trace(Record):
     """Parameters and buffers in `state_dict` order, each with its name."""
     flops: int
     min_bytes: int
-    """Inputs and parameters read once, outputs written once: no kernel for this problem moves less."""
+    """Minimum memory traffic of the problem in bytes: inputs, parameters and outputs each moved once."""
 
 
 class Problem(Record):
-    """A reference that was found, read and traced."""
+    """Reference file that was read and traced."""
 
     name: str
-    """The shipped name, `level1/group_norm`, or the file's stem."""
+    """Name of a shipped problem, such as `level1/group_norm`, or the file's name without its suffix."""
     source: str
     """Python source with Model, get_inputs and get_init_inputs."""
     trace: Trace

@@ -1,11 +1,11 @@
-"""Scope of a verdict. *Verified* is never said without it."""
+"""Scope of a verdict, which accompanies every *verified*."""
 
 from typing import Literal
 
 from agent.records.base import Record
 
 Request = Literal["backward", "compile-safe", "any-rank", "confirmed"]
-"""Requirements that a user can add to the protocol. They are judged like everything else."""
+"""Requirements that a user can add to the protocol; a candidate that fails one is refused."""
 
 _SHOWN_NAMES = 8
 _LOOKS = {None: "", True: ", confirmed by a second look", False: ", not confirmed by a second look"}
@@ -13,33 +13,34 @@ _DOUBT = ", not confirmed: a second look found nothing against it, and could not
 
 
 class Scope(Record):
-    """Coverage of a verdict; *verified* is never said without it."""
+    """Coverage of a verdict: the executor, sizes and checks to which *verified* refers."""
 
     executor: Literal["cuda", "emulator"]
     shapes: Literal["full", "shrunken"] = "full"
     sizes: dict[str, tuple[int, int]] = {}
-    """Sizes that were scaled: name -> (reference, judged)."""
+    """Sizes that were shrunken: name -> (size in the reference, judged size)."""
     modulus: int | None = None
-    """Each of them but the batch keeps its remainder modulo this; null where that was not looked for."""
+    """Each judged size except the batch has the reference size's remainder modulo this number; null if the
+    remainders were not kept."""
     further: tuple[dict[str, tuple[int, int]], ...] = ()
-    """Other sizes that it was judged at with fewer draws: kernels of the real sizes run there that do not
-    at `sizes`."""
+    """Other sizes at which the candidate was judged with fewer draws. They launch kernels of the real sizes
+    that `sizes` does not launch."""
     unexercised: tuple[str, ...] = ()
-    """Kernels that the real sizes launch and no judged draw did: what *verified* does not cover."""
+    """Kernels that run at the real sizes but ran in no judged draw; *verified* does not cover them."""
     isolation: Literal["bubblewrap", "namespaces", "process"] = "process"
     protocol: Literal["full", "reduced", "quick"] = "full"
-    """`reduced`: fewer draws, at sizes that make each of them costly."""
+    """`reduced`: fewer draws, because each draw is costly at these sizes."""
     requested: tuple[Request, ...] = ()
-    """Requests of the user that were judged beside the protocol."""
+    """Requests of the user that were judged in addition to the protocol."""
     parameters: dict[str, str] = {}
-    """Those that ModelNew holds under another name: the reference's name -> ModelNew's."""
+    """Parameters that ModelNew holds under another name: the reference's name -> ModelNew's name."""
     confirmed: bool | None = None
-    """True if a second look with all of its main checks came to *verified* as well. False until it has, and
-    for good if it refuses or leaves a `doubt`. Null where no second look belongs to the verdict: on the
-    emulator, with `--quick`, for a candidate refused by the first look, and before schema version 4."""
+    """True if a second look with all of its main checks came to *verified* as well. False before the second
+    look, and after one that refuses or leaves a `doubt`. Null if no second look belongs to the verdict: on
+    the emulator, with `--quick`, for a candidate refused by the first look, and before schema version 4."""
     doubt: tuple[str, ...] = ()
-    """Those of `skipped` that are the second look's main checks. *Verified* with a doubt is not confirmed,
-    and no further look is due."""
+    """Main checks of the second look that did not run, each also in `skipped`. *Verified* with a doubt is not
+    confirmed, and no further look is due."""
     skipped: tuple[str, ...] = ()
     """Checks of the protocol that did not run, each with its reason."""
 
@@ -59,7 +60,7 @@ class Scope(Record):
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Return the gaps of a verdict in this scope, as items of a list: `shrunken`, `except scan<8>`."""
+        """Return the restrictions of a verdict in short words for lists: `shrunken`, `except scan<8>`."""
         words: list[str] = [
             word for word in (self.shapes, self.protocol) if word in ("shrunken", "reduced", "quick")
         ]
@@ -69,7 +70,7 @@ class Scope(Record):
 
     @property
     def exception(self) -> str:
-        """Return the text that follows *verified*. Empty if the kernels of the real sizes ran."""
+        """Return the text after *verified* that names kernels which did not run; empty if all ran."""
         if not self.unexercised:
             return ""
         kernels = "kernel" if len(self.unexercised) == 1 else "kernels"

@@ -1,6 +1,6 @@
 """Mapping of codes in the C interface of built extensions to torch's types and Python's exceptions.
 
-The interface itself is c_abi.py, generated from cpp/include/kw/host_abi.h and host_scalars.h.
+c_abi.py declares the interface; it is generated from cpp/include/kw/host_abi.h and host_scalars.h.
 """
 
 import torch

@@ -101,7 +101,7 @@ def _forget_most(device: Any = None) -> None:
 
 
 class Stream:
-    """Stream with handle `cuda_stream`; the emulator runs work in order in any case."""
+    """Replacement for torch.cuda.Stream; the work of all streams runs in the order of submission."""
 
     device_index = 0
 
@@ -145,7 +145,7 @@ class Stream:
 
 
 class Event:
-    """Event with times of the CPU, which say nothing about a GPU."""
+    """Replacement for torch.cuda.Event; its times are measured on the CPU and say nothing about a GPU."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._at = 0.0

@@ -34,7 +34,7 @@ _shown: list[Shown] = []
 
 
 _implemented: set[str] = set()
-"""Names of operators that Python implements for the device."""
+"""Names of operators with an implementation in Python for CUDA."""
 
 
 def is_implemented(func: Any) -> bool:
@@ -42,7 +42,7 @@ def is_implemented(func: Any) -> bool:
 
 
 def is_own(func: Any) -> bool:
-    """Return True if the operator is not one of torch's."""
+    """Return True if the candidate's code defines the operator, and torch does not."""
     return func.namespace not in _TORCH
 
 
@@ -80,7 +80,7 @@ def patch(mode: EmulatedDevice) -> None:
         if key == "CPU" and name in for_cuda:
             return None
         known = key in _KEYS or key == "CompositeExplicitAutograd"
-        # torch's own operators have CPU kernels already; those that torch registers for users do not.
+        # torch's own operators have CPU kernels already; operators that torch registers for users do not.
         module = str(getattr(fn, "__module__", ""))
         known = known and (module == _CUSTOM_OP or not module.startswith("torch."))
         if not known or library.ns in _TORCH or library.ns.startswith("_") or kwargs.get("with_keyset"):
@@ -114,9 +114,10 @@ def entered(mode: EmulatedDevice) -> Iterator[None]:
 
 @contextlib.contextmanager
 def tracing(mode: EmulatedDevice) -> Iterator[None]:
-    """Leave the emulated device, and let torch.compile's tracer see tensors as on cuda:0.
+    """Leave the emulated device, and make torch.compile's tracer see every tensor on cuda:0.
 
-    Dispatch keys are the real ones meanwhile, because torch compares them with those that its C++ code reads.
+    Meanwhile tensors report their real dispatch keys (CPU), because torch compares them with the keys that
+    its C++ code reads.
     """
     from torch._dynamo.variables.tensor import TensorVariable
 

@@ -30,7 +30,7 @@ _PRODUCTS = {
     "linear", "bilinear", "einsum", "tensordot", "chain_matmul", "multi_dot", "matrix_power",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
 }  # fmt: skip
-"""Functions based on a matrix product or convolution, which torch does not have for integers on a GPU."""
+"""Functions based on a matrix product or convolution, which torch does not support for integers on a GPU."""
 
 _runtime: list[Runtime] = []
 _constructors = default_device._device_constructors
@@ -50,13 +50,13 @@ def is_emulated() -> bool:
 
 
 def note(tensor: torch.Tensor) -> None:
-    """Register a device tensor's memory; call before device code gets its address, wherever torch put it."""
+    """Register a device tensor's memory. Call this before device code gets the tensor's address."""
     if _runtime and not host_tensors.on_host(tensor):
         _runtime[0].note(tensor)
 
 
 def run_own_operators(run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-    """Set the function that calls operators registered by extensions; torch's own run on the CPU."""
+    """Set the function that calls operators registered by extensions, whose C++ must see CUDA tensors."""
     _own_operators[:] = [run]
 
 
@@ -66,9 +66,9 @@ def note_uninitialised(tensor: torch.Tensor) -> None:
 
 
 def own(make: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-    """Make a tensor with `make` on the requested side; unwritten device memory stays poisoned.
+    """Make a tensor with `make` on the host or the device; unwritten device memory keeps its fill pattern.
 
-    The side is that of `device`, else that of the first argument if it is a tensor, else the host.
+    `device` decides, or else the first argument if it is a tensor. Without both, the tensor is on the host.
     """
     device = kwargs.pop("device", None)
     if not _runtime:
@@ -233,7 +233,7 @@ class EmulatedDevice(TorchFunctionMode):
             return handler(func, args, kwargs)
         if _own_operators and isinstance(func, _OPERATORS) and not str(func).startswith(("aten.", "prim")):
             return _own_operators[0](func, args, kwargs)
-        # torch.set_default_device puts its mode below this one, where it would affect the calls made here.
+        # torch.set_default_device puts its mode below this mode, where it would affect the calls made here.
         default = default_device.CURRENT_DEVICE
         if default is not None and kwargs.get("device") is None and func in _constructors():
             kwargs["device"] = default

@@ -19,7 +19,7 @@ _SHOWN = 300
 
 
 class Extension:
-    """Loaded library; kept for the life of the process, because C++ may keep pointers into it."""
+    """Loaded library of an extension; kept until the process ends, because C++ may hold pointers into it."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._tensors = Tensors()
@@ -62,7 +62,7 @@ class Extension:
 
     def _call(self, name: bytes, arguments: Any, count: int, result: Any) -> int:
         """Run a tensor operation that C++ requests; return 1 and the text of the exception on failure."""
-        # C++ has read the last answer by now; this one must outlive the return.
+        # The result points into the encoder, which must outlive the return. C++ has read the previous result.
         self._answer = encoder = Encoder(self._tensors)
         try:
             given = [decode(arguments[i], self._tensors) for i in range(count)]
@@ -77,8 +77,8 @@ class Extension:
 def opened(path: str) -> ctypes.CDLL:
     """Load the library. Raise OSError if the loader rejects it."""
     # A CUDA build of torch brings the real libcudart into the process. On the emulator the extension must
-    # find CUDA's API in the runtime it is linked to, before the global symbols. On a GPU the global symbols
-    # are right, because the judge's own take precedence over some of them.
+    # find CUDA's API in the runtime it is linked to, before the global symbols. On a GPU the extension must
+    # use the global symbols, because some of them are the judge's own replacements of CUDA functions.
     deep = os.RTLD_DEEPBIND if device.is_emulated() else 0
     return ctypes.CDLL(path, mode=os.RTLD_NOW | deep)
 

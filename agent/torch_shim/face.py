@@ -16,7 +16,7 @@ _recorders: list[Recorder] = []
 
 
 def install(runtime_library: str, build: BuildFunction, workers: int = 2, *, record: bool = False) -> None:
-    """Patch torch for the rest of this process; call once, in the thread that will run the code.
+    """Patch torch for the rest of this process. Call once, in the thread that will run the candidate's code.
 
     `build` gets the arguments of one load_inline call as a dict and answers `{"library": path}` or
     `{"error": text}`. With `record`, all operations on device memory are recorded from now on. Raise
@@ -48,9 +48,10 @@ def _name_for_cuda() -> None:
 
 
 def build_before(stock: Callable[..., Any], build: BuildFunction) -> None:
-    """Make load_inline on a real GPU ask `build` first, which answers as the one of `install`.
+    """Make load_inline on a real GPU ask `build` first, with the arguments and answers of `install`'s build.
 
-    `stock` runs if `build` answers neither a library nor an error. Nothing else in torch changes.
+    torch's own load_inline (`stock`) runs if `build` answers neither a library nor an error. torch is not
+    changed otherwise.
     """
     inline.patch_before(stock, build)
 
@@ -61,7 +62,7 @@ def given(what: str, load: Callable[[], Any]) -> Any:
 
 
 def watch_file(name: str) -> None:
-    """Record the lines of this file that call operators."""
+    """Record for each operator which line of file `name` called it."""
     watched.add(name)
 
 
@@ -98,7 +99,7 @@ def lock() -> None:
 
 
 def tell_running(path: str) -> None:
-    """Keep the line and name of the running kernel in the file from now on."""
+    """Keep the line and name of the running kernel in the file at `path` from now on."""
     _runtime().tell_running(path)
 
 
@@ -120,9 +121,9 @@ def findings() -> list[dict[str, Any]]:
 def check(on: bool, conditions: Any = None) -> None:
     """Turn checks of bounds, races and uninitialised reads on or off for the following launches.
 
-    torch's current stream is no longer a default stream of CUDA, so that launches on a default stream are
+    torch's current stream becomes one of two side streams, so that launches on CUDA's default stream are
     detected. `conditions` has the fields of kw_draw (contents of fresh memory, order of threads) and the
-    number of the current stream, one of two.
+    number of the side stream.
     """
     _runtime().check(on, conditions)
 

@@ -2,8 +2,8 @@
 
 Both kinds are CPU tensors of torch. A host tensor lies outside emulated device memory, so a kernel that gets
 its address is detected. Results of computations on host tensors alone are host tensors, and are not part of
-the record of device memory. If torch's headers are missing, the emulator cannot provide torch's allocator,
-and every tensor counts as a device tensor. So do tensors without elements.
+the record of device memory. Tensors without elements count as device tensors. If torch's headers are missing,
+the emulator cannot provide torch's allocator, and every tensor counts as a device tensor.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,8 @@ _CROSSING = frozenset(
         "is_set_to", "broadcast_tensors", "_has_compatible_shallow_copy_type", "_index_put_impl_",
     }
 )  # fmt: skip
-"""Operators that accept tensors of both sides; for all others host tensors must have no dimensions."""
+"""Operators that accept host and device tensors together. Other operators accept a host tensor beside device
+tensors only if it has no dimensions."""
 _runtime: list[Runtime] = []
 
 
@@ -79,10 +80,10 @@ def made_on_host(make: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
 
 
 def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call `func` on the side of its tensors.
+    """Call `func` on the host if all its tensors are host tensors, and on the device otherwise.
 
-    With tensors of both sides `func` runs on the device, unless it writes to a host tensor. Raise
-    RuntimeError with torch's message if tensors of both sides must not mix.
+    With both kinds of tensors `func` runs on the device, unless it writes to a host tensor. Raise
+    RuntimeError with torch's message if `func` does not accept both kinds together.
     """
     tensors = list(nested.tensors((args, kwargs)))
     hosts = [tensor for tensor in tensors if on_host(tensor)]

@@ -31,20 +31,22 @@ def _functions(value: Any) -> list[str] | dict[str, str] | None:
 
 _build: list[BuildFunction] = []
 _made: dict[str, ModuleType] = {}
-"""Modules by request. As in torch, a repeated request gets the library that is already loaded."""
+"""Modules by build request. As in torch, a repeated request gets the library that is already loaded."""
 
 _TAKEN = {
     "name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", "extra_cuda_cflags", "extra_ldflags",
     "extra_include_paths",
 }  # fmt: skip
-"""Arguments of load_inline that are passed to `build`. Others, except `_IDLE`, may change what is built."""
+"""Arguments of load_inline that are passed to `build`. Arguments in neither `_TAKEN` nor `_IDLE` may change
+the built library."""
 _IDLE = {"verbose", "keep_intermediates", "with_cuda", "with_pytorch_error_handling", "use_pch"}
 
 
 def patch_before(stock: Callable[..., ModuleType], build: BuildFunction) -> None:
     """Replace load_inline by a function that asks `build` first.
 
-    `stock` runs if `build` answers neither a library nor an error, and if the library cannot be loaded.
+    torch's own load_inline (`stock`) runs if `build` answers neither a library nor an error, and if the
+    library cannot be loaded.
     """
 
     signature = inspect.signature(stock)
@@ -94,7 +96,7 @@ def _loads(library: str) -> bool:
 
 
 def patch(build: BuildFunction) -> None:
-    """Replace both functions of `torch.utils.cpp_extension`; `build` compiles."""
+    """Replace `load_inline` and `load` of torch.utils.cpp_extension; `build` compiles the extensions."""
     _build[:] = [build]
     for function in (load_inline, load):
         function.__module__ = torch.utils.cpp_extension.__name__

@@ -28,7 +28,7 @@ class Bridge:
         self._c.kw_torch_install()
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call C++ with cuda:0 tensors in place of the device's tensors, and exchange its results back."""
+        """Call a C++ function with cuda:0 tensors for device tensors, and exchange its results back."""
         given: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         with torch._C.DisableTorchFunction():
             lent = nested.each(args, lambda tensor: self._lend(tensor, given))
@@ -58,7 +58,7 @@ class Bridge:
         taken: torch.Tensor = self._c.kw_torch_on_host(tensor)
         if taken.layout is torch.strided:
             state = self._c.kw_torch_uninitialised(taken.untyped_storage().data_ptr())
-            # An integer -1 written by an operator looks like fresh memory.
+            # An integer tensor is skipped here, because -1 written by an operator looks like fresh memory.
             if state == 1 or (state == 2 and taken.is_floating_point()):
                 device.note_uninitialised(taken)
         return taken

@@ -1,7 +1,7 @@
-"""Calls of ATen operators by name for C++, on CPU tensors when emulating and otherwise on a GPU's.
+"""Calls of ATen operators by name for C++, on CPU tensors in the emulator and otherwise on GPU tensors.
 
-C++ gives arguments in the order of ATen's schema. The first overload whose schema fits is called. Operators
-without such a schema (factories, indexing, conversion) are implemented here.
+C++ gives arguments in the order of ATen's schema. The first overload whose schema fits is called. Factories,
+indexing and conversions, whose C++ arguments fit no schema, are implemented here.
 """
 
 import ctypes
@@ -69,7 +69,7 @@ def _overloads(name: str, with_out: bool) -> list[tuple[Callable[..., Any], list
 
 
 def _bind(parameters: list[Any], arguments: list[Any]) -> tuple[list[Any], dict[str, Any]] | None:
-    """Return positional and keyword arguments for one schema, or None if they do not fit."""
+    """Return positional and keyword arguments for a schema, or None if they do not fit the schema."""
     if len(arguments) > len(parameters):
         return None
     positional: list[Any] = []
@@ -130,7 +130,7 @@ def _kind(value: Any) -> str:
 
 
 def _options(arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Split the arguments into values and tensor options, given as TensorOptions or one by one."""
+    """Split C++ arguments into values and tensor options; options may be a TensorOptions or single values."""
     values: list[Any] = []
     options: dict[str, Any] = {}
     for argument in arguments:
@@ -178,8 +178,8 @@ def _to(tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
 def _from_blob(address: int, sizes: list[int], strides: list[int] | None, *rest: Any) -> torch.Tensor:
     """Return a view of memory that the extension owns, as at::from_blob does.
 
-    A deleter may follow the options, as the addresses of a function and of its argument. It is called when
-    the view is gone. Raise NotImplementedError on a GPU.
+    After the options, the addresses of a deleter function and of its argument may follow. The deleter is
+    called when the view is freed. Raise NotImplementedError on a GPU.
     """
     if not is_emulated():
         raise NotImplementedError("from_blob: memory of a GPU that torch did not allocate")
@@ -211,7 +211,7 @@ def _index_put(
 
 
 def _grad_mode(enabled: bool | None) -> None:
-    """Enter a scope with gradients enabled or disabled; None leaves it."""
+    """Enter a scope with gradients enabled or disabled; with None leave the last scope."""
     if enabled is None:
         torch.set_grad_enabled(_grad_modes.pop())
     else:

@@ -1,8 +1,8 @@
-"""One call of a model at sizes that do not fit this machine: tensors have addresses but no valid values.
+"""One call of a model at sizes that do not fit this machine; its tensors have addresses but no valid values.
 
 Large tensors are reserved memory. A torch operator that takes or makes a large tensor is not computed; its
-result has the right shape and arbitrary values. Code that needs a value raises NotRunnable. The answer also
-lists the operators that forward runs on tensors not made from parameters alone.
+result has the right shape and arbitrary values. Code that needs a value raises NotRunnable. The answer of
+`run` also lists the operators that forward runs on data not made from parameters alone.
 """
 
 import contextlib
@@ -40,7 +40,8 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operators: set[str] = set()
         """Names of operators that ran in forward on data that may depend on its inputs."""
         self._fixed: dict[int, torch.UntypedStorage] = {}
-        """Storages made before forward, or from such tensors; kept so that their addresses are not reused."""
+        """Storages by address that do not depend on forward's inputs: made before forward, or from other such
+        storages. They are kept so that their addresses are not reused."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -106,11 +107,11 @@ def without_blocks(runtime: Runtime) -> Iterator[ShapesOnly]:
 
 
 def run(runtime: Runtime, model: Callable[..., Any], command: dict[str, Any]) -> dict[str, Any]:
-    """Make the model from `init_inputs` and call it on `inputs`, where shape and dtype describe a tensor.
+    """Make the model from `init_inputs` and call it on `inputs`, given as values or as shape and dtype.
 
     With `numbers`, unwritten memory holds numbers instead of zeros. With `host_only`, launches are recorded
-    but no block runs. Every call but the last must have released its tensors. Return `notes` on what could
-    not be done, the `kernels` launched and the `operators` run. Raise whatever the candidate raises.
+    but no block runs. Tensors of an earlier call must have been released. Return `notes` on parts that did
+    not run, the `kernels` launched and the `operators` run. Raise whatever the candidate raises.
     """
     mode = ShapesOnly(runtime)
     runtime.sample(command["numbers"], host_only=bool(command.get("host_only")))
@@ -150,7 +151,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _place(tensor: torch.Tensor) -> int:
-    """Return the address of the tensor's storage, or 0 if it is not strided."""
+    """Return the address of the tensor's storage, or 0 if the tensor is not strided."""
     return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
 
 

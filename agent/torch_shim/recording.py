@@ -5,7 +5,7 @@ The record has one JSON object per line. The runtime writes `allocate`, `launch`
 
     {"do": "given", "what": stem, "index": i, "to": address, "bytes": n}   bytes that the judge handed in
     {"do": "operator", "name", "overload", "arguments", "keywords", "results", "line"}   one ATen operator
-    {"do": "outputs", "tensors": [...]}   what forward returned, in the order of its leaves
+    {"do": "outputs", "tensors": [...]}   tensors that forward returned, in the order of the result's leaves
 
 A tensor is `{"tensor": [address, dtype, shape, strides]}`, or `{"literal": hex, "dtype", "shape"}` if it
 lies outside device memory (`null` for a large tensor). Operators that only make a view do not change memory
@@ -26,12 +26,13 @@ from .runtime import Runtime
 
 _FRAMES = 40
 watched: set[str] = set()
-"""Files whose lines are recorded with operators."""
+"""Names of files; a recorded operator carries the line of such a file that called it."""
 _METADATA = {torch.ops.aten.set_, torch.ops.aten.resize_, torch.ops.aten.detach_}
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Dispatch mode that records every operator of its thread, from the judge's data to the end of a call."""
+    """Dispatch mode that records every operator of its thread between the judge's handing in data and the end
+    of a call."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -104,7 +105,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _is_placed(self, result: Any, taken: set[int]) -> bool:
-        """Return True if all result tensors lie in device memory or in storages that were taken."""
+        """Return True if all result tensors lie in device memory or in the arguments' storages (`taken`)."""
         made = nested.tensors(result)
         return all(_storage(t) in taken or self._runtime.owns(t.data_ptr()) for t in made)
 
@@ -149,7 +150,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    """Return the address of the tensor's storage, or 0 if it is not strided CPU memory."""
+    """Return the address of the tensor's storage, or 0 if the tensor is not a strided CPU tensor."""
     strided = tensor.layout is torch.strided and tensor.device.type == "cpu"
     return tensor.untyped_storage().data_ptr() if strided else 0
 

@@ -17,7 +17,7 @@ from .streams import SIDE_STREAMS, StreamCalls
 
 
 class Runtime(StreamCalls):
-    """Loaded libkw_runtime. Its symbols are global in the process, so that extensions find them."""
+    """The loaded library libkw_runtime; its symbols are global, so that extensions find them."""
 
     def __init__(self, library: str, workers: int) -> None:
         self._library = library
@@ -37,7 +37,7 @@ class Runtime(StreamCalls):
         self._outputs: list[dict[str, Any]] = []
 
     def serve_torch(self) -> None:
-        """Allocate torch's CPU tensors in device memory from now on, if the library for it was built."""
+        """Allocate torch's CPU tensors in device memory from now on, if the allocator's library was built."""
         library = Path(self._library).with_name(c_abi.TORCH_MEMORY)
         if library.exists():
             serving = ctypes.CDLL(str(library))
@@ -46,7 +46,7 @@ class Runtime(StreamCalls):
             self.tells_host = True
 
     def tell_running(self, path: str) -> None:
-        """Keep the line and name of the running kernel in the file from now on."""
+        """Keep the line and name of the running kernel in the file at `path` from now on."""
         with self._unlocked():
             self._c.kw_tell_running(path.encode())
 
@@ -57,7 +57,8 @@ class Runtime(StreamCalls):
     def findings(self) -> list[dict[str, Any]]:
         """Return the findings, oldest first.
 
-        `line` is the candidate's line or None. Without a line, `place` and `other` give places in a library.
+        `line` of a finding is the candidate's line or None. Without a line, `place` and `other` are offsets
+        of code in a built library, from which the judge finds the lines.
         """
         needed = self._c.kw_findings(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
@@ -95,7 +96,7 @@ class Runtime(StreamCalls):
             self._c.kw_sample(c_abi.SAMPLE_HOST_ONLY if host_only else mode)
 
     def sample_notes(self) -> list[str]:
-        """Return notes on the kernels that ran only in part, and why."""
+        """Return notes on the kernels that ran only in part, with the reasons."""
         needed = self._c.kw_sample_notes(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
         self._c.kw_sample_notes(buffer, needed + 1)
@@ -119,9 +120,9 @@ class Runtime(StreamCalls):
         """Turn checks of the following launches on or off; extensions must be built with checks.
 
         torch's current stream becomes a side stream in both cases, so that the stream does not reveal checks.
-        `conditions` has the fields of kw_draw, and the number of the stream.
+        `conditions` has the fields of kw_draw, and the number of the side stream.
         """
-        # Other contents of fresh memory may equal numbers that a torch operator has written.
+        # Only the default fill (all ones) proves memory unwritten; torch operators may write the other fills.
         self._tells_unwritten = on and (conditions is None or conditions.memory == c_abi.MEMORY_ONES)
         self.set_stream(SIDE_STREAMS[0 if conditions is None else conditions.stream])
         self._fresh.clear()
@@ -134,7 +135,7 @@ class Runtime(StreamCalls):
             self._c.kw_check(int(on))
 
     def record(self) -> None:
-        """Start the record of all operations on device memory; see `recording`."""
+        """Start the record of all operations on device memory."""
         first = self._c.kw_alloc(1)
         self._range = range(first, first + c_abi.LARGEST_ARENA)
         with self._unlocked():
@@ -142,7 +143,7 @@ class Runtime(StreamCalls):
         self.recording = True
 
     def recorded(self) -> str:
-        """Return what was recorded since the last call."""
+        """Return the lines recorded since the last call of `recorded`."""
         needed = self._c.kw_recorded(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
         self._c.kw_recorded(buffer, needed + 1)
@@ -156,17 +157,17 @@ class Runtime(StreamCalls):
             self._c.kw_record(0)
 
     def record_note(self, line: str) -> None:
-        """Add a line that describes what the caller has just done."""
+        """Add a JSON line to the record that describes an operation of the caller."""
         with self._unlocked():
             self._c.kw_record_note(line.encode())
 
     def settle(self) -> None:
-        """Record what host code wrote to device memory directly."""
+        """Record the bytes that host code wrote to device memory directly, without a CUDA call."""
         if self.recording:
             self._c.kw_record_settle()
 
     def owns(self, address: int) -> bool:
-        """Return True if the address is in device memory; always False before a record has begun."""
+        """Return True if the address is in recorded device memory; always False before a record has begun."""
         return address in self._range
 
     def holds(self, address: int) -> bool:
@@ -183,7 +184,7 @@ class Runtime(StreamCalls):
             self._c.cudaMemcpy(to.data_ptr(), source.data_ptr(), size, c_abi.HOST_TO_DEVICE)
 
     def note(self, tensor: torch.Tensor) -> None:
-        """Register a tensor's memory as device memory, with a name for messages."""
+        """Register a tensor's memory as device memory, with dtype and shape as its name in messages."""
         if tensor.layout is not torch.strided:
             return
         storage = tensor.untyped_storage()
@@ -231,7 +232,7 @@ class Runtime(StreamCalls):
         }
 
     def end_call(self) -> None:
-        """Add a finding for work on other streams that the current stream does not wait for."""
+        """End a call; add a finding for work on other streams that the current stream does not wait for."""
         with self._unlocked():
             self._c.kw_call_ends()
 
@@ -257,7 +258,7 @@ class Runtime(StreamCalls):
             raise RuntimeError(f"CUDA error: {text}")
 
     def storage(self, size_bytes: int) -> torch.UntypedStorage:
-        """Allocate fresh device memory, filled as kw_draw chose; it is freed with the storage.
+        """Allocate device memory with the fill that kw_draw chose; the memory is freed with the storage.
 
         Raise RuntimeError if device memory is exhausted.
         """
@@ -279,13 +280,13 @@ class Runtime(StreamCalls):
         return made
 
     def uninitialised(self, like: torch.Tensor) -> torch.Tensor:
-        """Return a tensor as `empty` does, and let `check_outputs` examine whether it gets written."""
+        """Return a tensor as `empty` does, whose unwritten elements `check_outputs` will report."""
         made = self.empty(like)
         self.note_uninitialised(made)
         return made
 
     def note_uninitialised(self, tensor: torch.Tensor) -> None:
-        """Let `check_outputs` examine the memory of this tensor from now on."""
+        """Let `check_outputs` report unwritten elements in this tensor's memory from now on."""
         if self._tells_unwritten and tensor.numel():
             self._fresh[tensor.untyped_storage().data_ptr()] = _version(tensor)
 

@@ -7,7 +7,7 @@ SIDE_STREAMS = 0x53545245414D10, 0x53545245414D20
 
 
 class StreamCalls:
-    """Calls of the CUDA API for streams and events, by handle; `_c` is the runtime library."""
+    """Methods that call CUDA's API for streams and events by handle, in the runtime library `_c`."""
 
     _c: ctypes.CDLL
 
@@ -22,7 +22,7 @@ class StreamCalls:
         return self._c.kw_current_stream() or 0
 
     def set_stream(self, handle: int) -> None:
-        """Make a stream torch's current one in this thread."""
+        """Make the stream torch's current stream in this thread."""
         self._c.kw_set_current_stream(handle)
 
     def new_event(self) -> int:

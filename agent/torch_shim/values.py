@@ -15,7 +15,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class Absent:
-    """Argument that C++ did not give."""
+    """Type of ABSENT, which stands for an argument that C++ did not give."""
 
 
 ABSENT = Absent()
@@ -31,7 +31,8 @@ class Options(NamedTuple):
 
 
 class Tensors:
-    """Tensors lent to C++ by reference-counted handles, whose descriptions stay in place while they live."""
+    """Table of tensors lent to C++ by reference-counted handles. A description keeps its address while its
+    handle is in use."""
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[torch.Tensor, CTensor]] = {}
@@ -91,7 +92,7 @@ def _describe(tensor: torch.Tensor, handle: int) -> CTensor:
 class Encoder:
     """Encoder of values for C++; memory that the values point to lives as long as the encoder.
 
-    `lent` holds the handles of lent tensors. The side that ends up owning a handle releases it.
+    `lent` holds the handles of lent tensors. Whichever of C++ and Python finally owns a handle releases it.
     """
 
     def __init__(self, tensors: Tensors) -> None:
@@ -145,7 +146,7 @@ class Encoder:
 
 
 def decode(value: CValue, tensors: Tensors) -> Any:
-    """Return the Python value; a tensor is looked up, and C++ keeps its handle."""
+    """Return the Python value of a C++ value; a tensor is looked up by its handle, which C++ keeps."""
     tag = value.tag
     if tag == Tag.TENSOR:
         return tensors[CTensor.from_address(value.payload).handle]

@@ -1,1 +1,1 @@
-"""Compilation of a request to a library: compilers, their messages and caches."""
+"""Compilation of one load_inline request to a shared library: compilers, their messages and caches."""

@@ -1,8 +1,8 @@
 """One build: compile units alongside NVIDIA's check, weigh both results, and link a library.
 
-Device code has three routes. `rewritten`: g++ compiles the candidate's source. `switched`: as `rewritten`,
-but unchecked launches run kernels translated from NVIDIA's PTX; untranslated ones run from the source.
-`stubbed`: the kernels come from the PTX only.
+Device code has three routes. `rewritten`: g++ compiles the candidate's rewritten source. `switched`: as
+`rewritten`, but unchecked launches run kernels translated from NVIDIA's PTX, and kernels without a
+translation run from the source. `stubbed`: all kernels come from the PTX.
 """
 
 import time
@@ -118,7 +118,7 @@ class Assembly:
         return compilation.outcomes(ran[: len(commands)]), ran[len(commands) :]
 
     def _translated(self) -> Unit | Untranslated:
-        """Return the unit of kernels translated from the PTX, or the reason why there is none."""
+        """Return the unit of kernels translated from the PTX, or the reason why no unit can be made."""
         alone = self._route == "stubbed"
         work = self._workshop
         try:
@@ -129,7 +129,7 @@ class Assembly:
     def _from_ptx(
         self, seen: Built, unit: Unit | Untranslated, outcomes: Sequence[compiler.Outcome]
     ) -> Built:
-        """Link with the kernels of the PTX; on failure fall back to the source's kernels, if it has them.
+        """Link with the kernels of the PTX; on failure fall back to kernels compiled from the source, if any.
 
         Raise Untranslated if the route is `stubbed` and the kernels cannot come from the PTX.
         """

@@ -1,8 +1,8 @@
 """Build of the extension of one load_inline call for the emulator.
 
 Faults of the candidate are findings; a compiler that does not run is an exception. Code that the emulator
-does not support, and gaps in its headers, are `unsupported` and not faults of the candidate. This module
-never loads or runs what it builds.
+does not support, and names that its headers lack, are `unsupported` and not faults of the candidate. This
+module never loads or runs the libraries that it builds.
 """
 
 import time
@@ -45,7 +45,7 @@ def extension(
 
 
 def _by_some_route(workshop: Workshop, request: BuildRequest) -> Built:
-    """Build by rewriting, which checks more, and fall back to NVIDIA's PTX for code it does not support."""
+    """Build by rewriting, which checks more, and fall back to NVIDIA's PTX where rewriting fails."""
     may_have_ptx = bool(request.cuda.strip()) and nvcc.find() is not None
     constructs = unsupported.findings(request)
     if constructs:
@@ -68,16 +68,16 @@ def _by_some_route(workshop: Workshop, request: BuildRequest) -> Built:
 
 
 def _may_run_from_ptx(gap: Finding, request: BuildRequest) -> bool:
-    """Return True for a gap in device code, or of a toolkit header that device code alone may need."""
+    """Return True if device code uses the missing name, or it is a toolkit header for device code alone."""
     return device_check.is_gap_in_device_code(gap, request) or header_gap.is_of_toolkit(gap)
 
 
 def _from_ptx_alone(
     workshop: Workshop, request: BuildRequest, found: tuple[Finding, ...], otherwise: Built | None = None
 ) -> Built:
-    """Build from PTX code that rewriting does not support.
+    """Build code that the rewriting route does not support with kernels translated from PTX.
 
-    `found` are the findings of rewriting. `otherwise` is its result, which is returned if PTX fails too.
+    `found` are the findings of the rewriting route. Its result `otherwise` is returned if PTX fails too.
     """
     try:
         built = by_route(workshop, request, "stubbed")

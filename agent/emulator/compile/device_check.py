@@ -20,11 +20,11 @@ from agent.build.toolchain import Toolchain
 from agent.records import Finding, digest
 
 GAP = "header-gap"
-"""Kind of findings about features that the emulator lacks, rather than faults of the candidate."""
+"""Kind of findings about names or features that the emulator lacks; they are not faults of the candidate."""
 
 
 class DeviceCheck:
-    """Check of one request in one scratch directory; it finds nothing without nvcc or device code.
+    """Check of one request's device code by nvcc, in a scratch directory; no findings without nvcc.
 
     The check has two steps: nvcc compiles the source to PTX, and ptxas assembles the PTX. Callers that need
     only the PTX wait only for the first step.
@@ -40,7 +40,7 @@ class DeviceCheck:
         self._made: compiler.Outcome | None = None
 
     def commands(self, *, fuller: bool = False) -> list[list[str]]:
-        """Return the command that makes the PTX in the scratch directory, or an empty list."""
+        """Return the command that makes the PTX in the scratch directory, or [] if none is needed."""
         if self._nvcc is None or self._cached is not None:
             return []
         return [nvcc.command(self._nvcc, self._toolchain, self._request, self.scratch, fuller=fuller)]
@@ -48,7 +48,7 @@ class DeviceCheck:
     def has_ptx(self, outcomes: list[compiler.Outcome], timeout_s: float, *, retry: bool) -> bool:
         """Return True if the PTX is in the scratch directory; `outcomes` are those of `commands`.
 
-        `retry` permits a second run with fuller headers if bare names were not enough.
+        `retry` permits a second run of nvcc with fuller headers if torch's bare names were not enough.
         """
         if not outcomes:
             return self._cached is not None and self._cached.accepted
@@ -59,7 +59,7 @@ class DeviceCheck:
         return self._made.succeeded
 
     def assembling(self) -> list[list[str]]:
-        """Return the command that assembles the PTX in the scratch directory, or an empty list."""
+        """Return the command that assembles the PTX in the scratch directory, or [] if none is needed."""
         if self._nvcc is None or self._made is None or not self._made.succeeded:
             return []
         return [nvcc.assembly(self._nvcc, self._toolchain, self._request)]
@@ -92,7 +92,7 @@ def ptx(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s:
 def _checked(
     toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float
 ) -> Iterator[tuple[DeviceCheck, bool]]:
-    """Yield a check in its own scratch directory, and True if the PTX is there."""
+    """Yield a check in its own scratch directory, and True if nvcc has written the PTX there."""
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir, prefix="checking-") as folder:
         check = DeviceCheck(toolchain, request, Path(folder), cache_dir)
@@ -101,7 +101,7 @@ def _checked(
 
 
 def key(request: BuildRequest) -> str:
-    """Return a key that changes with everything that may change the verdict."""
+    """Return a cache key that changes with every input that may change nvcc's verdict on the request."""
     tool = nvcc.find() if request.cuda.strip() else None
     if tool is None:
         return "unchecked"
@@ -136,7 +136,8 @@ def weighed(found: tuple[Finding, ...], verdict: nvcc.Verdict, request: BuildReq
         taken = [f for f in found if f.kind == "compile-error" and _is_in(f, device)]
         return (*(f for f in found if f not in taken), *map(as_gap, taken))
     if verdict.findings:
-        # A name that both compilers miss for lack of a header is a gap; other errors are the candidate's.
+        # A name that both compilers miss for lack of a header is a gap; other errors are the candidate's
+        # fault.
         lines = {finding.location.line for finding in found if finding.location}
         more = [f for f in verdict.findings if not (f.location and f.location.line in lines)]
         return (*(f for f in found if not more or f.kind != "header-gap"), *more)

@@ -32,8 +32,8 @@ def instead(
 ) -> Built:
     """Build with torch's own headers if `slim` failed because its headers lack a name of torch.
 
-    Return `slim` for other results, and with a note if torch's headers are unavailable. A note on a full
-    build gives the missing name. Raise OSError and EnvironmentFault as the slim build does.
+    Return `slim` unchanged for any other result, and with a note if torch's headers are unavailable. A note
+    on the full build gives the missing name. Raise OSError and EnvironmentFault as the slim build does.
     """
     gap = next((finding for finding in slim.findings if finding.kind == "header-gap"), None)
     if (
@@ -74,7 +74,7 @@ def _units(full: FullToolchain, request: BuildRequest) -> list[Unit]:
 
 
 class _Build:
-    """Build of one request in its own scratch directory."""
+    """Build of one request against torch's own headers, in its own scratch directory."""
 
     def __init__(self, full: FullToolchain, workshop: Workshop, request: BuildRequest, scratch: Path) -> None:
         self._full, self._workshop = full, workshop

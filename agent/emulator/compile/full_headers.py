@@ -20,12 +20,12 @@ _DEVICE_MACRO = "-DKW_DEVICE_UNIT=1"
 _SOURCES = CPP / "full"
 _HEADERS = CPP / "include"
 _LEFT_OUT = ("torch", "ATen", "c10", "pybind11", "kw/host*", "kw/ptx*", "kw/matrix_sum.h")
-"""Headers of the emulator to leave out: slim torch, which would shadow torch's own, and PTX headers."""
+"""Emulator headers to leave out: slim torch headers, which would shadow torch's own, and PTX headers."""
 _LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
 
 
 class Unavailable(Exception):
-    """Full headers are unavailable on this machine; the text says why and how to fix it."""
+    """Torch's own headers cannot be used on this machine; the message gives the reason and the remedy."""
 
 
 class FullToolchain(Toolchain):
@@ -42,7 +42,7 @@ class FullToolchain(Toolchain):
 
     @property
     def bridge(self) -> Path:
-        """Return the object that every extension links."""
+        """Return the object file (cpp/full/bridge.cpp) that every extension links."""
         return self.directory / "bridge.o"
 
     def prelude(self, unit: str) -> Path:
@@ -77,8 +77,9 @@ class FullToolchain(Toolchain):
 
 
 def prepare(toolchain: Toolchain, progress: Progress | None = None) -> FullToolchain:
-    """Return the toolchain with full headers, preparing it if needed; `progress` as for the slim one.
+    """Return the toolchain with torch's own headers, and prepare it if needed.
 
+    `progress` reports the steps, as in `toolchain.prepare`.
     Raise Unavailable if the machine lacks a requirement, and EnvironmentFault if the directory cannot be
     written.
     """
@@ -88,7 +89,7 @@ def prepare(toolchain: Toolchain, progress: Progress | None = None) -> FullToolc
     device = (*toolchain.device_flags, f"-DTORCH_EXTENSION_NAME={EXTENSION_MODULE}")
     host = tuple(flag for flag in device if flag != _DEVICE_MACRO)
     version = importlib.metadata.version("torch")
-    # The toolchain's own key also changes with the runtime, on which nothing here depends.
+    # The slim toolchain's key is not used, because it also changes with the runtime's sources.
     kept = [f"{path}:{digest((_HEADERS / path).read_text(encoding='utf-8'))}" for path in _kept()]
     made_from = (*kept, content_of(_SOURCES), toolchain.gxx_version, toolchain.cuda_version)
     key = digest(*made_from, version, str(torch), str(python_include), *device)[:24]
@@ -125,7 +126,7 @@ def _make(full: FullToolchain, progress: Progress | None) -> None:
 
 
 def _kept() -> list[Path]:
-    """Return the emulator's headers to use with torch's own, relative to its include directory."""
+    """Return the paths of the emulator's headers to use with torch's own, relative to cpp/include."""
     left_out = {path for pattern in _LEFT_OUT for path in _HEADERS.glob(pattern)}
     files = sorted(path for path in _HEADERS.rglob("*") if path.is_file())
     return [path.relative_to(_HEADERS) for path in files if not left_out & {path, *path.parents}]

@@ -1,10 +1,10 @@
 """Rejection of built extensions that open libraries, start processes or touch the emulator's own symbols.
 
 The import table of a library lists the functions that it asks of the dynamic linker. The source cannot hide
-such a name from the table, and the library to open need not be installed. Only functions of the C library are
+an import from the table, and the library to open need not be installed. Only functions of the C library are
 covered; code that maps and links a file by itself is not detected. The import table also shows calls of the
-runtime's switches. The full symbol table shows definitions that would replace the runtime's, such as the
-calls that the compiler inserts before each access.
+runtime's switches. The full symbol table shows definitions that would replace the runtime's functions, such
+as those that the compiler calls before each access.
 """
 
 from pathlib import Path
@@ -24,7 +24,8 @@ OF_PROCESSES = frozenset(
         "clone", "__clone", "syscall",
     }
 )  # fmt: skip
-"""Functions that start or end processes. The source screen finds calls; imports also show address uses."""
+"""Functions that start or end processes. The source screen finds their calls; the import table also shows
+code that takes their address."""
 OF_HOST_CODE = frozenset(
     {
         "kw_alloc", "kw_free", "kw_launch", "kw_register", "kw_unregister", "kw_on_device",
@@ -32,9 +33,9 @@ OF_HOST_CODE = frozenset(
         "kw_sides_unknown",
     }
 )  # fmt: skip
-"""Functions of the runtime that the headers for host code call; all others are reserved for the judge."""
+"""Runtime functions that the headers for host code call; all other runtime functions are for the judge."""
 ANNOUNCING = ("__tsan_", "__ubsan_", "__wrap_mem")
-"""Prefixes of the functions that notify the runtime of an access."""
+"""Prefixes of the functions that notify the runtime of a memory access."""
 
 
 def refused(built: Built) -> Built:

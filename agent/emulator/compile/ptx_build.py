@@ -25,7 +25,7 @@ UNIT = "translated"
 _SOURCES = (CANDIDATE, "cuda_sources")
 _INDIRECT = re.compile(r"^\s*\w+\s*:\s*\.callprototype\b", re.MULTILINE)
 _SANITIZER = ("-fsanitize", "--param=tsan")
-# Variables that the compiler generated, which host code cannot name.
+# Names of variables that the compiler generated, which host code cannot use.
 _GENERATED = re.compile(r"\$|__unnamed_|__cudart_|_ZZ|_ZT[VIS]|__nv_|__constant\d*\$")
 
 
@@ -54,7 +54,7 @@ def switched_unit(request: BuildRequest) -> str:
 def translated_unit(toolchain: Toolchain, request: BuildRequest, scratch: Path, *, alone: bool) -> Unit:
     """Translate the kernels of `device.ptx`, to be linked with `cuda.o`; both files are in `scratch`.
 
-    `alone` means that kernels have no other body, so all must be present and are compiled with checks.
+    With `alone`, the kernels have no other body, so all of them must be translated and compiled with checks.
     Raise Untranslated if the kernels cannot come from the PTX.
     """
     symbols = _defined(compiler.take(scratch / "cuda.o", scratch / "taken.o"))

@@ -1,7 +1,7 @@
 """Source lines of findings that the runtime reports only by their place in a built library.
 
-No tool may be started where the runtime runs; the builder has binutils and the debug information. Findings
-are untrusted claims, so only libraries that were built here are inspected.
+The sandbox in which the runtime runs may start no tool; the builder has binutils and the debug information.
+Findings are untrusted claims, so only libraries that the builder made are inspected.
 """
 
 import re
@@ -61,7 +61,7 @@ def _count(finding: dict[str, Any]) -> int:
 
 
 def _place(claim: Any) -> tuple[str, int] | None:
-    """Return the library and offset that a finding gives, or None."""
+    """Return the library and code offset that a finding gives, or None."""
     if not isinstance(claim, dict):
         return None
     library, offset = claim.get("library"), claim.get("offset")
@@ -84,7 +84,7 @@ def _resolved(finding: dict[str, Any], lines: Lines) -> dict[str, Any]:
 
 
 def _look_up(library: Path, offsets: set[int], sources: tuple[str, ...]) -> dict[int, int]:
-    """Return lines by offset, each of the innermost inlined frame that lies in one of `sources`."""
+    """Return the source line of each code offset, taken from the innermost inlined frame in `sources`."""
     if not offsets:
         return {}
     # A return address belongs to the instruction before it.

@@ -26,7 +26,7 @@ from agent.errors import EnvironmentFault
 from agent.records import digest
 from agent.torch_shim import c_abi
 
-# The definitions that torch uses for device code: half arithmetic uses functions, not operators.
+# torch compiles device code with these definitions, which allow half arithmetic by functions, not operators.
 _TORCH_DEFINES = (
     "-D__CUDA_NO_HALF_OPERATORS__",
     "-D__CUDA_NO_HALF_CONVERSIONS__",
@@ -47,7 +47,7 @@ CHECKS = (
 )
 # Integer overflow wraps around, as on a GPU.
 _WRAP = "-fwrapv"
-# The runtime wraps the C library's copies, so their accesses are reported too.
+# The runtime wraps memcpy, memmove and memset, so that their accesses are reported too.
 LINK_CHECKS = "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"
 _PRELUDES = {
     "host": '#include "kw/host.h"\n#include "kw/host_bind.h"\n',
@@ -104,7 +104,7 @@ def prepare(
 
     def make() -> None:
         _make(toolchain, torch, progress)
-        # Otherwise sources updated meanwhile would be cached under the key of the old ones.
+        # This check keeps sources that changed meanwhile from being cached under the old sources' key.
         if _content() != content:
             raise EnvironmentFault("the emulator's sources changed while it was being prepared: run it again")
 
@@ -140,7 +140,7 @@ def _make(toolchain: Toolchain, torch: Path | None, progress: Progress | None) -
 def _shared_command(toolchain: Toolchain, objects: Path) -> list[str]:
     """Return the command that precompiles the headers shared by the runtime's sources.
 
-    The precompiled header appears atomically. A source that is compiled earlier gives the same object.
+    The precompiled header appears atomically. A source compiled before it exists gives the same object.
     """
     header = objects / "shared.h"
     header.write_text(_SHARED)

@@ -1,4 +1,4 @@
-"""CUDA C++ constructs that the emulator does not run, or runs from PTX only, recognised by name."""
+"""Recognition, by name, of CUDA C++ constructs that the emulator does not run or runs only from PTX."""
 
 import re
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ MAY_RUN_FROM_PTX = frozenset(
         "extern __shared__ inside a macro",
     )
 )
-"""Names of constructs in device code only, which NVIDIA's compiler translates to instructions."""
+"""Names of constructs that occur only in device code and that NVIDIA's compiler translates to PTX."""
 
 
 def unsupported(text: str) -> list[Construct]:
@@ -89,7 +89,7 @@ _IN_DEVICE_CODE = (
     ("dynamic parallelism (a launch from device code)", re.compile("<<<")),
     ("allocation in device code (malloc)", re.compile(r"\bmalloc\s*\(")),
 )
-"""Constructs that are unsupported in device code only."""
+"""Name and pattern of each construct that is unsupported in device code and allowed in host code."""
 
 
 def _in_device_code(code: str, pattern: re.Pattern[str]) -> int | None:

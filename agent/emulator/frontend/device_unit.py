@@ -7,7 +7,7 @@ from agent.build.flags import has_fast_math
 from agent.build.source_map import candidate_line, locate, with_directives
 from agent.emulator.frontend import kernel_names, rewrite
 
-# The rewriter writes a launch's line number within the text that it was given.
+# Launch written by the rewriter; group 2 is its line number in the rewriter's input.
 _LAUNCH_LINE = re.compile(
     rf"({re.escape(rewrite.LAUNCH)}(?:(?!kw::Launch).)*?\), )(\d+)(, (?:true|false), )", re.S
 )
@@ -16,7 +16,7 @@ _LAUNCH_LINE = re.compile(
 def cuda_unit(request: BuildRequest, source: str | None = None) -> str:
     """Return the text of cuda.cu for g++, from cuda_sources or an edited `source` with the same lines.
 
-    Raise rewrite.RewriteError, whose line counts within cuda_sources.
+    Raise rewrite.RewriteError for text that cannot be rewritten, with the line number in cuda_sources.
     """
     lines = locate(request.cuda, request.candidate_source)
     named, complete = kernel_names.with_names(request.cuda if source is None else source)

@@ -1,8 +1,8 @@
 """Prologues by which kernels report their names, for launches through a pointer or from a template.
 
 Every kernel definition gets a prologue (`KW_KERNEL` in `kw/device.h`). On request the kernel reports its
-signature, with template arguments, instead of running. Launches use this only if `KW_KERNELS_NAMED` ends
-the unit.
+signature, with template arguments, instead of running. Launches ask for signatures only if `KW_KERNELS_NAMED`
+ends the unit.
 """
 
 import re
@@ -18,7 +18,7 @@ _CLUSTER = re.compile(r"\b__cluster_dims__\s*(?=\()")
 
 
 def with_names(text: str) -> tuple[str, bool]:
-    """Return the text with prologues, and True if it has kernels and all have a prologue.
+    """Return the text with prologues, and True if the text has kernels and all of them have a prologue.
 
     Line numbers do not change. A kernel gets no prologue if a macro defines it or its definition cannot be
     parsed.

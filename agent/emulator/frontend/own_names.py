@@ -1,7 +1,7 @@
 """Detection of candidates that test for the emulator by preprocessor, through its headers or their macros.
 
 A macro counts as the candidate's own once the text has defined it unconditionally. Code outside directives
-may use such names freely.
+may use the names of the emulator's macros freely.
 """
 
 import re

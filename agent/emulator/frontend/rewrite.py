@@ -1,6 +1,6 @@
 """Rewriter from CUDA C++ to C++ that g++ compiles against `kw/device.h`; line numbers do not change.
 
-These constructs need rewriting; macros and functions of the header cover everything else:
+These constructs need rewriting; macros and functions of kw/device.h cover the other CUDA constructs:
 
     kernel<<<grid, block>>>(a, b)   a call of kw::Launch with the arguments and a lambda that calls the kernel
     cudaLaunchCooperativeKernel(k)  kw::launch_cooperative with the kernel, without its cast to void*
@@ -117,7 +117,7 @@ def _launch_edit(text: str, launch: KernelLaunch, kernels: set[str], in_macro: b
     arguments = re.sub(r"\bNULL\b", "nullptr", text[slice(*launch.arguments)])
     base = re.sub(r"<.*", "", _one_line(callee), flags=re.DOTALL).rsplit("::", 1)[-1].strip()
     by_pointer = "false" if base in kernels else "true"
-    # In a macro's argument g++ takes __LINE__ from the macro's last line, so the number is written out.
+    # The number is written out, because in a macro's argument g++ takes __LINE__ from the macro's last line.
     line = "__LINE__" if in_macro else str(line_of(text, launch.start))
     breaks = "\n" * text.count("\n", launch.callee[1], launch.config[0])
     call = f"[=](auto&... kw_a) {{ {_one_line(callee)}(kw_a...); }}"
@@ -164,7 +164,7 @@ def _shared_edits(code: str) -> list[_Edit]:
     dynamic_types: dict[str, tuple[str, int]] = {}
     for match in _SHARED.finditer(plain):
         if _in_directive(macros, match.start()):
-            continue  # a macro of the header makes it local to the OS thread that runs the block
+            continue  # kw/device.h makes __shared__ in a macro local to the block's OS thread
         before = _BEFORE_SHARED.search(plain, max(0, match.start() - 200), match.start())
         start = before.start() if before else match.start()
         end = _declaration_end(plain, match.end())
@@ -193,7 +193,7 @@ def _declaration_end(code: str, start: int) -> int:
 
 
 def _declarator(part: str, line: int) -> tuple[str, str, str]:
-    """Return the text before the name, the name, and the array bounds.
+    """Return a declarator's text before the name, its name, and its array bounds.
 
     Raise RewriteError for an initialiser and for a declarator that cannot be parsed.
     """

@@ -111,7 +111,7 @@ def copy(step: Step) -> str:
 
 
 def _to_peers(step: Step, source: str) -> str:
-    """Translate a copy between blocks of a cluster, or a multicast from global memory to several blocks."""
+    """Translate a bulk copy between blocks of a cluster, or a multicast from global memory to blocks."""
     several = step.flag("multicast::cluster")
     step.several(5 if several else 4)
     places = [shared(step, step.operands[index]) for index in (0, 3)]
@@ -125,7 +125,7 @@ def _to_peers(step: Step, source: str) -> str:
 
 
 def _tensor(step: Step, *, reduces: bool) -> str:
-    """Translate a tensor map's load into shared memory of the cluster, or its store from this block's."""
+    """Translate a load by tensor map into shared memory of the cluster, or a store from the block's own."""
     step.flag("tensor")
     mode = step.choice("tile", "im2col", "im2col_no_offs") or "tile"
     dims = {f"{count}d": count for count in range(1, 6)}
@@ -151,7 +151,7 @@ def _tensor(step: Step, *, reduces: bool) -> str:
 
 
 def _place(step: Step, box: Operand, count: int, mode: str) -> tuple[str, str, str]:
-    """Return the map's address, the C++ value that describes the box, and the arrays that it refers to."""
+    """Return the tensor map's address, the C++ value that describes the box, and the arrays it points to."""
     if box.kind != "address" or len(box.parts) != 2 or len(box.parts[1].parts) != count:
         raise step.unknown()
     arrays = [_array(step, "int32_t at", box.parts[1], _S32)]
@@ -178,7 +178,7 @@ def _reduction(step: Step, operation: str, type: Type) -> str:
 
 
 def _reductions(step: Step, operation: str) -> str:
-    """Return a table of reductions by the tensor map's element type, null where the operation has none.
+    """Return a C++ table of reduction functions by element type, null for types that `operation` excludes.
 
     The element type of a tensor map is known only when the kernel runs.
     """
@@ -213,7 +213,7 @@ def _groups(step: Step, what: str) -> str:
 
 
 def _copies_arrive(step: Step) -> str:
-    """Translate cp.async.mbarrier.arrive: the thread's earlier copies arrive at the mbarrier."""
+    """Translate cp.async.mbarrier.arrive, by which the thread's earlier copies arrive at the mbarrier."""
     step.several(1)
     if not (step.flag("async") and step.flag("mbarrier") and step.flag("arrive") and step.flag("b64")):
         raise step.unknown()
@@ -224,7 +224,7 @@ def _copies_arrive(step: Step) -> str:
 
 
 def fence(step: Step) -> str:
-    """Translate membar and fence. fence.proxy.async orders accesses by threads and by bulk copies."""
+    """Translate membar and fence; fence.proxy.async orders accesses of threads and of bulk copies."""
     if step.flag("mbarrier_init") or step.flag("proxy"):
         asynchronous = any(modifier.startswith("async") for modifier in step.instruction.modifiers)
         memory.nothing(step)
@@ -233,7 +233,7 @@ def fence(step: Step) -> str:
 
 
 def map_shared(step: Step) -> str:
-    """Translate mapa: the same location in the shared memory of another block of the cluster."""
+    """Translate mapa, which maps an address in shared memory to another block of the cluster."""
     step.several(3)
     type, rank = step.type(), step.read(2, _U32)
     if step.flag("shared::cluster"):

@@ -6,7 +6,7 @@ from agent.emulator.ptx.types import TYPES, Type
 _PRED = TYPES["pred"]
 _ORDERED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _UNSIGNED = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
-# Unordered: true when either is NaN, so the opposite comparison is false.
+# Unordered comparisons hold if an operand is NaN. C++ tests that the opposite ordered comparison is false.
 _UNORDERED = {"equ": "!=", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
 _COMPARISONS = (*_ORDERED, *_UNSIGNED, *_UNORDERED, "neu", "num", "nan")
 _COMBINE = {"and": "&", "or": "|", "xor": "^"}
@@ -15,7 +15,8 @@ _COMBINE = {"and": "&", "or": "|", "xor": "^"}
 def setp(step: Step) -> str:
     """Translate setp with destinations `p|q`.
 
-    p is the comparison, optionally combined with a third operand; q is the same for its negation.
+    p is the comparison, optionally combined with a third operand; q is the negated comparison, combined
+    likewise.
     """
     type, comparison, combine = _modifiers(step)
     step.several(4 if combine else 3)
@@ -34,7 +35,7 @@ def setp(step: Step) -> str:
 
 
 def set_value(step: Step) -> str:
-    """Translate set: all bits set, or 1.0, if the comparison holds; otherwise 0."""
+    """Translate set, whose result is all ones (or 1.0) if the comparison holds, and 0 otherwise."""
     type, comparison, combine = _modifiers(step)
     result = step.type()
     step.several(4 if combine else 3)

@@ -155,7 +155,7 @@ def _warp(step: Step, kind: str, mask: str, value: str, more: str = "0, 32") -> 
 
 
 def shuffle(step: Step) -> str:
-    """Translate shfl.sync. In `d|p`, p is true if the source lane lies within the segment."""
+    """Translate shfl.sync. In the destination `d|p`, p is true if the source lane lies within the segment."""
     step.several(5)
     if not step.flag("sync"):
         raise step.unknown()
@@ -216,7 +216,7 @@ def reduce(step: Step) -> str:
 
 
 def elect(step: Step) -> str:
-    """Translate elect.sync d|p, mask. Elect the lowest lane of the mask; a GPU may choose any of them."""
+    """Translate `elect.sync d|p, mask` by electing the mask's lowest lane; a GPU may elect any lane."""
     step.several(2)
     if not step.flag("sync"):
         raise step.unknown()

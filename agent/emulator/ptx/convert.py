@@ -39,7 +39,7 @@ def cvt(step: Step) -> str:
 
 
 def _to_tf32(step: Step) -> str:
-    """Translate cvt to tf32: the bits of a float whose last 13 bits are zero."""
+    """Translate cvt to tf32, which yields the bits of a float whose low 13 bits are zero."""
     step.several(2)
     mode = step.choice("rna", "rn", "rz")
     source = step.type()

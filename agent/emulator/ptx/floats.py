@@ -30,7 +30,7 @@ def lanes(step: Step, type: Type, operate: Callable[[list[str]], str], first: in
 def _flusher(step: Step, type: Type) -> Callable[[str], str]:
     """Return a function that flushes subnormal operands and results to zero if `.ftz` is given.
 
-    f16 is computed in float, whose exponent range is wider, so it has its own flush.
+    f16 is computed in float, whose exponent range is wider, so `flush_half` tests for f16's subnormal range.
     """
     if not step.flag("ftz"):
         return str
@@ -128,7 +128,7 @@ def extreme(step: Step, type: Type) -> str:
 
 
 def copysign(step: Step) -> str:
-    """Translate copysign: the sign of the first source with the magnitude of the second."""
+    """Translate copysign, which gives the second source the sign of the first."""
     step.several(3)
     return lanes(step, step.type(), lambda a: f"copysign_of({a[1]}, {a[0]})")
 

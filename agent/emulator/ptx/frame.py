@@ -56,7 +56,7 @@ SPECIAL = {
 
 @dataclass(frozen=True)
 class Binding:
-    """Meaning of a PTX name.
+    """Meaning of one PTX name in a scope.
 
     `kind` is register, global, shared, dynamic (shared memory), local, param, function, library, label,
     targets or prototype. `code` is the C++ name.
@@ -71,19 +71,20 @@ class Binding:
 @dataclass
 class Frame:
     scopes: list[dict[str, Binding]]
-    """Scopes from the module's to the innermost."""
+    """Bindings by name, one dict per scope, from the module's scope to the innermost."""
     is_entry: bool
     place: Place = Place()
     declarations: list[str] = field(default_factory=list)
     shared: dict[str, str] = field(default_factory=dict)
-    """C++ names of the offsets of shared variables that the function uses, by the name of their site."""
+    """C++ names of the offsets of shared variables that the function uses, by the variable's C++ name."""
     features: set[str] = field(default_factory=set)
-    """Optional parts of the runtime header, and the carry flag, that the function needs."""
+    """Names of optional headers that the function needs, and `carry` if it needs the carry flag."""
     counter: int = 0
     in_flight: InFlight | None = None
     """Tracker of asynchronous matrix products, or None if the function has none."""
     named_once: frozenset[str] = frozenset()
-    """Names that exactly one operand of the function uses. A register written under one is never read."""
+    """Names that exactly one operand of the function uses. A register that is written under such a name is
+    never read."""
 
     def find(self, name: str) -> Binding:
         for scope in reversed(self.scopes):
@@ -215,7 +216,7 @@ class Frame:
         return f"({literal})" if literal[0] == "-" else literal
 
     def _packed(self, operand: Operand, type: Type) -> str:
-        """Return `{a, b}` as one value, with the first element in the low bits."""
+        """Return the vector operand `{a, b}` as one value, with the first element in the low bits."""
         count = len(operand.parts)
         if type.kind == "p" or count == 0 or type.bits % count:
             raise Untranslated("operand {...}", self.place.line)

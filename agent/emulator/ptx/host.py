@@ -84,7 +84,7 @@ def _toolkit_includes(text: str, macros: list[tuple[int, int]]) -> list[tuple[in
 
 
 def switched(text: str) -> str:
-    """Return `text` with a call of its translation at the start of every kernel that can be parsed.
+    """Return `text` with a call of the translated kernel at the start of every kernel that can be parsed.
 
     Device variables lose `static`, as in `stubbed`. Line numbers do not change.
     """
@@ -212,9 +212,9 @@ def _stub(kernel: _Kernel) -> str:
 
 
 def _switch(kernel: _Kernel) -> str:
-    """Return the code that calls the translated kernel with copies of the parameters, if there is one.
+    """Return code that calls the translated kernel, if one is linked, with copies of the parameters.
 
-    Taking a parameter's own address would force it into memory in the kernel's body too.
+    Taking the address of a parameter itself would force it into memory in the kernel's body too.
     """
     copies, names = [], []
     for number, parameter in enumerate(kernel.parameters):
@@ -236,7 +236,7 @@ def _address(parameter: str) -> str:
 
 
 def _parameter(text: str, line: int) -> str:
-    """Return the name of a parameter, or "" for none. Raise Untranslated for an unnamed parameter."""
+    """Return a parameter's name, or "" for an empty list. Raise Untranslated for an unnamed parameter."""
     declared = text.split("=")[0].strip()
     if declared in ("", "void"):
         return ""

@@ -1,8 +1,8 @@
 """Checks for registers of wgmma products in flight: use before the wait, and writes without a fence.
 
 Between two products the compiler's PTX moves accumulators between registers. Such a move does not count as
-a use; the destination takes over the state of its source. The registers of one product share a unit. Each
-unit has two variables: the product group that it waits for, and the fence that must follow its last write.
+a use; the destination takes over the state of its source. The registers of one product form a unit. The C++
+code has two variables per unit: the product group to wait for, and the fence that must follow the last write.
 """
 
 from collections import defaultdict
@@ -17,12 +17,12 @@ _NO_TARGET = ("st", "red", "bar", "barrier", "cp", "mbarrier", "wgmma")
 
 @dataclass
 class InFlight:
-    """Registers of a function that issues products."""
+    """Registers of a function that issues wgmma products, grouped in numbered units."""
 
     sums: dict[str, int] = field(default_factory=dict)
-    """Unit of each accumulator register."""
+    """Number of the unit of each accumulator register."""
     factors: dict[str, int] = field(default_factory=dict)
-    """Unit of each register that holds factors."""
+    """Number of the unit of each register that holds elements of A."""
 
     def declarations(self) -> list[str]:
         units = sorted({*self.sums.values(), *self.factors.values()})
@@ -30,7 +30,7 @@ class InFlight:
         return ["kw_products products = kw_products_now();", f"uint32_t {', '.join(variables)};"]
 
     def around(self, instruction: Instruction, code: str, adds: str) -> str:
-        """Return `code` with the checks and updates around it.
+        """Return an instruction's C++ `code` with the checks and updates before and after it.
 
         `adds` is the C++ condition under which a product reads its accumulators.
         """
@@ -99,9 +99,9 @@ def of(function: Function) -> InFlight | None:
 
 
 def _units(moves: dict[str, set[str]], tuples: list[list[str]], begin: int) -> dict[str, int]:
-    """Number the units from `begin`. Registers of one tuple share a unit, and so do overlapping tuples.
+    """Return the unit number of each register, counted from `begin`; overlapping tuples share a unit.
 
-    Every other register that moves connect to them gets its own unit.
+    Each register that only moves connect to a tuple gets a unit of its own.
     """
     unit_of: dict[str, int] = {}
     members: dict[int, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Table of the functions that translate instructions, by opcode."""
+"""Table of the functions that translate PTX instructions, by opcode."""
 
 from collections.abc import Callable
 

@@ -233,7 +233,7 @@ def table(step: Step) -> str:
 
 
 def absolute_difference(step: Step) -> str:
-    """Translate sad: the absolute difference of two numbers plus a third."""
+    """Translate sad, which adds the absolute difference of two numbers to a third."""
     step.several(4)
     type = step.type()
     a, b = step.read(1, type), step.read(2, type)
@@ -242,7 +242,7 @@ def absolute_difference(step: Step) -> str:
 
 
 def dot(step: Step) -> str:
-    """Translate dp4a: the sum of four byte products, plus a third operand."""
+    """Translate dp4a, which adds four products of bytes to a third operand."""
     step.several(4)
     kinds = [name for name in step.instruction.modifiers if name in ("u32", "s32")]
     step.type(), step.type()

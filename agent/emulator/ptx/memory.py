@@ -103,7 +103,7 @@ def store(step: Step) -> str:
 
 
 def _store_async(step: Step) -> str:
-    """Translate st.async: [address], value, [mbarrier]. Both addresses are in the cluster's shared memory."""
+    """Translate `st.async [a], value, [mbarrier]`; both addresses are in the cluster's shared memory."""
     step.several(3)
     step.flag("weak")
     told = step.flag("async") and step.flag("mbarrier::complete_tx::bytes") and step.flag("shared::cluster")
@@ -121,7 +121,10 @@ def _store_async(step: Step) -> str:
 
 
 def _qualifiers(step: Step) -> tuple[str, bool, str | None]:
-    """Return the space ("" for generic), volatile, and a strong access's memory order; ignore cache hints."""
+    """Return the state space ("" for generic), True if volatile, and the memory order of a strong access.
+
+    Cache hints are consumed and ignored.
+    """
     space = step.choice(*_SPACES) or ""
     step.choice(*_CACHE)
     for hint in step.instruction.modifiers:
@@ -161,20 +164,20 @@ def _move_type(step: Step) -> Type:
 
 
 def cvta(step: Step) -> str:
-    """Translate cvta. Shared and generic addresses differ by the start of shared memory; others are equal."""
+    """Translate cvta. Only shared addresses differ from generic ones, by the start of shared memory."""
     step.several(2)
     to_space, space = step.flag("to"), step.choice(*_SPACES)
     type = step.type()
     if space is None or type.bits != 64:
         raise step.unknown()
     value = step.read(1, _U64)
-    if space.startswith("shared"):  # also shared::cluster: addresses from mapa stay unchanged
+    if space.startswith("shared"):  # shared::cluster included: mapa's addresses stay unchanged
         value = f"from_generic(shared, {value})" if to_space else f"to_generic(shared, {value})"
     return step.write(_U64, value)
 
 
 def is_space(step: Step) -> str:
-    """Translate isspacep. Raise Untranslated for other spaces than shared memory."""
+    """Translate isspacep for shared memory. Raise Untranslated for any other state space."""
     step.several(2)
     if step.flag("shared::cluster"):
         return step.write(TYPES["pred"], f"kw_is_cluster_shared({step.read(1, _U64)}) != 0")
@@ -212,7 +215,7 @@ def _atomic(step: Step) -> str:
 
 
 def _carrier(type: Type) -> Type:
-    """Return the type in which an atomic operation's operand is passed: halves are passed as bits."""
+    """Return the type in which the operand of an atomic operation is passed; halves are passed as bits."""
     return TYPES[f"b{type.bits}"] if type.is_half or type.is_pair else type
 
 
@@ -227,7 +230,7 @@ def _updater(step: Step, type: Type, operation: str) -> str:
 
 
 def _swap(step: Step, type: Type, operation: str, arguments: tuple[str, ...]) -> str:
-    """Translate cas and exch, which locks use. The runtime is notified when one changes nothing."""
+    """Translate cas and exch, as used in locks; the runtime is notified if the value does not change."""
     if type.kind != "b":
         raise step.unknown()
     line = step.instruction.place.line
@@ -283,16 +286,16 @@ def copy_async(step: Step) -> str:
 
 
 def policy(step: Step) -> str:
-    """Translate createpolicy. No instruction here reads the bits of a cache policy."""
+    """Translate createpolicy to the constant 0, because the emulator ignores cache policies."""
     for modifier in step.instruction.modifiers:
         step.flag(modifier)
     return step.write(_U64, "0ul")
 
 
 def nothing(step: Step) -> str:
-    """Translate instructions that change no value: prefetch, setmaxnreg and similar ones.
+    """Translate instructions that change no value, such as prefetch and setmaxnreg, to an empty statement.
 
-    griddepcontrol needs nothing either, because the preceding grid has completed.
+    griddepcontrol is one of them, because the preceding grid has always completed.
     """
     for modifier in step.instruction.modifiers:
         step.flag(modifier)

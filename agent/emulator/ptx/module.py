@@ -11,9 +11,9 @@ _ADDRESS = re.compile(r"([A-Za-z_$%][\w$]*)(?:\+(\d+))?")
 
 
 def bind_module(module: Module, is_library: Callable[[str], bool]) -> dict[str, Binding]:
-    """Return the C++ names of everything with module scope, including the shared variables of functions.
+    """Return the C++ names of functions and of variables in global, constant and shared memory.
 
-    Raise Untranslated for a variable in another state space.
+    Shared variables declared in functions are included. Raise Untranslated for other state spaces.
     """
     names: dict[str, Binding] = {}
     for function in module.functions:
@@ -35,7 +35,7 @@ def bind_module(module: Module, is_library: Callable[[str], bool]) -> dict[str, 
 def function_head(function: Function, names: dict[str, Binding]) -> str:
     """Return the C++ signature of a kernel or device function.
 
-    A kernel takes the addresses of its arguments. A function takes those of its results and parameters.
+    A kernel takes the addresses of its arguments, a device function those of its results and parameters.
     """
     code = names[function.name].code
     if function.is_entry:
@@ -69,7 +69,7 @@ def declarations(
 
 
 def definitions(module: Module, names: dict[str, Binding], outside: Collection[str]) -> Iterator[str]:
-    """Yield the definitions of global and constant variables; the linker fills in addresses they hold."""
+    """Yield C++ definitions of global and constant variables; the linker resolves addresses in values."""
     for variable in _variables(module):
         if variable.space == "shared" or variable.name in outside:
             continue
@@ -128,7 +128,7 @@ def _line(module: Module, variable: Variable) -> int:
 
 
 def _readable(name: str) -> str:
-    """Return the name in the source: _ZZ6kernelPfE4tile is `tile` of kernel(float*)."""
+    """Return a variable's name in the source: `tile` for _ZZ6kernelPfE4tile, a variable of kernel(float*)."""
     match = re.search(r"E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$", name) if name.startswith("_ZZ") else None
     plain = match[2][: int(match[1])] if match else name
     return re.sub(r"\W", "_", plain)

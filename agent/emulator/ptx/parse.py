@@ -156,7 +156,7 @@ class _Parser:
         return Variable(space, kind, name, align, count, is_array, is_range, initial, linkage)
 
     def _initialiser(self) -> tuple[str, ...]:
-        """Return the values (numbers, names, `name+offset`) in order, with nested braces flattened."""
+        """Return an initialiser's values (numbers, names, `name+offset`), with nested braces flattened."""
         values: list[str] = []
         depth = 0
         while True:

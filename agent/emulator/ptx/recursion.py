@@ -6,7 +6,7 @@ from agent.emulator.ptx.syntax import Block, Function, Instruction, Module, Vari
 from agent.emulator.ptx.types import TYPES
 
 SAVED_BYTES = 8
-"""Bytes of the return address that each call stores besides its variables."""
+"""Bytes that each call stores on the stack for the return address, besides its local variables."""
 
 
 def recursive(module: Module) -> frozenset[str]:

@@ -55,7 +55,7 @@ class Step:
         return self.frame.read(self.operands[index], type)
 
     def write(self, type: Type, code: str) -> str:
-        """Return a statement that assigns `code` to the first operand."""
+        """Return a C++ statement that assigns `code` to the instruction's first operand."""
         return self.frame.write(self.operands[0], type, code)
 
     def target_pair(self) -> tuple[Operand, Operand | None]:

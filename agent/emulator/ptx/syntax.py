@@ -27,7 +27,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Operand:
-    """Operand of an instruction. `kind` determines which other fields are set:
+    """Operand of an instruction. `kind` determines which of the other fields are set:
 
     name       text: a register, variable, label, function or special register; offset: added to it
     immediate  text: a number as written

@@ -22,8 +22,8 @@ Token = str | Place
 class _Lines:
     """Mapping from `.loc` directives to positions in the candidate's source.
 
-    Inlined header code gets the position of its caller. `inlined_at` names the position of an earlier
-    .loc, so nested calls are resolved one level at a time.
+    Inlined header code gets the position of its caller. The `inlined_at` of a .loc refers to an earlier .loc,
+    so nested calls are resolved one level at a time.
     """
 
     def __init__(self, text: str, sources: Collection[str]) -> None:

@@ -38,7 +38,7 @@ _INCLUDES = {
     "warpgroup": '#include "kw/ptx_warpgroup.h"\n',
     "bulk": '#include "kw/ptx_bulk.h"\n',
 }
-"""Headers that only some modules need, by the feature that needs them."""
+"""#include lines of headers that only some PTX modules need, by the feature that needs them."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _function(
 
 
 class _Writer:
-    """Writer of one function's statements. Those of one candidate line share one line of C++."""
+    """Writer of one function's C++ statements; all statements of one candidate line share a line of C++."""
 
     def __init__(self, frame: Frame, source: str) -> None:
         self.code: list[str] = []
@@ -204,7 +204,7 @@ def _translated(frame: Frame, instruction: Instruction) -> str:
 
 
 def _declare(frame: Frame, variable: Variable, scope: dict[str, Binding]) -> None:
-    """Declare a register, or a local or parameter variable of a function."""
+    """Declare a PTX register, or a local or parameter variable of a function, in C++ and bind its name."""
     type = TYPES.get(variable.type)
     if type is None:
         raise Untranslated(f".{variable.type}", frame.place.line)

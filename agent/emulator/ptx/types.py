@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Type:
     name: str
     kind: str
-    """Kind: u, s or b for integers and bits, f for floating point, p for predicates."""
+    """Kind: u for unsigned and s for signed integers, b for bits, f for floating point, p for predicates."""
     bits: int
     c: str
     """C++ type of a value in an expression."""

@@ -7,7 +7,7 @@ from agent.emulator.ptx.types import TYPES
 
 _B32, _B64, _PRED = (TYPES[name] for name in ("b32", "b64", "pred"))
 _DEPTH_BITS = 256
-"""Bits of one row of A, for every element type."""
+"""Number of bits in one row of the matrix A of a product, for every element type."""
 _SUMS = {
     "f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "fp8": ("f16", "f32"), "8": ("s32",),
     "b1": ("s32",),
@@ -87,7 +87,7 @@ def _shape(step: Step, bits: int, *, integer: bool) -> tuple[int, int]:
 def _how(step: Step, *, transposable: bool, scaled: bool) -> str:
     """Return the C++ flags of a product: negated and transposed factors, and A in shared memory.
 
-    Signs and transpositions are the immediates after scale-d.
+    Signs and transpositions are the immediate operands after `scale-d`.
     """
     in_registers = step.operands[1].kind == "vector"
     flips = ([] if in_registers else ["matrix::kFlipA"]) + ["matrix::kFlipB"]

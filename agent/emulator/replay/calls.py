@@ -1,7 +1,7 @@
 """Records of many calls of one process: the behaviour of each call, and extraction of a single call.
 
-A record comes in segments, from the end of one call to the end of the next. Events before a call's inputs
-were handed in cannot depend on the inputs of a replay, so any data in them is acceptable.
+A record comes in segments, from the end of one call to the end of the next. Events from before the judge
+handed in a call's inputs cannot depend on these inputs, so a replay accepts any data in them.
 """
 
 import bisect
@@ -18,14 +18,14 @@ EARLIER: tuple[Earlier, ...] = ("first", "all", "none")
 
 
 class Segment(NamedTuple):
-    """Events between the previous call and this one, and events of the call."""
+    """Events of one call (`call`), and events between the previous call and this call (`before`)."""
 
     before: list[Event]
     call: list[Event]
 
     @property
     def is_new(self) -> bool:
-        """Return True if the call is the first of an instance."""
+        """Return True if the call is the first call of a ModelNew instance."""
         return any(isinstance(event, events.Given) and event.what == "state" for event in self.before)
 
 
@@ -33,9 +33,9 @@ class Behaviour(NamedTuple):
     """Summary of a call without values. Calls with the same input sizes usually have equal summaries."""
 
     kernels: tuple[tuple[Any, int], ...]
-    """Name, grid, block and shared memory of each launch, with the number of launches."""
+    """Pairs of a launch's (name, grid, block, shared memory) and the number of such launches."""
     operators: tuple[tuple[Any, int], ...]
-    """Name and dtypes of torch operators, without copies and fills, with the number of calls."""
+    """Pairs of a torch operator's (name, dtypes) and its number of calls, without copies and fills."""
     host_bytes: int
     """Bytes written from the host to the device."""
 
@@ -45,7 +45,7 @@ class Behaviour(NamedTuple):
 
 
 def segment(record: str) -> Segment:
-    """Parse one segment strictly. Raise Forged if the record is invalid."""
+    """Parse one segment of a record. Raise Forged if the record is invalid."""
     recorded = events.read(record)
     begin = next((n for n, event in enumerate(recorded) if _is_input(event)), 0)
     return Segment(recorded[:begin], recorded[begin:])
@@ -63,7 +63,7 @@ def behaviour(of: Segment) -> Behaviour:
 
 
 def difference(one: Behaviour, other: Behaviour) -> str:
-    """Describe in words what `one` does and `other` does not, and the reverse."""
+    """Return in words which kernels, operators and copies differ between two calls."""
     ours, theirs = Counter(dict(one.kernels)), Counter(dict(other.kernels))
     names = sorted({kernel[0] for kernel in (ours - theirs) + (theirs - ours)})
     parts = []
@@ -85,9 +85,9 @@ def difference(one: Behaviour, other: Behaviour) -> str:
 def alone(segments: Sequence[Segment], chosen: int, *, earlier: Earlier) -> list[Event]:
     """Return the events that a replay of the chosen call needs.
 
-    `earlier` selects earlier calls to include: the first of each instance, which fill caches, all, or none.
-    They run before the inputs of the chosen call exist, on zeros instead of their own inputs. Lengths and
-    indices are zeros too, so a correct kernel may end with an error.
+    `earlier` selects earlier calls to include: all, none, or the first call of each instance, which may fill
+    caches. Earlier calls run before the inputs of the chosen call exist, on zeros instead of their own
+    inputs. Lengths and indices are zeros too, so a correct kernel may end with an error.
     """
     found: list[Event] = []
     for number, segment in enumerate(segments[:chosen]):
@@ -122,7 +122,7 @@ class Memory:
 
 
 def words(raw: bytes) -> Iterator[int]:
-    """Return the words of eight bytes, in which a kernel's argument or a table may hold an address."""
+    """Yield each word of eight bytes as an integer; kernel arguments and tables hold addresses in them."""
     return (int.from_bytes(raw[at : at + 8], "little") for at in range(0, len(raw) - 7, 8))
 
 
@@ -147,7 +147,7 @@ def _addresses(event: Event) -> list[int]:
 
 
 def _used(recorded: list[Event]) -> list[Event]:
-    """Return the events without unused allocations."""
+    """Return the events without allocations that no other event uses."""
     memory = Memory(recorded)
     used = {start for event in recorded for start in memory.touched(event)}
     return [event for event in recorded if not isinstance(event, events.Allocate) or event.to in used]

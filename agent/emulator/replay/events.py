@@ -3,8 +3,8 @@
 `record.cpp` and `torch_shim/recording.py` write the record.
 
 The record comes from the candidate's process. Every line must be one of the events below, with valid
-addresses and sizes, or the record is `Forged`. Code that reads parsed events may rely on them; an exception
-there is a bug in this project.
+addresses and sizes, or `read` raises Forged. Code that uses parsed events may rely on these properties, and
+an exception in such code is a bug in this project.
 """
 
 import math
@@ -19,7 +19,7 @@ _ADDRESSES = range(1 << 48)
 _MOST_DIMENSIONS = 64
 _HEX = re.compile(r"[0-9a-f]*")
 _NAMED = {"dtype", "memory_format", "layout", "device", "other"}
-"""Kinds of arguments that are neither tensors nor plain values."""
+"""Keys that describe an operator's argument which is neither a tensor nor a plain value."""
 _SIZES = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2,
     "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16, "uint16": 2, "uint32": 4,
@@ -28,15 +28,15 @@ _SIZES = {
 }  # fmt: skip
 
 Place = int | tuple[str, int] | None
-"""Address, or a library and an offset; None for memory of the host."""
+"""Address in device memory, or a library's path and an offset in it; None for memory of the host."""
 
 
 class Forged(Exception):
-    """The runtime cannot have written this record."""
+    """The record is invalid, so the emulator's runtime cannot have written it."""
 
 
 class OutputElsewhere(Forged):
-    """An output is not in device memory."""
+    """An output of the recorded call is not in device memory."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Allocate:
 
 @dataclass(frozen=True)
 class Given:
-    """Bytes that the judge provided."""
+    """Event of a tensor whose bytes the judge provided, such as input `index`."""
 
     what: str
     index: int
@@ -72,7 +72,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Write:
-    """Write of bytes from the host; `data` is None if there are too many to record."""
+    """Event of bytes written from the host to the device; `data` is None if they are too many to record."""
 
     to: Place
     bytes: int
@@ -95,7 +95,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Operator:
-    """Call of an ATen operator; `torch_shim/recording.py` defines how tensors are described."""
+    """Event of a call of an ATen operator; `torch_shim/recording.py` defines how tensors are described."""
 
     name: str
     overload: str
@@ -117,7 +117,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Lost:
-    """Launch from outside the extensions."""
+    """Event of a launch whose kernel lies in no built extension, so it cannot be replayed."""
 
 
 Event = Allocate | Given | Launch | Write | Move | Fill | Operator | Outputs | Lost
@@ -137,12 +137,12 @@ def read(record: str) -> list[Event]:
 
 
 def itemsize(dtype: str) -> int:
-    """Return the bytes of an element of a dtype that a record may name."""
+    """Return the size (bytes) of an element of a dtype that a record may name."""
     return _SIZES[dtype]
 
 
 def extent(shape: list[int], strides: list[int], size: int) -> int:
-    """Return the bytes from the first to the end of the last element; elements have `size` bytes."""
+    """Return the bytes from a tensor's first element to the end of its last; each element has `size`."""
     if not math.prod(shape):
         return 0
     return size * (1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)))

@@ -1,4 +1,4 @@
-"""Tracking of which kernel wrote to which device memory. Standalone: the player imports a copy."""
+"""Tracking of which kernel wrote to which device memory. The player imports a copy of this file."""
 
 import ctypes
 from pathlib import Path
@@ -16,7 +16,8 @@ class Following:
         self._launch = self._began = 0
         self._entry: Any = None
         self._written: dict[tuple[int, int], int] = {}
-        """Last of consecutive launches of one kernel, by the first of them and the piece's number."""
+        """Number of the last of consecutive launches of one kernel that wrote to a piece of memory. The key
+        has the number of the first of these launches and the number of the piece."""
         for address, size in command.pieces:
             runtime.kw_register(address, size, b"")
         runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
@@ -27,7 +28,7 @@ class Following:
         self._runtime.kw_note_writers(1)
 
     def after(self, entry: Any) -> None:
-        """Record the writes of the launch that has ended; `entry` is its entry in the library."""
+        """Record the writes of the launch that has ended; `entry` is its kernel's entry in the library."""
         self._launch += 1
         if entry != self._entry:
             self._began, self._entry = self._launch, entry
@@ -45,7 +46,7 @@ class Following:
         return {"written": [(began, last, piece) for (began, piece), last in self._written.items()]}
 
     def _save(self, names: tuple[str, str], number: int, address: int, size: int) -> None:
-        """Save `size` bytes at an address to one file, and the writer cells of their words to another."""
+        """Save `size` bytes at an address to one file, and the kw_writers cells of their words to another."""
         values, writers = (self._folder / f"{self._command.stem}-{name}.{number}" for name in names)
         values.write_bytes(ctypes.string_at(address, size))
         cells = (ctypes.c_uint64 * ((address + size + 3) // 4 - address // 4))()

@@ -1,7 +1,7 @@
-"""Words that the host passes to the device in a call, and the number that differs from other calls.
+"""Words that the host passes to the device in a call, and the number of words that differ from other calls.
 
-A word is up to four bytes of data or of a kernel's arguments, a place, a size, or an operator's scalar.
-Places are relative to inputs and allocations, so that places of two calls can be compared.
+A word is up to four bytes of data or of a kernel's arguments, a place in memory, a size, or an operator's
+scalar. Places are relative to inputs and allocations, so that places of two calls can be compared.
 """
 
 import math
@@ -20,11 +20,11 @@ _WORD = 4
 _MOST_ALIGNED = 2000
 """Maximum number of events for which two different calls are aligned; longer ones compare by position."""
 FEW = 16
-"""Maximum number of words that the host may derive from floating-point inputs, for any output size.
+"""Maximum number of words that the host may derive from floating-point inputs, whatever the output's size.
 
 A statistic of every row would already be part of the result."""
 _KEPT = "kept"
-"""Tag of a place in memory from before the call."""
+"""Tag of a place in memory that was allocated before the call."""
 
 Leaves = list[Any]
 _OF_PLACES = events.Launch | events.Allocate | events.Given
@@ -33,14 +33,14 @@ _OF_PLACES = events.Launch | events.Allocate | events.Given
 def most(trace: Trace) -> int:
     """Return the maximum number of words that the host may derive from the inputs.
 
-    The number is unlimited with integer inputs, which may hold lengths and places.
+    The number is unlimited with integer inputs, which may hold lengths and indices.
     """
     given = [spec.dtype for spec in trace.inputs if isinstance(spec, TensorSpec)]
     return FEW if all("float" in dtype for dtype in given) else sys.maxsize
 
 
 def memory(segments: Sequence[Segment]) -> Memory:
-    """Return all allocations of these calls."""
+    """Return the allocations of all events in the segments."""
     return Memory(event for part in segments for event in (*part.before, *part.call))
 
 
@@ -91,7 +91,7 @@ def passed(segments: Sequence[Segment], chosen: int, others: Iterable[int]) -> i
 
 
 def _aligned(one: list[Any], other: list[Any]) -> dict[int, int]:
-    """Return the index in `other` that corresponds to each index in `one`."""
+    """Return the index in `other` that corresponds to each index in `one`, if there is one."""
     if one == other or max(len(one), len(other)) > _MOST_ALIGNED:
         return {n: n for n in range(min(len(one), len(other))) if one[n] == other[n]}
     blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
@@ -104,7 +104,10 @@ def _made(call: list[Event]) -> list[int]:
 
 
 def _replaced(one: list[int], other: list[int]) -> set[int]:
-    """Return the indices in `one` whose size differs in `other`; extra elements do not count."""
+    """Return the indices of sizes in `one` that are replaced by other sizes in `other`.
+
+    Extra elements in either list do not count.
+    """
     if one == other or max(len(one), len(other)) > _MOST_ALIGNED:
         return {n for n, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs}
     found: set[int] = set()
@@ -115,7 +118,7 @@ def _replaced(one: list[int], other: list[int]) -> set[int]:
 
 
 def _said(call: list[Event], memory: Memory) -> list[tuple[Any, Leaves]]:
-    """Return a key of the kind and the words from the host for each event, in the order of the call."""
+    """Return for each event of the call, in order, a key of its kind and the words that the host passed."""
     places = _Places(call, memory)
     found: list[tuple[Any, Leaves]] = []
     for event in call:
@@ -141,7 +144,7 @@ def _said(call: list[Event], memory: Memory) -> list[tuple[Any, Leaves]]:
 def _stream_of(call: list[Event]) -> int | None:
     """Return the judge's stream for the call if kernels are passed exactly one.
 
-    Return None for none or several, because the host chose between several.
+    Return None for no stream, and for several, because the host then chose between them.
     """
     launches = (event for event in call if isinstance(event, events.Launch))
     found = {word for launch in launches for word in _eights(bytes.fromhex(launch.arguments))}
@@ -179,7 +182,7 @@ class _Places:
         return *known, place - start
 
     def in_words(self, raw: bytes, known: dict[int, events.Place]) -> Leaves:
-        """Return the words of four bytes each; eight bytes that are an address form one word."""
+        """Return the words in `raw`: four bytes each, or eight bytes that form an address."""
         found: Leaves = []
         for at in range(0, len(raw), 8):
             word = int.from_bytes(raw[at : at + 8], "little")

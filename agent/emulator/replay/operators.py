@@ -42,7 +42,7 @@ _ZEROS = frozenset(("zeros", "zeros_like", "new_zeros", "zero_"))
 _ONES = frozenset(("ones", "ones_like", "new_ones"))
 _COPIES = frozenset(("clone", "contiguous", "_to_copy", "lift_fresh_copy"))
 _TAKEN = {"copy_": 2} | dict.fromkeys(_COPIES, 1)
-"""Minimum number of arguments of each copy."""
+"""Minimum number of arguments of each operator that copies a tensor."""
 _FORMATS = {"float32": "<f", "float64": "<d", "int32": "<i", "int64": "<q"}
 
 
@@ -58,7 +58,7 @@ def random(name: str) -> bool:
 
 
 def lowered(event: Operator) -> list[Step] | None:
-    """Return the operator as steps without torch, or None if it needs torch."""
+    """Return the operator as replay steps that need no torch, or None if the operator needs torch."""
     name = event.name
     if name in _NOTHING:
         return []
@@ -76,7 +76,7 @@ def lowered(event: Operator) -> list[Step] | None:
 
 
 def tensors(value: Any) -> list[dict[str, Any]]:
-    """Return the descriptions of tensors within an argument."""
+    """Return the descriptions of all tensors within an operator's argument."""
     if isinstance(value, list):
         return [found for item in value for found in tensors(item)]
     if isinstance(value, dict):
@@ -126,7 +126,7 @@ def _fill(target: Any, value: Any) -> list[Step] | None:
 
 
 def _copy(target: Any, source: Any) -> list[Step] | None:
-    """Return a copy of bytes if both tensors have the same type and layout without gaps, or else None."""
+    """Return a byte-copy step if both tensors have the same dtype, shape and dense layout, or else None."""
     if not (isinstance(target, dict) and isinstance(source, dict) and "tensor" in target and _dense(target)):
         return None
     address, dtype, shape, strides = target["tensor"]

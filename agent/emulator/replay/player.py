@@ -1,4 +1,4 @@
-"""Player of a replay's steps. Standalone: it runs in a separate process and imports nothing from `agent`.
+"""Player of a replay's steps, which runs in a separate process and imports nothing from `agent`.
 
 The judge starts it as `python -I player.py DESCRIPTOR`. The folder holds this file, `c_abi.py`,
 `following.py`, `messages.py`, `player_commands.py`, the libraries without their initialisers and the judge's
@@ -29,7 +29,7 @@ import player_commands  # type: ignore[import-not-found]  # noqa: E402
 _PROT_READ_WRITE, _MAP = (
     3,
     0x02 | 0x20 | 0x4000 | 0x100000,
-)  # private, anonymous, no reserve, fixed no replace
+)  # MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_FIXED_NOREPLACE
 _ALIGNMENT = 64
 
 
@@ -37,7 +37,7 @@ _RTLD_DI_LINKMAP = 2
 
 
 class NotRepeatable(Exception):
-    """The recorded code cannot be replayed; every other exception is a bug in this file."""
+    """The recorded code cannot be replayed; any exception of another type is a bug in this file."""
 
 
 class Player:
@@ -101,7 +101,7 @@ class Player:
                 self._run(kind, words)
             except NotRepeatable as error:
                 if number < command.first:
-                    raise  # earlier calls run on zeros, which are not real inputs
+                    raise  # an earlier call failed; it ran on zeros, so the failure is no finding
                 stopped = error
                 break
         needed = self._runtime.kw_findings(None, 0)
@@ -113,7 +113,7 @@ class Player:
         return {"findings": found}
 
     def do_follow(self, command: player_commands.Follow) -> dict[str, Any]:
-        """Run the steps and return what launches wrote; save the values and their writers."""
+        """Run the steps and return which memory the launches wrote; save the values and their writers."""
         noted = following.Following(self._runtime, HERE, command)
         for number, (kind, words) in enumerate(self._steps(command.steps)):
             if number == command.first:

@@ -2,8 +2,8 @@
 
 This file is standalone: the player runs copies of it and of `agent.sandbox.messages`. The judge builds these
 records, and the player handles each command in its method `do_...`. `Check` is answered with findings,
-`Follow` with `Followed`, other commands with an empty object. Failures are answered with `NotRepeatable` or
-`Failed`. Once kernels have run in the player's process, its answers are untrusted claims.
+`Follow` with `Followed`, and `Open` and `Play` with an empty object. Failures are answered with
+`NotRepeatable` or `Failed`. Once kernels have run in the player's process, its answers are untrusted claims.
 """
 
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ class Play:
 class Check:
     """Command to run the steps and check the memory accesses of launches from step `first` on.
 
-    Each of `pieces` has the address and size of memory that kernels may access. `order` and `seed` are
-    those of kw_draw.
+    Each of `pieces` has the address and size (bytes) of memory that kernels may access. `order` and `seed`
+    are the arguments of kw_draw.
     """
 
     steps: str
@@ -80,7 +80,7 @@ class NotRepeatable:
 
 @dataclass(frozen=True)
 class Failed:
-    """Answer after any other exception."""
+    """Answer after any exception except NotRepeatable."""
 
     error: str
     traceback: str

@@ -1,12 +1,12 @@
 """Conversion of an untrusted record (torch_shim/recording.py) to the steps of a replay.
 
-A step may use the judge's own bytes, by name, or literal bytes from the host. Literal bytes cannot depend on
-inputs that were drawn later; otherwise `host_words.passed` counts them. A step may also launch at an entry of
-a library that the judge built, or run an operator of torch.
+A step may use the judge's own bytes, by name, or literal bytes from the host. Literal bytes from before the
+inputs were drawn cannot depend on them; later literal bytes are counted by `host_words.passed`. A step may
+also launch at an entry of a library that the judge built, or run an operator of torch.
 
-An operator that the setting does not allow is left out, and the memory it would have written stays poisoned.
-If it uses only parameters and constants, it runs before the inputs exist instead. Candidates may therefore
-pack weights with any operator of torch, because no input is there to compute from.
+An operator that `--library-ops` does not allow is left out, and the memory it would have written keeps its
+fill pattern. If it uses only parameters and constants, it runs before the inputs exist instead. Candidates
+may therefore pack weights with any operator of torch, because there is no input to compute from.
 """
 
 import math
@@ -21,14 +21,14 @@ from agent.records import LibraryOps
 from agent.torch_shim.c_abi import LARGEST_ARENA
 
 FILES = "own"
-"""Prefix of files with the judge's bytes: `own-inputs.0`, `own-state.3`, `own-init.0`."""
+"""Prefix of the names of files with the judge's bytes, such as `own-inputs.0` and `own-state.3`."""
 
 
 class Omitted(NamedTuple):
-    """Operation that the replay leaves out."""
+    """Operation of the recorded call that the replay leaves out."""
 
     what: str
-    """Description, such as `torch's gelu`."""
+    """Description of the operation, such as `torch's gelu`."""
     written: range | None
     """Memory that the operation wrote, or None if unknown."""
     line: int | None
@@ -57,7 +57,7 @@ class Program(NamedTuple):
     omitted: list[Omitted]
     launches: int
     pieces: list[range]
-    """Memory that kernels may access. Allocations with inputs have padding, so only the inputs count."""
+    """Address ranges that kernels may access. In an allocation with padded inputs only the inputs count."""
 
     def last_writer(self) -> Omitted | None:
         """Return the last omitted operation that wrote to memory of an output, or None."""
@@ -91,7 +91,8 @@ class _Reader:
         self._inputs: list[range] = []
         self._written: set[int] = set()
         self._touched: set[int] = set()
-        """Allocations that the call passed to kernels; `_written` has those that it wrote to otherwise."""
+        """Start addresses of the allocations that the call passed to kernels. `_written` has the allocations
+        that the call wrote to by other means."""
         self._running = False
         self._launches = 0
 
@@ -252,7 +253,7 @@ class _Reader:
             self._omitted.append(Omitted(what, span, line))
 
     def _place(self, place: events.Place) -> Any:
-        """Return an address, or the number of a library and an offset; None for anything else."""
+        """Return a place as an address, or as library number and offset; None for an unknown library."""
         if not isinstance(place, tuple):
             return place
         return [self._libraries[place[0]][0], place[1]] if place[0] in self._libraries else None

@@ -1,10 +1,10 @@
 // Presents CPU tensors of this process as tensors of cuda:0, for host code compiled against torch's own headers.
 //
-// A tensor passed to an extension gets a second face: the same memory and shape on device cuda:0. C++ then sees what it
-// would see on a GPU. While an extension runs, every operator is intercepted above all other dispatch keys. Its cuda:0
-// arguments become their CPU faces again, it runs on the CPU, and its results are shown as cuda:0. Operators allocate
-// the emulator's device memory, so that checked kernels know its bounds. The bridge needs no CUDA part of torch. It
-// does not preserve the autograd graph.
+// A tensor passed to an extension gets a face on cuda:0: a second tensor object with the same memory and shape that
+// reports device cuda:0. C++ then sees the same devices as on a GPU. While an extension runs, every operator is
+// intercepted above all other dispatch keys. Its cuda:0 arguments are replaced by their CPU tensors, it runs on the
+// CPU, and its results become cuda:0 tensors. Operators allocate the emulator's device memory, so that checked kernels
+// know its bounds. The bridge needs no CUDA part of torch. It does not preserve the autograd graph.
 #include <Python.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -34,9 +34,9 @@ const c10::Device kGpu(c10::kCUDA, 0);
 
 thread_local bool making_device_memory = false;
 
-// Device memory from an operator of the `empty` family, and whether another operator has written to it since.
+// Device memory from an operator of the `empty` family; the value is true if another operator has written to it since.
 std::unordered_map<const void*, bool> uninitialised;
-// Memory of torch's own that was registered with the emulator here, and the number of its cuda:0 faces.
+// Memory of torch's own allocator that the bridge registered with the emulator, and the number of its cuda:0 faces.
 std::unordered_map<const void*, int> known;
 
 class Allocator final : public c10::Allocator {
@@ -95,7 +95,7 @@ c10::Storage device_storage(const at::Tensor& host) {
 c10::Storage host_storage(const at::Tensor& device) {
   const c10::DataPtr& data = device.storage().data_ptr();
   if (data.get_deleter() == &forget) return static_cast<Backing*>(data.get_context())->host;
-  // Memory of the extension's own, from from_blob.
+  // The memory belongs to the extension, which made the tensor with from_blob.
   auto* kept = new c10::Storage(device.storage());
   const auto drop = [](void* storage) { delete static_cast<c10::Storage*>(storage); };
   return {c10::Storage::use_byte_size_t(), kept->nbytes(), c10::DataPtr(data.get(), kept, drop, c10::kCPU), nullptr, false};
@@ -109,7 +109,7 @@ at::Tensor face(c10::Storage&& storage, c10::DispatchKey key, const at::Tensor& 
   return at::Tensor(std::move(made));
 }
 
-// Only strided tensors have memory that a kernel could receive.
+// Returns true for strided tensors, because only their memory can be passed to a kernel.
 bool has_faces(const at::Tensor& tensor) { return tensor.defined() && tensor.layout() == at::kStrided; }
 
 at::Tensor on_device(const at::Tensor& host) {
@@ -124,7 +124,7 @@ at::Tensor on_host(const at::Tensor& device) {
 
 // ---- Operators -------------------------------------------------------------------------------------
 
-// One call of an operator: converts its arguments on the way down and its results on the way up.
+// One call of an operator. `down` converts its cuda:0 arguments to CPU tensors, and `up` its results to cuda:0 tensors.
 class Call {
  public:
   Call(const c10::FunctionSchema& schema, bool to_gpu) : schema_(schema), to_gpu_(to_gpu) {}
@@ -132,7 +132,7 @@ class Call {
   c10::IValue down(const c10::IValue& value, const c10::Argument& argument) {
     writes_ = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     if (value.isDevice()) return value.toDevice().is_cuda() ? c10::IValue(c10::Device(c10::kCPU)) : value;
-    // Pinned memory makes no difference here, and a CPU build of torch has none.
+    // pin_memory is dropped, because a CPU build of torch cannot pin memory.
     return argument.name() == "pin_memory" ? c10::IValue() : each(value, [this](auto& t) { return lowered(t); });
   }
 
@@ -140,7 +140,7 @@ class Call {
     return each(value, [this](auto& t) { return raised(t); });
   }
 
-  // In-place and out= operators may have changed a tensor's memory or shape.
+  // Applies changes to the cuda:0 tensors: in-place and out= operators may have replaced a tensor's memory or shape.
   void follow_changes() {
     for (const auto& [device, host] : pairs_) {
       auto* impl = device.unsafeGetTensorImpl();
@@ -220,7 +220,7 @@ void intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     stack->erase(arguments, stack->end());
     return;
   }
-  // An operator that an extension defined runs its own code on its arguments as they are.
+  // An operator that an extension defines gets its cuda:0 arguments unchanged.
   if (schema.name().rfind("aten::", 0) != 0) {
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kMode), stack);
     return;
@@ -270,7 +270,7 @@ PyObject* changed(PyObject* object, const Change& change) {
 
 }  // namespace
 
-// Called once per process by the first extension loaded; the functions below are then that extension's.
+// Installs the bridge. Called once per process, in the first extension loaded, which then serves all extensions.
 KW_EXPORT void kw_torch_install(void) {
   kw_sides_unknown();
   static Allocator allocator(c10::GetCPUAllocator());
@@ -288,11 +288,12 @@ KW_EXPORT int kw_torch_intercept(int on) {
   return before;
 }
 
-// Return a new tensor object on the memory of a torch.Tensor.
+// Return a new cuda:0 tensor, or a new CPU tensor, on the memory of the given tensor.
 KW_EXPORT PyObject* kw_torch_on_device(PyObject* tensor) { return changed(tensor, on_device); }
 KW_EXPORT PyObject* kw_torch_on_host(PyObject* tensor) { return changed(tensor, on_host); }
 
-// Returns 0: the memory was initialised when allocated; 1: it was not, and no operator wrote to it since; 2: one did.
+// Returns 0 if the memory was initialised when allocated, 1 if it was not and no operator has written to it since, and
+// 2 if it was not and an operator has written to it.
 KW_EXPORT int kw_torch_uninitialised(const void* memory) {
   const auto found = uninitialised.find(memory);
   return found == uninitialised.end() ? 0 : found->second ? 2 : 1;

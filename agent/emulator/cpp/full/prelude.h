@@ -1,10 +1,11 @@
-// torch's own headers for a unit of host or device code, precompiled once.
+// torch's own headers, precompiled once for all units of host and device code.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-// These headers define some things only under nvcc that are needed here too: conversions of at::Half to and from
-// __half, and RestrictPtrTraits of packed accessors. No other header of torch may take g++ for nvcc.
+// The headers below define some names only under nvcc: conversions of at::Half to and from __half, and
+// RestrictPtrTraits of packed accessors. __CUDACC__ enables them, and is undefined again because no other header of
+// torch may see it.
 #include <c10/macros/Macros.h>
 #define __CUDACC__ 1
 #include <c10/util/BFloat16.h>

@@ -1,7 +1,7 @@
 // Cooperative groups: thread_block, tiled_partition, coalesced_threads, and the grid.
 //
-// Replaces NVIDIA's header, whose groups are inline PTX. Cluster groups are missing; rewrite.unsupported names them
-// where a source uses them.
+// Replaces NVIDIA's header, whose groups are inline PTX. Cluster groups are missing; constructs.unsupported reports
+// sources that use them.
 #pragma once
 
 #include "kw/device.h"
@@ -14,7 +14,7 @@ inline unsigned block_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + 
 inline unsigned block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
 inline unsigned lanes_below() { return (1u << kw_lane) - 1; }
 
-// Returns the lane of the mask's member number `rank`.
+// Returns the lane of the bit with number `rank` among the set bits of the mask.
 inline int lane_of_rank(unsigned mask, unsigned rank) {
     for (; rank > 0; rank--) mask &= mask - 1;
     return __ffs(static_cast<int>(mask)) - 1;
@@ -37,7 +37,7 @@ T shuffle(int kind, unsigned mask, const T& value, int argument, int width, int 
 
 }  // namespace details
 
-// A block or some lanes of a warp: the type of functions that take any group.
+// Group of any kind, a block or some lanes of a warp, as a parameter type.
 class thread_group {
   public:
     unsigned size() const { return whole_block_ ? details::block_threads() : static_cast<unsigned>(__popc(mask_)); }
@@ -89,7 +89,7 @@ class grid_group {
 
 inline grid_group this_grid() { return {}; }
 
-// Votes and matches of a group of lanes. Results are masks of ranks within the group.
+// Group of lanes of a warp with votes and matches. The masks that these return have one bit per rank in the group.
 class lane_group : public thread_group {
   public:
     int any(int predicate, int line = __builtin_LINE()) const {
@@ -132,7 +132,7 @@ class thread_block_tile : public lane_group {
 
   public:
     thread_block_tile() : lane_group((Size == 32 ? ~0u : (1u << Size % 32) - 1) << kw_lane / Size * Size) {}
-    // As in CUDA, a tile that knows its parent's type converts to one that does not.
+    // As in CUDA, a tile with a parent type converts to a tile without one.
     template <class Other>
     thread_block_tile(const thread_block_tile<Size, Other>& other) : lane_group(other) {}
     static constexpr unsigned size() { return Size; }

@@ -1,9 +1,9 @@
 // Entry points of memory checks: the functions that the compiler calls before every access of device code.
 //
-// The calls come from -fsanitize=thread and have the names of its interface. No sanitizer library is linked: this
-// file defines their meaning. Outside checked kernels they only perform the atomic operations. A volatile access to
-// shared memory first brings the lanes of a warp together. So code from the time when warps ran in lockstep computes
-// the same as on a GPU.
+// -fsanitize=thread makes the compiler insert the calls and names the functions. No sanitizer library is linked: this
+// file defines the functions. Outside checked kernels they only perform the atomic operations. A volatile access to
+// shared memory first brings the lanes of a warp together, so that code written for warps in lockstep computes the
+// same as on a GPU.
 #include "watch.h"
 
 #include <cstring>
@@ -20,7 +20,8 @@ bool holds(uintptr_t first, size_t room, uintptr_t address, size_t bytes) {
     return address - first < room && bytes <= room - (address - first);
 }
 
-// A faulty loop gets here a million times, so what is wrong at one place is looked up once.
+// Reports an access that lies in no region. A faulty loop gets here a million times, so the kind of fault is looked up
+// once for each place in the code.
 void report_misplaced(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     if (watch.misplaced_code != code) {
         watch.misplaced_code = code;
@@ -34,14 +35,15 @@ void report_misplaced(Watch& watch, uintptr_t address, size_t bytes, Access acce
 
 Site& site_of(Watch& watch, uintptr_t code) { return watch.sites[(code ^ code >> 9) % kSites]; }
 
-// Finds what the address belongs to and caches it in the site. Returns false, after a finding, if it is nothing.
+// Finds the memory to which the address belongs and caches it in the site. Returns false, after a finding, if the
+// address belongs to no memory of the kernel.
 __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t address, size_t bytes, Access access,
                                         uintptr_t code) {
     const Worker& worker = *watch.worker;
     const kw_launch_request& request = *worker.launch->request;
     Region* region = find_region(address);
     if (region != nullptr && holds(region->first, region->bytes, address, bytes)) {
-        if (worker.launch->sampled) {  // each access costs work, so the site caches none
+        if (worker.launch->sampled) {  // each access must be counted as work, so the site caches no region
             sampled_access(watch, true, address, bytes, access, code);
             site = Site{};
             return true;
@@ -51,7 +53,8 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
     }
     const uintptr_t stacks = reinterpret_cast<uintptr_t>(worker.stacks);
     const uintptr_t arguments = reinterpret_cast<uintptr_t>(request.arguments);
-    // A block that runs beside others has no more than this mapped; behind it may lie another block's shared memory.
+    // Only the block's own stacks count: for a block that runs beside others on its OS thread no more is mapped, and
+    // another block's shared memory may lie behind them.
     const size_t room = kStackBytes * static_cast<size_t>(worker.count);
     if (holds(stacks, room, address, bytes)) {
         site = Site{stacks, room, nullptr};
@@ -106,8 +109,8 @@ void check(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr
     }
 }
 
-// Fast path of most accesses, which go to the same region as the last one from the same code and involve no other
-// block. It uses few registers and no call. Everything else goes to check(), which notes the same.
+// Fast path of most accesses, which go to the same region as the last access from the same code and involve no other
+// block. It uses few registers and no call. All other accesses go to check(), which notes the same about them.
 template <size_t kBytes, Access kAccess>
 inline __attribute__((always_inline)) void check_plain(Watch& watch, uintptr_t address, uintptr_t code) {
     if (address - watch.shared < kSharedArena) {
@@ -128,8 +131,8 @@ inline __attribute__((always_inline)) void check_plain(Watch& watch, uintptr_t a
     }
 }
 
-// Before a store in a launch that interleaves threads. An index that was just found out of bounds must be followed by
-// its own access, so nothing may run in between.
+// Called before a store in a launch that interleaves threads. Does not yield if an index was just found out of bounds,
+// because the access with that index must follow directly.
 void let_others_go(const void* p) {
     if (current_worker == nullptr || (watching != nullptr && watching->index.code != 0)) return;
     yield_before_store(reinterpret_cast<uintptr_t>(p));
@@ -147,7 +150,7 @@ __attribute__((noinline)) void check_store(void* p, size_t bytes, uintptr_t code
     if (current_worker == nullptr) host_access(p, bytes, true, code);
 }
 
-// A volatile read of global memory.
+// Checks a volatile read of global memory.
 void watch_poll(Watch& watch, uintptr_t address, size_t bytes, uintptr_t code) {
     Site& site = site_of(watch, code);
     watch.polling = true;
@@ -161,7 +164,8 @@ void watch_poll(Watch& watch, uintptr_t address, size_t bytes, uintptr_t code) {
     }
 }
 
-// Blocks and warps wait for each other through volatile memory, so in global memory it counts as atomic.
+// Checks a volatile access. Blocks and warps wait for each other through volatile memory, so a volatile access of
+// global memory counts as atomic.
 void watch_volatile(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     const bool shared = address - watch.shared < kSharedArena;
     watch.acquired = true;
@@ -220,7 +224,7 @@ void check_atomic(const volatile void* pointer, size_t bytes, bool reads, bool s
     learn_from(watch, address, in_block);
     if (stores) publish_at(watch, address, in_block);
     if (!reads) note_initialised(watch, address - watch.shared, bytes);
-    // Other blocks' shared memory of a cluster lies outside the arena of global memory.
+    // The shared memory of other blocks of the cluster lies outside the arena of global memory.
     const bool global = address - watch.shared >= kSharedArena && (watch.worker->cluster == nullptr || in_arena(address));
     if (global && !stores) return watch_poll(watch, address, bytes, code);
     note_if_asked(pointer, bytes, true);
@@ -249,7 +253,7 @@ void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
 
 namespace {
 
-// memcpy, memmove and memset in a kernel or in host code; from: null for a fill.
+// Checks a memcpy, memmove or memset in a kernel or in host code. `from` is null for a fill.
 void announce_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
     if (current_worker != nullptr) return check_copy(to, from, bytes, code);
     if (bytes == 0) return;
@@ -327,7 +331,8 @@ KW_ATOMICS(16, uint16_t)
 KW_ATOMICS(32, uint32_t)
 KW_ATOMICS(64, uint64_t)
 
-// The linker redirects the library's calls of these here, because the compiler does not announce them.
+// The linker redirects an extension's calls of memcpy, memmove and memset to these functions, because the compiler does
+// not announce their accesses.
 void* __wrap_memcpy(void* to, const void* from, size_t bytes) {
     announce_copy(to, from, bytes, KW_CODE);
     return std::memcpy(to, from, bytes);
@@ -372,7 +377,7 @@ void kw_read_only(const void* p, size_t bytes) {
     if (watching != nullptr) read_only_load(*watching, reinterpret_cast<uintptr_t>(p), bytes, KW_CODE);
 }
 
-// __threadfence_block passes a weaker order than __threadfence.
+// Called for __threadfence, and for __threadfence_block with a weaker memory order.
 void __tsan_atomic_thread_fence(int order) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (watching != nullptr) note_fence(*watching, order == __ATOMIC_SEQ_CST);

@@ -15,10 +15,10 @@ struct Copy {
     uint32_t group;
 };
 
-// Copies of the block that an OS thread runs. Groups are numbered by thread; the current one is not committed yet.
+// Asynchronous copies of the block that an OS thread runs. Each thread numbers its own groups.
 struct Copies {
-    std::vector<Copy> pending[kMaxThreads];
-    uint32_t group[kMaxThreads];
+    std::vector<Copy> pending[kMaxThreads];  // copies of each thread
+    uint32_t group[kMaxThreads];             // number of each thread's group that is not committed yet
 };
 
 namespace {
@@ -29,12 +29,12 @@ void make(Watch* watch, const Copy& copy) {
     std::memset(copy.to + copy.bytes - copy.zeros, 0, copy.zeros);
 }
 
-// Makes the thread's copies of the groups before `end`.
+// Performs the current thread's pending copies in groups with numbers below `end`.
 void finish(Worker& worker, uint32_t end) {
     std::vector<Copy>& pending = worker.copies->pending[worker.current];
     size_t done = 0;
     while (done < pending.size() && pending[done].group < end) done++;
-    worker.pending_copies -= done;  // first, so that a copy does not conflict with itself
+    worker.pending_copies -= done;  // lowered first, so that a copy does not conflict with itself
     for (size_t k = 0; k < done; k++) make(watching, pending[k]);
     pending.erase(pending.begin(), pending.begin() + static_cast<long>(done));
 }

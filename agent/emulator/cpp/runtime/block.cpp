@@ -1,8 +1,8 @@
-// Scheduler of one block: which of its threads runs, and __syncthreads().
+// Scheduler of one block, which chooses the thread that runs, and __syncthreads().
 //
-// A thread runs until it waits or returns; the draw (draw.cpp) chooses which begins first. Threads that never wait
-// share one fiber, so a kernel without barriers costs a function call per thread. A thread that has returned counts
-// as arrived at every barrier, as on a GPU.
+// A thread runs until it waits or returns; the draw (draw.cpp) chooses the order in which threads begin. Threads that
+// never wait share one fiber, so a kernel without barriers costs a function call per thread. A thread that has
+// returned counts as arrived at every barrier, as on a GPU.
 #include "cluster.h"
 
 extern "C" {
@@ -96,7 +96,7 @@ void finish_thread(Worker& worker) {
     if (worker.cluster != nullptr) leave_barrier(worker, thread);
 }
 
-// Runs threads one after the other. Leaves the fiber only when one of them waits or none is left.
+// Runs threads one after the other. Leaves the fiber only when the running thread waits or no thread is left.
 void fiber_main() {
     Worker& worker = *current_worker;
     const kw_launch_request& request = *worker.launch->request;
@@ -123,7 +123,7 @@ void fiber_main() {
     }
 }
 
-// A fresh thread gets a fiber of its own, because the others are waiting on theirs.
+// Starts a thread that has not begun, on an idle or new fiber, because waiting threads occupy the other fibers.
 void* start_fresh(Worker& worker) {
     Fiber* fiber = worker.idle_count > 0 ? worker.idle_fibers[--worker.idle_count]
                                          : &worker.fibers[worker.fibers_made++];
@@ -165,9 +165,9 @@ void make_ready(Worker& worker, int thread) {
     worker.ready[(worker.ready_head + worker.ready_count++) % kMaxThreads] = thread;
 }
 
-// Suspends the current thread: continues with a ready thread, else a fresh one, else with run_block. Returns when its
-// turn comes again. Where threads interleave, fresh ones come first, so that all have read before the first one that
-// yielded writes.
+// Suspends the current thread, and returns when its turn comes again. Continues with a ready thread, else with one that
+// has not begun, else with run_block. In launches that interleave threads, those that have not begun come first, so
+// that every thread has read before the first thread that yielded writes.
 void park(Worker& worker) {
     Fiber* self = worker.current_fiber;
     void* next = worker.scheduler_context;
@@ -237,7 +237,7 @@ extern "C" void kw_yield(void) {
     Worker& worker = *current_worker;
     worker.warps[worker.current / kWarpSize].runnable--;
     make_ready(worker, worker.current);
-    if (worker.next_fresh < worker.count) {  // park would only choose this thread again
+    if (worker.next_fresh < worker.count) {  // start another thread here: park could choose the current one again
         Fiber* self = worker.current_fiber;
         switch_context(&self->context, start_fresh(worker));
         return;

@@ -1,8 +1,8 @@
 // Bulk copies (cp.async.bulk) between global and shared memory, which complete on an mbarrier or in bulk groups.
 //
-// A copy that an mbarrier waits for completes when all threads of the block wait, the latest possible moment. In draws
-// that shuffle threads, half of the copies complete at once and the others in random order. Until a thread has observed
-// the completion, every access that conflicts with the copy in shared memory is a finding.
+// A copy on whose completion an mbarrier waits completes when all threads of the block wait, the latest possible
+// moment. In draws that shuffle threads, half of the copies complete at once and the other half in random order. Until
+// a thread has observed the completion, every access that conflicts with the copy in shared memory is a finding.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -13,13 +13,13 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kUnit = 16;  // bytes; addresses and sizes must be multiples of it
+constexpr size_t kUnit = 16;  // bytes of which the addresses and sizes of copies must be multiples
 
 struct Range {
     size_t first, bytes;
 };
 
-// Returns the range of the keeper's shared memory that the copy fills or reads.
+// Returns the range of shared memory that the copy fills or reads.
 Range shared_range(const Bulk& bulk) {
     return {bulk.shared_first, bulk.bytes};
 }
@@ -72,7 +72,7 @@ void check_unit(Worker& worker, const Bulk& bulk) {
     });
 }
 
-// Checks for another copy in flight to or from the same memory.
+// Reports a conflict of a new copy with another copy in flight to or from the same shared memory.
 void check_overlap(Worker& worker, const Bulk& bulk) {
     const Range mine = shared_range(bulk);
     check_in_flight(worker, worker.shared + mine.first, mine.bytes,
@@ -116,7 +116,7 @@ void ask(Worker& keeper, std::unique_ptr<Bulk> bulk) {
     if (is_shuffled(keeper) && chance(keeper) % 2 == 0) arrive(keeper, *keeper.async->bulk.back());
 }
 
-// Completes one copy that an mbarrier waits for; false if none is in flight.
+// Completes one copy on which an mbarrier waits. Returns false if no such copy is in flight.
 bool deliver_one(Worker& worker) {
     std::vector<Bulk*> open;
     for (const auto& bulk : worker.async->bulk) {
@@ -130,7 +130,8 @@ bool deliver_one(Worker& worker) {
     return true;
 }
 
-// A thread has observed that the barrier's earlier phases are over: the copies that completed in them are visible.
+// Called when a thread has observed that earlier phases of the mbarrier are over. Copies that completed in these phases
+// become visible to the thread.
 void arrived_seen(Worker& worker, MBarrier& barrier) {
     remove(worker, [&](const Bulk& bulk) {
         if (bulk.barrier != &barrier || !bulk.arrived || bulk.phase == barrier.phase) return false;
@@ -169,7 +170,8 @@ void end_bulk(Worker& worker) {
     worker.async->bulk.clear();
 }
 
-// Checks an access of shared memory against everything in flight. Returns false, after a finding, on a conflict.
+// Checks an access of shared memory against all copies and products in flight. Returns false, after a finding, on a
+// conflict.
 bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access access, uintptr_t code) {
     if (access == Access::kRead && worker.copies != nullptr &&
         !check_not_pending(worker, reinterpret_cast<uintptr_t>(address), bytes, code)) {
@@ -200,7 +202,8 @@ bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access a
     return true;
 }
 
-// Returns the mbarrier in the block whose memory is filled; null, after a finding, if there is none.
+// Returns the mbarrier on which a copy completes, in the block `keeper` whose memory it fills. Returns null, after a
+// finding, if there is no mbarrier at the address.
 MBarrier* told_of(Worker& worker, Worker& keeper, const void* barrier, uintptr_t code) {
     MBarrier* told = barrier_at(keeper, barrier);
     if (told == nullptr) {
@@ -217,10 +220,10 @@ namespace {
 struct Source {
     const char* from;
     size_t bytes;
-    bool is_value;  // a temporary, so it has to be copied
+    bool is_value;  // true if `from` points to a temporary, whose bytes must be copied now
 };
 
-// Issues a copy that fills shared memory of the cluster and completes on the mbarrier beside it.
+// Issues a copy that fills shared memory of a block of the cluster and completes on an mbarrier of that block.
 void fill(void* to, const Source& source, void* barrier, uintptr_t code) {
     Worker& worker = *current_worker;
     if (source.bytes == 0) return;

@@ -1,7 +1,7 @@
 // Clusters: blocks that are resident together, wait for each other and access each other's shared memory.
 //
-// All blocks of a cluster run on one OS thread, as residents of it (waiting.cpp), so none of this needs a lock. A
-// thread that waits for its cluster lets the other blocks continue.
+// All blocks of a cluster run on one OS thread (waiting.cpp), so the state of a cluster needs no lock. A thread that
+// waits for its cluster lets the other blocks continue.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -9,7 +9,7 @@ namespace kw {
 
 namespace {
 
-constexpr long kPatienceWithBlocks = 1 << 18;  // turns without progress
+constexpr long kPatienceWithBlocks = 1 << 18;  // turns without progress before a deadlock is reported
 
 bool waits(const Worker& worker) {
     for (int t = 0; t < worker.count; t++) {
@@ -48,7 +48,7 @@ template <class Words>
     abandon(worker, Fault::kMisplaced, "", 0);
 }
 
-// In a launch without clusters each block is a cluster of its own.
+// Returns the cluster of the current block; in a launch without clusters each block is a cluster of its own.
 Cluster& cluster_here(Worker& worker) {
     if (worker.cluster != nullptr) return *worker.cluster;
     if (worker.launch->sampled) {
@@ -125,7 +125,7 @@ void join_cluster(Worker& worker, unsigned long number, unsigned rank) {
     worker.cluster_rank = rank;
 }
 
-// Called when the block has ended.
+// Removes a block that has ended from its cluster.
 void leave_cluster(Worker& worker) {
     end_peer_uses(worker);
     Cluster* cluster = worker.cluster;
@@ -151,7 +151,8 @@ void leave_barrier(Worker& worker, int thread) {
     if (is_complete(*cluster, worker.count)) complete(*cluster);
 }
 
-// Lets other blocks continue when no thread of this one can. Returns false if it does not wait for its cluster.
+// Lets other blocks continue when no thread of this block can. Returns false if the block does not wait for its
+// cluster.
 bool wait_for_cluster(Worker& worker) {
     if (worker.cluster == nullptr || !waits(worker)) return false;
     if (++worker.cluster->turns > kPatienceWithBlocks) {
@@ -164,7 +165,7 @@ bool wait_for_cluster(Worker& worker) {
     return true;
 }
 
-// Checks an access of another block's shared memory. Returns false if the address is not the cluster's.
+// Checks an access of another block's shared memory. Returns false if the address lies in no block of the cluster.
 bool peer_access(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code, bool asynchronous) {
     Worker* owner = holder(*watch.worker, address);
     if (owner == nullptr && was_of_peer(*watch.worker, address, code)) return true;
@@ -284,7 +285,8 @@ char* kw_cluster_shared(uint32_t address) {
     });
 }
 
-// Mapping only names a place and needs no barrier. Only an access needs to know that the block exists.
+// Maps a generic address to another block of the cluster (mapa). Mapping needs no cluster barrier; only an access must
+// be ordered after the start of the other block.
 char* kw_map_generic(char* address, uint32_t rank) {
     if (current_worker == nullptr) return address;
     Worker& worker = *current_worker;

@@ -10,36 +10,37 @@ namespace kw {
 constexpr unsigned kMostInCluster = 16;
 constexpr unsigned kPortableCluster = 8;
 
-// Last read and last write of a block to a word of another block's shared memory.
+// Last read and last write of one block to a word of another block's shared memory.
 struct PeerUse {
     struct Last {
         int thread;
         uint32_t epoch, clock;
-        uint32_t until;  // phase of the cluster's barrier that it belongs to
-        uint8_t mask;    // bytes of the word; 0: no access
+        uint32_t until;  // phase of the cluster's barrier in which the access was made
+        uint8_t mask;    // accessed bytes of the word, one bit each; 0: no access
         bool atomic;
         uintptr_t code;
     };
-    unsigned rank;
+    unsigned rank;  // rank of the accessing block
     Last read, write;
 };
 
+// State of one cluster whose blocks run.
 struct Cluster {
     unsigned long number;
-    unsigned size;
-    Worker* blocks[kMostInCluster];  // by rank; null before a block begins and after it has ended
+    unsigned size;  // number of blocks
+    Worker* blocks[kMostInCluster];  // blocks by rank; null before a block begins and after it has ended
     uint32_t gone;                   // mask of the ranks that have ended
     long arrived, gone_threads;      // threads at the barrier in the current phase; threads that have returned
     uint32_t phase;
-    int line;    // of the first arrival
+    int line;    // source line of the first arrival at the barrier
     long turns;  // turns without progress
-    Clocks known[kMostInCluster], done[kMostInCluster];  // by block: knowledge of the arrivals, and of the last phase
+    Clocks known[kMostInCluster], done[kMostInCluster];  // clocks of each block's arrivals, now and in the last phase
     char* arenas[kMostInCluster];        // address of the shared memory of each block that has ended
-    Knowledge knows[kMostInCluster];     // of each block about the others
-    Knowledge coming;                    // of the arrivals in the current phase
-    Knowledge published;                 // by fences
-    std::vector<uint32_t> clocks;        // of the arrivals, by block of the launch and warp
-    std::unordered_map<uint64_t, std::vector<PeerUse>> uses;  // by the owner's rank and the word
+    Knowledge knows[kMostInCluster];     // knowledge of each block about the other blocks
+    Knowledge coming;                    // knowledge of the threads that arrived in the current phase
+    Knowledge published;                 // knowledge that fences have published
+    std::vector<uint32_t> clocks;        // clocks of the arrivals, by block of the launch and warp
+    std::unordered_map<uint64_t, std::vector<PeerUse>> uses;  // accesses, by rank of the memory's block and word
 };
 
 dim3 cluster_dims(const kw_launch_request& r);

@@ -1,10 +1,10 @@
 // Races among the blocks of a cluster, in each other's shared memory.
 //
-// For every other block, a block knows up to which barrier and which clock of each thread its actions are ordered
-// before. It learns this from barriers of the cluster and from mbarriers that it waited for (remote arrivals and bytes).
-// Fences also count, for a block that reads memory atomically at all. What one thread learns counts for all of its
-// block, so a reported race has no order at all. Cells hold a block's accesses of its own memory; `uses` holds those of
-// other blocks.
+// Each block keeps, for every other block, the barrier and the clock of each thread up to which the other block's
+// actions are ordered before its own. It learns them from barriers of the cluster and from mbarriers on which it waited
+// (remote arrivals and bytes). Fences count too, for a block that has read any memory atomically. Knowledge of one
+// thread counts for its whole block, so only accesses without any order are reported. Cells hold a block's accesses of
+// its own memory; `uses` holds the accesses by other blocks.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -14,7 +14,7 @@ namespace kw {
 
 namespace {
 
-// Time of an access of shared memory, as the cells of its block note it.
+// Time of an access of shared memory, as noted in the cells of the accessed block.
 struct Moment {
     int thread;
     uint32_t epoch, clock;
@@ -28,7 +28,7 @@ void merge(Foreign& to, const Foreign& from) {
     for (size_t k = 0; k < from.clocks.at.size(); k++) to.clocks.at[k] = std::max(to.clocks.at[k], from.clocks.at[k]);
 }
 
-// Returns true if the moment precedes a barrier after which its block published, or its thread's published clock.
+// Returns true if `known` covers the moment: it precedes the known barrier of block `rank` or its thread's known clock.
 bool is_in(const Knowledge& known, unsigned rank, const Moment& moment) {
     if (known.of.size() <= rank) return false;
     const Foreign& block = known.of[rank];
@@ -42,7 +42,8 @@ bool knows(const Worker& worker, unsigned rank, const Moment& moment) {
            (worker.watch->acquired && is_in(cluster.published, rank, moment));
 }
 
-// With several readers a cell keeps the clock of the first. Any thread that published since then may speak for them.
+// Returns true if `known` covers all reads in the cell. With several readers a cell keeps the clock of the first, so
+// the reads count as covered if any thread of the block has published a later clock.
 bool readers_in(const Knowledge& known, unsigned rank, const SharedCell& cell) {
     if (known.of.size() <= rank) return false;
     const Foreign& block = known.of[rank];
@@ -54,8 +55,8 @@ bool readers_in(const Knowledge& known, unsigned rank, const SharedCell& cell) {
 struct Sides {
     const char* did;
     const char* other_did;
-    int other;           // thread, -1: several
-    unsigned rank;       // of the other thread's block
+    int other;           // number of the other thread; -1: several
+    unsigned rank;       // rank of the other thread's block
     unsigned owner;      // rank of the block that owns the memory
     uintptr_t code, other_code;
 };
@@ -71,7 +72,7 @@ void report_race(const Watch& watch, size_t offset, const Sides& sides) {
     });
 }
 
-// Bytes of one word of shared memory.
+// Accessed bytes of one word of shared memory.
 struct Part {
     size_t at;
     uint8_t mask;
@@ -92,7 +93,7 @@ const char* verb(Access access) {
 
 Moment moment_of(const PeerUse::Last& last) { return {last.thread, last.epoch, last.clock}; }
 
-// Returns true if the current thread is ordered after that access, made by its own block or by another one.
+// Returns true if the current thread is ordered after `last`, an access by a thread of block `rank`.
 bool ordered(const Watch& watch, unsigned rank, const PeerUse::Last& last) {
     const Worker& worker = *watch.worker;
     if (rank != worker.cluster_rank) return knows(worker, rank, moment_of(last));
@@ -100,7 +101,8 @@ bool ordered(const Watch& watch, unsigned rank, const PeerUse::Last& last) {
            thread_ordered(watch, worker.current, last.thread, last.clock);
 }
 
-// Compares with the accesses of blocks that do not own the memory. Returns false, after a finding, on a race.
+// Compares an access with earlier accesses by blocks that do not own the memory. Returns false, after a finding, on a
+// race.
 bool check_uses(Watch& watch, unsigned owner, const Part& part, Access access, uintptr_t code) {
     const size_t at = part.at;
     const Cluster& cluster = *watch.worker->cluster;
@@ -121,7 +123,7 @@ bool check_uses(Watch& watch, unsigned owner, const Part& part, Access access, u
     return true;
 }
 
-// Compares with the accesses of the owner's own threads.
+// Compares an access with earlier accesses by threads of the block that owns the memory.
 bool check_owner(Watch& watch, const Worker& owner, const Part& part, Access access, uintptr_t code) {
     const Worker& worker = *watch.worker;
     const SharedCell& cell = owner.watch->cells[part.at / 4];
@@ -150,7 +152,7 @@ bool check_owner(Watch& watch, const Worker& owner, const Part& part, Access acc
 void note_use(Watch& watch, Worker& owner, const Part& part, Access access, uintptr_t code) {
     Worker& worker = *watch.worker;
     Cluster& cluster = *worker.cluster;
-    if (!owner.used_by_peers) {  // from here on its own accesses are compared with these
+    if (!owner.used_by_peers) {  // from here on the owner's own accesses are compared with those of other blocks
         owner.used_by_peers = true;
         owner.pending_copies++;
     }
@@ -170,7 +172,7 @@ void add_knowledge(Knowledge& to, const Knowledge& from) {
     for (size_t rank = 0; rank < from.of.size(); rank++) merge(to.of[rank], from.of[rank]);
 }
 
-// Publishes to `to` what the current thread's block did before and knows of others.
+// Adds to `to` that the current block's earlier actions are done, and its knowledge about other blocks.
 void tell_cluster(Worker& worker, Knowledge& to) {
     if (watching == nullptr || !has_peers(worker)) return;
     Cluster& cluster = *worker.cluster;
@@ -196,7 +198,7 @@ void fence_cluster(Worker& worker) {
     if (has_peers(worker)) tell_cluster(worker, worker.cluster->published);
 }
 
-// Checks the current thread's access of another block's memory; asynchronous: a copy makes it on its behalf.
+// Checks the current thread's access of another block's memory. `asynchronous`: a bulk copy of the thread makes it.
 void check_peer_use(Watch& watch, Worker& owner, size_t offset, size_t bytes, Access access, bool asynchronous, uintptr_t code) {
     settle_write(watch);
     all_parts(offset, bytes, [&](const Part& part) {
@@ -215,7 +217,7 @@ bool check_used_by_peers(Worker& worker, size_t offset, size_t bytes, Access acc
     });
 }
 
-// The block is about to end: every use of its memory by others must be ordered before this.
+// Called when the block is about to end. Reports accesses of its memory by other blocks that are not ordered before.
 void end_peer_uses(Worker& worker) {
     if (!worker.used_by_peers) return;
     worker.used_by_peers = false;

@@ -19,7 +19,7 @@ std::atomic<uintptr_t> next_handle{0x1000};
 KW_TLS cudaStream_t current_stream;
 int stack_limit = 1024;  // bytes per thread
 
-// The default stream is null or one of CUDA's two names for it.
+// Returns true for a default stream: null or one of CUDA's two handles for it.
 bool is_default(cudaStream_t stream) {
     return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
 }
@@ -30,7 +30,8 @@ cudaError_t make_handle(Handle* handle) {
     return sticky_error();
 }
 
-// Upper bound from threads, blocks and shared memory; register use is not known.
+// Returns an upper bound of the resident blocks per multiprocessor, from threads, blocks and shared memory. Register
+// use is not known.
 int resident_blocks(int block_size, size_t dynamic_bytes) {
     if (block_size < 1 || block_size > kMaxThreads) return 0;
     const size_t by_shared = kSharedPerMultiprocessor / (dynamic_bytes + kReservedSharedPerBlock);
@@ -82,8 +83,8 @@ cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     return sticky_error();
 }
 
-// The compiler cannot know how deep recursion goes, so a thread has what the limit says. Twice the limit is
-// tolerated, since parts of a function's frame may be kept in registers.
+// Reports recursion beyond the stack limit, which applies because the compiler cannot know how deep recursion goes.
+// Twice the limit is tolerated, because parts of a function's frame may be kept in registers.
 void kw_stack(int bytes, int line) {
     Thread& thread = current_worker->threads[current_worker->current];
     thread.stack += bytes;

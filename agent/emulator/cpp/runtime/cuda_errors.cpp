@@ -1,8 +1,8 @@
 // CUDA's error state, error texts and kernel attributes.
 //
 // An illegal launch sets an error that cudaGetLastError clears. A fault inside a kernel sets a sticky error that
-// every later call returns (until cudaDeviceReset). An error that the host never queries surfaces at the next query,
-// with torch in some innocent operator.
+// every later call returns (until cudaDeviceReset). An error that the host never queries surfaces at the next query;
+// with torch that is in some unrelated operator.
 #include "state.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct ErrorText {
     const char* text;
 };
 
-// Texts of the CUDA runtime.
+// Names and texts of errors, as in the CUDA runtime.
 constexpr ErrorText kErrors[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
@@ -61,9 +61,9 @@ void forget_unasked() {
 
 std::mutex limits_mutex;
 std::map<std::string, size_t> limits_by_kernel;
-std::map<std::string, bool> large_clusters;  // by kernel: whether its clusters may exceed the portable size
-size_t highest_limit = kDefaultSharedLimit;  // of any kernel
-size_t unnamed_limit;  // set without a kernel's name; 0: never
+std::map<std::string, bool> large_clusters;  // kernel name -> true if its clusters may exceed the portable size
+size_t highest_limit = kDefaultSharedLimit;  // highest limit of any kernel, in bytes
+size_t unnamed_limit;  // limit that was set without a kernel's name, in bytes; 0: never set
 
 const ErrorText& described(cudaError_t error) {
     for (const ErrorText& entry : kErrors) {
@@ -125,7 +125,8 @@ std::string base_name(const std::string& text) {
     return name;
 }
 
-// Returns the limits of a launch of this kernel. A launch through a pointer gets the benefit of the doubt.
+// Returns the shared-memory limits of a launch of this kernel. A launch through a function pointer gets the highest
+// limit of any kernel, because the kernel's name is not known.
 SharedLimits shared_limits_of(const char* name, bool by_pointer) {
     const std::lock_guard<std::mutex> lock(limits_mutex);
     const auto found = limits_by_kernel.find(base_name(name));
@@ -136,7 +137,8 @@ SharedLimits shared_limits_of(const char* name, bool by_pointer) {
     return {std::max(unnamed_limit, dynamic), kOptInSharedLimit};
 }
 
-// Clusters of more than eight blocks need an attribute. A launch through a pointer gets the benefit of the doubt.
+// Returns true if the kernel may have clusters of more than eight blocks, which need an attribute. For a launch through
+// a function pointer it suffices that any kernel has the attribute.
 bool may_have_large_clusters(const char* name, bool by_pointer) {
     const std::lock_guard<std::mutex> lock(limits_mutex);
     if (by_pointer || large_clusters.count("") != 0) return !large_clusters.empty();
@@ -209,7 +211,8 @@ cudaError_t kw_set_function_attribute(const char* text, cudaFuncAttribute attrib
     return cudaSuccess;
 }
 
-// Reached only where the macro of kw/device.h was not seen. There is no name, so it holds for every kernel.
+// Called only from code without the macro of kw/device.h, so without a kernel's name. The attribute holds for all
+// kernels.
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
     const cudaError_t error = kw_set_function_attribute("", attribute, value);
     if (error == cudaSuccess) {

@@ -16,7 +16,7 @@ cudaError_t refused(const HostCall& call, size_t bytes, const char* why) {
     return failed(call, cudaErrorInvalidValue);
 }
 
-// Returns what contradicts the stated direction; null if the pointers agree with it.
+// Returns a text on how the pointers contradict the stated direction of a copy; null if they agree with it.
 const char* contradiction(const void* to, const void* from, cudaMemcpyKind kind) {
     if (kind == cudaMemcpyDefault || sampling()) return nullptr;
     const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
@@ -63,8 +63,8 @@ cudaError_t allocate(const HostCall& call, void** pointer, size_t bytes) {
     return bytes > 0 && *pointer == nullptr ? failed(call, cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
-// Memory that the host writes to directly. A record holds its changes, so it also needs the initial contents, which
-// must never equal the bytes that the host then writes.
+// Allocates memory that the host writes to directly. The record finds the host's writes as changes of the contents, so
+// it also has the initial contents, whose bytes must differ from those that the host then writes.
 cudaError_t allocate_for_host(const HostCall& call, void** pointer, size_t bytes) {
     const cudaError_t error = allocate(call, pointer, bytes);
     if (error != cudaSuccess || *pointer == nullptr) return error;

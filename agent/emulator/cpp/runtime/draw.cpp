@@ -1,8 +1,7 @@
-// Choices that a GPU leaves open: the contents of memory that nobody wrote, and the order in which blocks and threads
-// run.
+// Choices that CUDA leaves open: the contents of unwritten memory, and the order in which blocks and threads run.
 //
-// The judge chooses both for each draw, from a number that is secret until then. An answer that depends on either is
-// wrong in some draw.
+// The judge chooses both for each draw, from a secret number. An output that depends on either choice is wrong in some
+// draw.
 #include "watch.h"
 
 #include <algorithm>
@@ -13,10 +12,10 @@ namespace kw {
 
 namespace {
 
-// Blocks that may swap places. A GPU starts blocks roughly in the order of their numbers, and every GPU runs at least
-// this many at once. Kernels whose blocks wait for earlier ones rely on no more than that.
+// Number of consecutive blocks that may start in any order. A GPU starts blocks roughly in the order of their numbers,
+// and every GPU runs at least this many at once. Kernels whose blocks wait for earlier blocks rely only on that.
 constexpr unsigned long kBlockWindow = 16;
-constexpr uint32_t kYieldMask = 3;  // one store to global memory in four yields
+constexpr uint32_t kYieldMask = 3;  // on average one of four stores to global memory yields
 
 struct Choice {
     uint32_t word = 0xffffffffu;  // fill of fresh memory
@@ -34,12 +33,13 @@ uint64_t mixed(uint64_t x) {
     return x ^ x >> 31;
 }
 
-// No single word is wrong for every operation. NaN and -1 are lost in fmaxf and in an atomicMax of integers, a huge
-// number in a minimum, a number near zero in a sum. The halves are equal, so that elements of 2, 4 and 8 bytes are
-// all huge. The least value is small as an integer and as a float.
+// Returns the word that fills fresh memory. No single fill shows in every operation. NaN is lost in fmaxf, -1 in an
+// atomicMax of integers, a huge number in a minimum, and a number near zero in a sum. Both halves of a huge word are
+// equal, so that elements of 2, 4 and 8 bytes are all huge. The word of KW_MEMORY_LEAST is small as an integer and as a
+// float.
 uint32_t fresh_word_of(int memory, uint64_t seed) {
     const uint32_t random = static_cast<uint32_t>(mixed(seed));
-    const uint32_t huge = 0x7100u + random % 0x700u;  // at least 1e4 in half precision, 1e29 in float
+    const uint32_t huge = 0x7100u + random % 0x700u;  // as a half at least 1e4, as a float's upper half 1e29
     switch (memory) {
         case KW_MEMORY_HUGE: return huge << 16 | huge;
         case KW_MEMORY_HUGE_NEGATIVE: return (huge << 16 | huge) | 0x80008000u;
@@ -62,7 +62,7 @@ uint32_t fresh_word() { return choice.word; }
 
 bool keeps_contents() { return choice.used_memory; }
 
-// Memory begins at a multiple of 4 bytes and has room for a whole word at its end.
+// Fills fresh memory. It begins at a multiple of 4 bytes and has room for a whole word at its end.
 void fill_fresh(void* first, size_t bytes) {
     if (choice.word == 0xffffffffu) {
         std::memset(first, 0xff, bytes);
@@ -87,7 +87,7 @@ unsigned long block_in_turn(unsigned long turn, unsigned long blocks) {
     return first + (turn - first + choice.seed) % count;
 }
 
-// Sets order[k] to the thread that starts as the k-th. Warps stay together, as on a GPU.
+// Sets order[k] to the thread that starts as the k-th. The threads of a warp start one after the other, as on a GPU.
 void order_threads(Worker& worker) {
     const bool known = worker.ordered_count == worker.count && worker.ordered_by == choice.order &&
                        worker.ordered_seed == choice.seed;
@@ -113,8 +113,8 @@ void order_threads(Worker& worker) {
     }
 }
 
-// Called before a plain store to memory that other threads see: others may run between what a thread has read and
-// what it writes.
+// Called before a plain store. If other threads see the memory, yields at random, so that they run between what this
+// thread has read and what it writes.
 void yield_before_store(uintptr_t address) {
     Worker& worker = *current_worker;
     if (address - reinterpret_cast<uintptr_t>(worker.shared) < kSharedArena) return;

@@ -1,4 +1,4 @@
-// Hardware faults in kernels and in copies: caught, reported, survived.
+// Handling of hardware faults in kernels and in copies, which become findings and do not end the process.
 //
 // The signal handler only notes the fault and jumps out, because it may have interrupted anything, the allocator
 // included. Findings are written after the jump.
@@ -56,12 +56,12 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     fault.kind = Fault::kSignal;
     fault.signal = signal;
     fault.cause = info->si_code;
-    fault.code = instruction_of(context) + 1;  // one past, like the return addresses that findings carry
+    fault.code = instruction_of(context) + 1;  // one byte further, because findings carry return addresses
     fault.address = reinterpret_cast<uintptr_t>(info->si_addr);
     siglongjmp(current_worker->host->recovery, 1);
 }
 
-// Runs memcpy or memset on addresses that a candidate chose; false on a fault.
+// Runs a memcpy or memset on addresses that a candidate chose. Returns false on a fault.
 template <class Access>
 bool guarded(Access access) {
     const FaultHandlers handlers;
@@ -78,7 +78,8 @@ bool guarded(Access access) {
     return intact;
 }
 
-// Returns the kernel code that faulted. The runtime makes atomics and volatile reads on the kernel's behalf.
+// Returns the address of the kernel code that faulted. For atomics and volatile reads, which the runtime makes on the
+// kernel's behalf, that is the code of the access and not the faulting instruction.
 uintptr_t kernel_code(const Worker& worker) {
     Dl_info here{}, fault{};
     const bool known = dladdr(reinterpret_cast<void*>(&copy_guarded), &here) != 0 &&
@@ -132,7 +133,7 @@ FaultHandlers::~FaultHandlers() {
     for (size_t i = 0; i < 3; i++) sigaction(kSignals[i], &previous_actions[i], nullptr);
 }
 
-// A handler cannot run on the stack whose overflow it reports.
+// Turns the alternate signal stack on or off. The handler needs it, because it cannot run on a stack that overflowed.
 void use_alternate_stack(bool on) {
     if (!on) {
         sigaltstack(&previous_stack, nullptr);
@@ -155,7 +156,7 @@ bool fill_guarded(void* to, int byte, size_t bytes) {
     return guarded([=] { std::memset(to, byte, bytes); });
 }
 
-// Runs on the OS thread whose kernel was abandoned.
+// Reports the fault of an abandoned kernel, on the OS thread that ran the kernel.
 void report_fault(Worker& worker) {
     const FaultRecord& fault = worker.fault;
     switch (fault.kind) {

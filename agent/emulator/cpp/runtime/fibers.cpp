@@ -26,7 +26,8 @@ char* map_stacks() {
     return static_cast<char*>(memory);
 }
 
-// Stacks of equal size lie a power of two apart, so without a stagger their tops would share cache sets.
+// Returns the top of a fiber's stack. Stacks lie a power of two apart, so the tops are staggered to avoid sharing cache
+// sets.
 char* stack_top(const Fiber& fiber, int number) {
     const size_t stagger = static_cast<size_t>(number * 17 % 61) * 64;
     return fiber.stack + kStackBytes - 64 - stagger;
@@ -34,7 +35,7 @@ char* stack_top(const Fiber& fiber, int number) {
 
 }  // namespace
 
-// Gives the fiber a stack (once) and sets it up to start in entry.
+// Gives the fiber a stack, if it has none, and sets the fiber up to start in `entry`.
 void make_fiber(Worker& worker, Fiber& fiber, int number, void (*entry)()) {
     if (fiber.stack == nullptr) {
         if (worker.stacks == nullptr) worker.stacks = map_stacks();
@@ -54,7 +55,7 @@ bool in_guard(const Worker& worker, uintptr_t address) {
 
 extern "C" void kw_switch_context(void** save, void* to);
 
-// System V ABI: a callee keeps rbx, rbp and r12-r15; everything else is the caller's to save.
+// System V ABI: a callee preserves rbx, rbp and r12-r15; the caller saves all other registers.
 __asm__(
     ".text\n"
     ".globl kw_switch_context\n"
@@ -83,7 +84,7 @@ void switch_context(void** save, void* to) { kw_switch_context(save, to); }
 void* new_fiber_context(Fiber& fiber, int number, void (*entry)()) {
     const uintptr_t top = reinterpret_cast<uintptr_t>(stack_top(fiber, number)) & ~uintptr_t{15};
     uint64_t* word = reinterpret_cast<uint64_t*>(top);
-    *--word = 0;  // entry never returns; this aligns the stack as after a call
+    *--word = 0;  // aligns the stack as after a call; `entry` never returns to it
     *--word = reinterpret_cast<uint64_t>(entry);
     for (int saved = 0; saved < 6; saved++) *--word = 0;
     return word;
@@ -98,7 +99,7 @@ void switch_context(void** save, void* to) {
 }
 
 void* new_fiber_context(Fiber& fiber, int number, void (*entry)()) {
-    // The context lives at the top of the stack that it starts on.
+    // The context is stored at the top of the stack on which it starts.
     const uintptr_t top = reinterpret_cast<uintptr_t>(stack_top(fiber, number)) - sizeof(ucontext_t);
     ucontext_t* context = reinterpret_cast<ucontext_t*>(top & ~uintptr_t{63});
     getcontext(context);

@@ -1,12 +1,12 @@
-// Every kind of finding that code on the emulated device can cause. agent/contracts generates Python's view of them,
-// by which readers name a kind. A new kind starts with a line here.
+// Every kind of finding that code on the emulated device can cause. agent/contracts generates Python's enum of these
+// kinds, which all Python code uses. A new kind is declared here first.
 #pragma once
 
 namespace kw {
 
 struct FindingKind {
     const char* name;
-    bool in_sample;  // independent of memory contents, so it also counts in a sampled launch
+    bool in_sample;  // true if the finding does not depend on memory contents, so that sampled launches report it too
 };
 using Kind = const FindingKind*;
 

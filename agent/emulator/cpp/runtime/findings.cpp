@@ -40,7 +40,7 @@ std::string triple(const std::optional<uint3>& v) {
     return v ? format("[%u, %u, %u]", v->x, v->y, v->z) : "null";
 }
 
-// Returns an address in a loaded library as an offset that tools understand for the library's file.
+// Returns an address in a loaded library as JSON with the library's path and the offset in its file, for addr2line.
 std::string code_place(uintptr_t code) {
     Dl_info info{};
     if (code == 0 || dladdr(reinterpret_cast<void*>(code), &info) == 0 || info.dli_fname == nullptr) return "null";
@@ -48,7 +48,7 @@ std::string code_place(uintptr_t code) {
     return "{\"library\": " + quoted(info.dli_fname) + format(", \"offset\": %zu}", static_cast<size_t>(offset));
 }
 
-// A race seen from the other side is the same race.
+// Returns true if the finding has this kind, place and kernel. The two places of a race may be exchanged.
 bool same_place(const Finding& finding, Kind kind, const Place& place, const char* kernel) {
     const Place& known = finding.place;
     const bool mirrored = place.other != 0 && known.code == place.other && known.other == place.code;
@@ -93,7 +93,7 @@ std::string quoted(const std::string& text) {
     return out + "\"";
 }
 
-// Counts the occurrence. Returns false if it is known already, or if there are too many findings.
+// Counts an occurrence of a finding. Returns false if the finding is known already, or if there are too many findings.
 bool is_new_finding(Kind kind, const Place& place) {
     const std::lock_guard<std::mutex> lock(findings_mutex);
     const Launch* launch = current_launch();
@@ -111,7 +111,7 @@ bool is_new_finding(Kind kind, const Place& place) {
 void add_finding(Kind kind, Severity severity, const Place& place, const Worker* where, std::string message) {
     const std::lock_guard<std::mutex> lock(findings_mutex);
     const std::string kernel = current_kernel();
-    for (Finding& finding : findings) {  // another OS thread may have been faster
+    for (Finding& finding : findings) {  // another OS thread may have added the finding meanwhile
         if (same_place(finding, kind, place, kernel.c_str())) {
             finding.count++;
             return;

@@ -1,10 +1,10 @@
 // Checked execution: order between threads by fences and flags.
 //
-// A fence publishes the earlier accesses of its warp, and those that the block's last barrier ordered before it. An
-// atomic or volatile store after the fence attaches this knowledge to its address. Whoever reads the address
-// atomically acquires it, and the whole block does at its next barrier. Clocks are kept for each warp of each block
-// of the launch. Readers need no fence of their own: common code has none, and the barrier after a poll stands in for
-// it.
+// A fence publishes the earlier accesses of its warp, and accesses that the block's last barrier ordered before the
+// fence. An atomic or volatile store after the fence attaches this knowledge to its address. A thread that reads the
+// address atomically acquires the knowledge, and its whole block does at the block's next barrier. Clocks are kept for
+// each warp of each block of the launch. Readers need no fence: common code has none, and relies on the barrier after a
+// poll instead.
 #include "watch.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ bool merge(std::vector<uint32_t>& to, const std::vector<uint32_t>& from) {
     return changed;
 }
 
-// Computes, for each warp of the block, the clock up to which a fence of the current thread publishes its accesses.
+// Computes, for each warp of the block, the clock up to which a fence of the current thread publishes the warp's
+// accesses.
 void published_clocks(const Watch& watch, const Fences& fences, uint32_t* clocks) {
     const int thread = watch.worker->current, own = thread / kWarpSize;
     for (int warp = 0; warp < watch.worker->warp_count; warp++) {
@@ -59,7 +60,7 @@ void published_clocks(const Watch& watch, const Fences& fences, uint32_t* clocks
     }
     clocks[own] = std::max(clocks[own], fences.fence[own]);
     if (!watch.exact || fences.fence[own] == 0) return;
-    for (int other = 0; other < watch.worker->count; other++) {  // knowledge from numbered barriers and mbarriers
+    for (int other = 0; other < watch.worker->count; other++) {  // adds knowledge from numbered barriers and mbarriers
         const size_t row = static_cast<size_t>(thread) * static_cast<size_t>(watch.columns);
         uint32_t& clock = clocks[other / kWarpSize];
         clock = std::max(clock, watch.known[row + static_cast<size_t>(column_of(watch, other))]);
@@ -77,7 +78,8 @@ bool covers(const Watch& watch, const std::vector<uint32_t>& clocks, uint64_t bl
 
 bool same_warp(int a, int b) { return a / kWarpSize == b / kWarpSize; }
 
-// One entry per warp: one per thread would take gigabytes where many blocks wait for one another.
+// Returns the acquisition of the thread's warp, and adds it if needed. Entries for each thread would take gigabytes in
+// launches in which many blocks wait for one another.
 Acquisition& acquisition_of(Watch& watch, int thread) {
     for (Acquisition& known : watch.acquisitions) {
         if (same_warp(known.thread, thread)) return known;
@@ -86,7 +88,8 @@ Acquisition& acquisition_of(Watch& watch, int thread) {
     return watch.acquisitions.back();
 }
 
-// Adds what the current thread itself has learned since the block's last barrier. Returns true if that is new.
+// Adds the clocks that the current thread has acquired since the block's last barrier to `to`. Returns true if `to`
+// changed.
 bool merge_learned(const Watch& watch, std::vector<uint32_t>& to) {
     const int thread = watch.worker->current;
     bool changed = false;
@@ -97,7 +100,7 @@ bool merge_learned(const Watch& watch, std::vector<uint32_t>& to) {
     return changed;
 }
 
-// Returns true if every thread of the block knows all of it.
+// Returns true if every thread of the block already knows all published clocks.
 bool is_known_to_all(const Watch& watch, const Published& published) {
     if (published.near_block == watch.block) return false;
     const std::vector<uint32_t>& known = watch.known_to_all;
@@ -107,7 +110,7 @@ bool is_known_to_all(const Watch& watch, const Published& published) {
     return true;
 }
 
-// Adds what was published at the address to the thread's knowledge.
+// Adds the clocks that were published at the address to the thread's knowledge.
 void learn_as(Watch& watch, int thread, uintptr_t address, bool in_block) {
     if (!any_published) return;
     const std::lock_guard<std::mutex> lock(mutex);
@@ -123,7 +126,7 @@ void learn_as(Watch& watch, int thread, uintptr_t address, bool in_block) {
     if (published.near_block == watch.block) merge(clocks, published.near);
 }
 
-// Learns what lanes of the current warp may have read since their last atomic reads were announced.
+// Acquires, for each lane of the current warp, clocks published since its last atomic read was announced.
 void settle_polls_of_warp(Watch& watch) {
     const int first = watch.worker->current / kWarpSize * kWarpSize;
     for (int thread = first; thread < std::min(first + kWarpSize, watch.worker->count); thread++) {
@@ -188,7 +191,8 @@ void fence_order(Watch& watch, bool for_device) {
     watch.signals[watch.worker->current] = kSignalsAfterFence;
 }
 
-// Called when the current thread stores to the address in a way that others may wait for.
+// Called when the current thread makes an atomic, volatile or signalling store to the address, on which others may
+// wait.
 void publish_at(Watch& watch, uintptr_t address, bool in_block) {
     if (!watch.near.any) return;
     const int warps = watch.worker->warp_count;
@@ -203,7 +207,7 @@ void publish_at(Watch& watch, uintptr_t address, bool in_block) {
         publishes = publishes || far[warp] != 0;
         changed = raise(published.far, index_of(watch, watch.block, warp), far[warp]) || changed;
     }
-    if (publishes) {  // and everything that the thread has learned
+    if (publishes) {  // also publishes all clocks that the thread has acquired
         changed = merge(published.far, watch.known_to_all) || changed;
         changed = merge_learned(watch, published.far) || changed;
     }
@@ -220,7 +224,7 @@ void publish_at(Watch& watch, uintptr_t address, bool in_block) {
 }
 
 // Called before the current thread reads the address atomically, perhaps in a wait for another thread's store. Blocks
-// on other OS threads may still store before the read itself; settle_polls learns what they publish.
+// on other OS threads may still store between this call and the read; settle_polls acquires what these stores publish.
 void learn_from(Watch& watch, uintptr_t address, bool in_block) {
     const int thread = watch.worker->current;
     learn_as(watch, thread, address, in_block);
@@ -235,21 +239,21 @@ void learn_from(Watch& watch, uintptr_t address, bool in_block) {
     }
 }
 
-// Learns what was published since the last atomic read of each thread was announced.
+// Acquires, for each thread of the block, clocks published since its last atomic read was announced.
 void settle_polls(Watch& watch) {
     for (const int thread : watch.pollers) {
         learn_as(watch, thread, watch.polls[thread].address, watch.polls[thread].in_block);
     }
 }
 
-// A barrier of the cluster orders all its blocks. clocks: of the arrivals, by block and warp.
+// Adds the clock of the current warp's arrival at a barrier of the cluster to `clocks`, by block and warp.
 void arrive_for_others(Watch& watch, std::vector<uint32_t>& clocks) {
     raise(clocks, index_of(watch, watch.block, watch.worker->current / kWarpSize), ++watch.clock);
 }
 
 void learn_for_all(Watch& watch, const std::vector<uint32_t>& clocks) { merge(watch.known_to_all, clocks); }
 
-// Returns true if the current thread itself has learned of accesses up to that clock.
+// Returns true if the warp of `thread` itself has acquired the accesses of `block` and `warp` up to `clock`.
 bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint32_t clock) {
     if (covers(watch, watch.known_to_all, block, warp, clock)) return true;
     for (const Acquisition& known : watch.acquisitions) {
@@ -258,7 +262,7 @@ bool has_learned(const Watch& watch, int thread, uint64_t block, int warp, uint3
     return false;
 }
 
-// Returns true if an access by that warp (-1: by all warps) at that clock is ordered before the current thread.
+// Returns true if an access by `warp` (-1: by all warps) of `block` at `clock` is ordered before the current thread.
 bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t clock) {
     const int thread = watch.worker->current;
     if (has_learned(watch, thread, block, warp, clock)) return true;
@@ -274,7 +278,8 @@ bool happened_before(const Watch& watch, uint64_t block, int warp, uint32_t cloc
     return false;
 }
 
-// Returns true if the current thread may be ordered after readers that are not known one by one.
+// Returns true if the block has acquired any knowledge, so that the current thread may be ordered after readers that a
+// cell does not list one by one.
 bool has_learned_anything(const Watch& watch) {
     return !watch.known_to_all.empty() || !watch.acquisitions.empty();
 }

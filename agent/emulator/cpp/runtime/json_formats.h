@@ -1,10 +1,11 @@
-// JSON that the runtime writes: the lines of a record and the objects of kw_findings. Each %s is a JSON value.
+// JSON formats of the lines of a record and the objects of kw_findings. Each %s is replaced by a JSON value.
 // agent/contracts generates the sets of keys for Python from these texts.
 #pragma once
 
 namespace kw {
 
-// Places are a number (device memory), [path, offset] (in a library) or null. The data of a fill is two hex digits.
+// A place in memory is a number (device memory), [path, offset] (in a library) or null. The data of a fill is two hex
+// digits.
 constexpr char kAllocateEvent[] = R"({"do": "allocate", "to": %s, "bytes": %s})";
 constexpr char kWriteEvent[] = R"({"do": "write", "to": %s, "bytes": %s, "data": %s})";
 constexpr char kMoveEvent[] = R"({"do": "move", "to": %s, "from": %s, "bytes": %s})";

@@ -1,9 +1,9 @@
-// Launched kernels, each named by its compiler's signature: the callee as written shows neither the target of a
-// pointer nor the instance of a template.
+// List of launched kernels by the compiler's signature. The callee as written in a launch would show neither the target
+// of a function pointer nor the template arguments.
 //
-// For each kernel the most threads and the most dynamic shared memory of its launches are kept: if a GPU cannot start
-// some launch, it cannot start one with these. A kernel called while kw_asking_name is set reports its name and
-// returns (kw/device.h).
+// The list keeps the largest block and the most dynamic shared memory of each kernel's launches. If a GPU cannot start
+// some launch of the kernel, it cannot start one of these sizes either. A kernel called while kw_asking_name is set
+// reports its name and returns (kw/device.h).
 #include "state.h"
 
 #include <algorithm>
@@ -21,16 +21,16 @@ constexpr size_t kMaxKernels = 256;
 
 struct Launched {
     std::string kernel;
-    unsigned long threads;  // per block
+    unsigned long threads;  // maximum number of threads per block
     size_t shared;
     int line;
 };
 
 std::mutex seen_mutex;
 std::vector<Launched> seen;
-thread_local const char* signature;           // of the kernel that this thread is about to launch
-thread_local void (*signature_of)(void*);  // entry of that launch
-thread_local unsigned clusters[3];         // declared cluster dimensions of its kernel
+thread_local const char* signature;        // signature of the kernel that this thread is about to launch
+thread_local void (*signature_of)(void*);  // entry of the launch to which `signature` belongs
+thread_local unsigned clusters[3];         // cluster dimensions that the kernel to launch declares
 
 }  // namespace
 

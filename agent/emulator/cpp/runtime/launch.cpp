@@ -16,15 +16,15 @@ namespace {
 
 constexpr unsigned long kFewBlocks = 32;
 constexpr unsigned long kRoomOfLargerDevices = 2;
-constexpr unsigned long kSmallLaunch = 8192;  // threads; below this a second OS thread costs more than it gains
+constexpr unsigned long kSmallLaunch = 8192;  // threads of a launch below which a second OS thread does not pay off
 
 int worker_count = 2;
-std::mutex launch_mutex;  // one launch at a time, from whatever thread
+std::mutex launch_mutex;  // held during a launch, so that launches of several threads run one after the other
 Launch* running;
 std::unique_ptr<Worker> workers[kMaxWorkers];
 std::atomic<long> launches;
 std::vector<std::string> launched_names;
-std::vector<std::string> waiting_for_all;  // kernels, by name
+std::vector<std::string> waiting_for_all;  // names of kernels whose blocks wait for all other blocks
 
 unsigned long volume(dim3 d) { return static_cast<unsigned long>(d.x) * d.y * d.z; }
 
@@ -38,7 +38,7 @@ unsigned long resident_limit(const kw_launch_request& r) {
     return kMultiprocessors * std::min<unsigned long>(kBlocksPerMultiprocessor, threads);
 }
 
-// Returns why a GPU would refuse the launch; an empty text if it is legal.
+// Returns the error and reason with which a GPU would refuse the launch; an empty reason if the launch is legal.
 Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
     const dim3 g = r.grid, b = r.block;
     if (volume(g) == 0 || volume(b) == 0) {
@@ -76,9 +76,9 @@ Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
     return {cudaSuccess, ""};
 }
 
-// Notes a kernel whose blocks were all resident at once: they wait for one another at a barrier that spins. Small
-// launches do not count, as their blocks may swap places (draw.cpp). Blocks that wait only for earlier ones never
-// need so many.
+// Notes a kernel whose blocks were all resident at once, because they wait for one another at a spinning barrier.
+// Blocks that wait only for earlier blocks never need so many. Small launches do not count, because their blocks may
+// start in another order (draw.cpp).
 void note_barrier_of_all(const Launch& launch) {
     if (launch.blocks <= kFewBlocks || static_cast<unsigned long>(launch.most_resident) < launch.blocks) return;
     const std::string name = launch.request->name;
@@ -87,8 +87,8 @@ void note_barrier_of_all(const Launch& launch) {
     }
 }
 
-// At real sizes, reports a kernel whose blocks waited for all others at smaller sizes, if they would not even fit on a
-// device with twice the room.
+// At real sizes, reports a kernel whose blocks waited for all others at smaller sizes, if its blocks would not fit at
+// once on a device with room for twice as many.
 void require_room_for_all(const kw_launch_request& r) {
     const unsigned long most = kRoomOfLargerDevices * resident_limit(r);
     if (!sampling() || volume(r.grid) <= most) return;
@@ -114,7 +114,7 @@ void index_threads(Worker& worker, dim3 block) {
     }
 }
 
-// Makes sure that the OS thread has a block to begin. Returns false when the grid has none left.
+// Makes sure that the OS thread has a block to begin. Returns false when the grid has no block left.
 bool take_blocks(Worker& host) {
     if (host.first_block < host.end_block) return true;
     Launch& launch = *host.launch;
@@ -127,7 +127,7 @@ bool take_blocks(Worker& host) {
     return true;
 }
 
-// Runs on an OS thread of its own, or for the first worker on the caller's.
+// Runs blocks of the launch as worker `id`. Worker 0 runs on the caller's OS thread, each other worker on its own.
 void work(Launch& launch, int id) {
     if (workers[id] == nullptr) workers[id] = std::make_unique<Worker>();
     Worker& worker = *workers[id];
@@ -172,7 +172,7 @@ void run(Launch& launch) {
     for (int id = 1; id < count; id++) {
         try {
             helpers.emplace_back(work, std::ref(launch), id);
-        } catch (const std::system_error&) {  // a sandbox may allow no more threads
+        } catch (const std::system_error&) {  // the sandbox may limit the number of OS threads
             launch.active_workers--;
             launch.resident_blocks--;
         }
@@ -248,7 +248,7 @@ extern "C" int kw_launch(const kw_launch_request* request) {
                      request->size, sizeof(kw_launch_request));
         return 1;
     }
-    if (current_worker != nullptr) return 0;  // a launch from device code: rewrite.unsupported names it
+    if (current_worker != nullptr) return 0;  // a launch from device code, which constructs.unsupported reports
     const std::lock_guard<std::mutex> lock(launch_mutex);
     if (sticky_error() != cudaSuccess) return 0;
     kw_launch_request asked = *request;

@@ -1,16 +1,16 @@
 // Lock on the runtime's switches. A candidate's host code runs in the same process and can call whatever the runtime
-// exports. Once locked, a switch needs the key, which is drawn when the process starts. A call without it changes
+// exports. Once locked, a switch needs the key, which is drawn when the process starts. A call without the key changes
 // nothing and leaves a finding.
 //
-// This is no protection boundary: native code can read the key or change memory. What counts is checked where that
-// code does not run (agent/harness/integrity).
+// The lock is no security boundary: native code can read the key or change memory. The checks on which a verdict rests
+// are made where the candidate's host code does not run (agent/harness/integrity).
 #include "watch.h"
 
 namespace kw {
 
 namespace {
 
-uint64_t the_key;  // 0: not locked
+uint64_t the_key;  // key of the lock; 0: not locked
 KW_TLS int open_here;
 
 }  // namespace

@@ -1,8 +1,8 @@
 // mbarriers: barriers in shared memory that count arrivals and the bytes of asynchronous copies, phase by phase.
 //
-// Their state is kept outside of shared memory and found by their offset. A thread that waits in vain lets the other
-// threads of its block run. Once all of them wait, a copy completes (bulk_copy.cpp), so copies complete as late as
-// possible.
+// The state of an mbarrier is kept outside of shared memory and found by the mbarrier's offset. A thread that waits in
+// vain lets the other threads of its block run. Once all threads wait, a copy completes (bulk_copy.cpp), so copies
+// complete as late as possible.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -12,10 +12,10 @@ namespace kw {
 
 namespace {
 
-constexpr uint64_t kToken = 0x6b77000000000000;  // state token of an arrival: this plus the phase
+constexpr uint64_t kToken = 0x6b77000000000000;  // the state token of an arrival is kToken plus the phase
 constexpr uint32_t kMostArrivals = (1u << 20) - 1;
-constexpr long kPatienceWithBlocks = 1 << 18;  // turns of other blocks of the cluster
-constexpr int kFruitlessRounds = 64;  // rounds in which all waited and nothing completed, before a deadlock is reported
+constexpr long kPatienceWithBlocks = 1 << 18;  // turns given to other blocks of the cluster before a deadlock
+constexpr int kFruitlessRounds = 64;  // rounds in which all threads waited in vain before a deadlock is reported
 
 template <class Words>
 void misuse(Worker& worker, uintptr_t code, Words words) {
@@ -63,8 +63,8 @@ void complete_phase(Worker& worker, MBarrier& barrier) {
     barrier.coming_of.of.clear();
 }
 
-// Yields to threads that can continue; if there are none, completes one copy in flight. With neither, it is a
-// deadlock.
+// Yields to threads that can continue; if no thread can, completes one copy in flight. If no copy is in flight either,
+// reports a deadlock.
 void wait_a_turn(Worker& worker, MBarrier& barrier, uintptr_t code) {
     Async& async = async_of(worker);
     Thread& thread = worker.threads[worker.current];
@@ -80,7 +80,7 @@ void wait_a_turn(Worker& worker, MBarrier& barrier, uintptr_t code) {
         return;
     }
     if (worker.cluster != nullptr && ++async.turns < kPatienceWithBlocks) return let_other_blocks_go(worker);
-    async.period++;  // counts anew: threads that have waited may do something else by now
+    async.period++;  // counts the waiting threads again, because some may be able to continue by now
     async.waiting = 0;
     if (++async.rounds < kFruitlessRounds) return kw_yield();
     thread.line = 0;
@@ -105,7 +105,7 @@ void settle(Worker& worker, MBarrier& barrier) {
     if (barrier.pending == 0 && barrier.bytes == 0) complete_phase(worker, barrier);
 }
 
-// Returns `over`. If the phase is over, the thread has observed what completed in it.
+// Returns `over`. If the phase is over, the thread learns of the arrivals and copies that completed it.
 bool seen(Worker& worker, MBarrier& barrier, bool over) {
     if (!over) return false;
     if (!worker.async->bulk.empty()) arrived_seen(worker, barrier);
@@ -171,7 +171,8 @@ void kw_mbarrier_invalidate(void* address) {
     if (barrier != nullptr) worker.async->slots[barrier->offset / 8] = 0;
 }
 
-// Returns the state token of the current phase. drops: the expected count falls by `count` from the next phase on.
+// Arrives at an mbarrier and returns the state token of the current phase. With `drops`, the expected count falls by
+// `count` from the next phase on.
 uint64_t kw_mbarrier_arrive(void* address, uint32_t count, int64_t bytes, int drops) {
     if (current_worker == nullptr) return 0;
     Worker& worker = *current_worker;
@@ -207,7 +208,7 @@ void kw_mbarrier_expect(void* address, int64_t bytes) {
     settle(owner, *barrier);
 }
 
-// Returns 1 if the phase with that parity, or that state token, is over.
+// Returns 1 if the phase with that parity is over; kw_mbarrier_state_over does the same for a state token.
 int kw_mbarrier_parity_over(void* address, uint32_t parity) {
     if (current_worker == nullptr) return 1;
     Worker& worker = *current_worker;

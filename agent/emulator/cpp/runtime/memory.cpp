@@ -1,8 +1,8 @@
 // Device memory: one reserved range of addresses, from which 512-byte aligned pieces are allocated.
 //
-// On both sides of a piece lies a gap several times its size, which costs no memory. So an index that is wrong by a
-// few rows, or by a whole tensor, does not hit another tensor. Pages that were never allocated are inaccessible, so
-// that a wild pointer faults as on a GPU.
+// Unused addresses of several times its size lie on both sides of a piece; they cost no memory. So an index that is off
+// by a few rows, or by a whole tensor, does not hit another tensor. Pages that were never allocated are inaccessible,
+// so that a wild pointer faults as on a GPU.
 #include "watch.h"
 
 #include <algorithm>
@@ -23,24 +23,24 @@ const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 constexpr size_t kGapFactor = 4;
 constexpr size_t kLeastGap = size_t{4} << 20;
 constexpr size_t kDenseGap = 1024;
-// Each piece with wide gaps takes two of the 65530 mappings that a process may have.
+// Number of pieces that get wide gaps. Each of them takes two of the 65530 mappings that a process may have.
 constexpr size_t kSparsePieces = 12000;
-// Address of the range if nothing else lies there: a replay in another process needs the same addresses.
+// Address of the range, unless something else lies there. A replay in another process needs the same addresses.
 constexpr uintptr_t kUsualPlace = uintptr_t{1} << 45;
 constexpr size_t kSmallestArena = size_t{256} << 20;
-constexpr size_t kReturnToSystem = size_t{128} << 10;  // freed pieces from this size on return their pages,
-constexpr size_t kKeptBytes = size_t{32} << 20;           // once this many bytes of such pieces are kept
+constexpr size_t kReturnToSystem = size_t{128} << 10;  // bytes from which freed pieces may return their pages
+constexpr size_t kKeptBytes = size_t{32} << 20;           // bytes of such freed pieces that keep their pages
 
 struct Allocation {
     size_t bytes;
-    size_t room;  // bytes, a multiple of kAlignment
-    size_t gap;   // on either side
-    bool live;
-    bool used;  // it still holds what it held when it was freed
+    size_t room;  // usable bytes, a multiple of kAlignment
+    size_t gap;   // unused bytes on either side
+    bool live;    // allocated and not freed
+    bool used;    // the piece still holds the contents from when it was freed
 };
 
 struct Arena {
-    uintptr_t usual_place;  // 0: wherever there is room
+    uintptr_t usual_place;  // preferred address; 0: any address
     std::mutex mutex;
     uintptr_t first = 0;
     size_t capacity = 0;
@@ -50,8 +50,8 @@ struct Arena {
     std::multimap<size_t, uintptr_t> free_by_room;
 };
 
-// Memory of torch's own allocator has a range of its own, because a record of operations on device memory leaves it
-// out.
+// The two ranges of device memory. Memory of torch's allocator has its own range, because records of device memory
+// leave it out.
 struct Arenas {
     Arena device{kUsualPlace};
     Arena torch{0};
@@ -67,7 +67,7 @@ bool holds(const Arena& a, uintptr_t address) { return a.capacity != 0 && addres
 
 Arena& arena_of(uintptr_t address) { return holds(arenas().torch, address) ? arenas().torch : arenas().device; }
 
-// Returns as much as a limit on address space leaves room for; torch needs its share.
+// Returns the size of a range in bytes: a quarter of the limit on address space, because torch needs the rest.
 size_t wanted_capacity() {
     rlimit limit{};
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return KW_LARGEST_ARENA;
@@ -88,9 +88,9 @@ void reserve(Arena& a) {
 
 size_t up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Creates a piece behind those in use and makes its pages accessible; 0 if there is no room.
+// Creates a piece behind the last piece and makes its pages accessible. Returns its address, or 0 if there is no room.
 uintptr_t make_piece(Arena& a, size_t room, size_t gap) {
-    // Staggered: pieces that all began at the same offset of a page would compete for the same cache lines.
+    // Pieces are staggered, because pieces at the same offset of a page would compete for the same cache lines.
     const size_t before = gap + a.allocations.size() % (kPage / kAlignment) * kAlignment;
     if (room > a.capacity || before + room + gap > a.capacity - a.used) return 0;
     const uintptr_t address = a.first + a.used + before;
@@ -104,7 +104,7 @@ uintptr_t make_piece(Arena& a, size_t room, size_t gap) {
 // Returns the address of a free or new piece; 0 if there is no room.
 uintptr_t take(Arena& a, size_t bytes, bool& was_used) {
     const size_t room = up(bytes, kAlignment);
-    // A record identifies pieces by their address, so none is reused while one is made.
+    // A record identifies pieces by their address, so no piece is reused while the process records.
     const bool reuse = &a != &arenas().device || !recording();
     const auto free = reuse ? a.free_by_room.find(room) : a.free_by_room.end();
     if (free != a.free_by_room.end()) {
@@ -125,8 +125,7 @@ uintptr_t take(Arena& a, size_t bytes, bool& was_used) {
     }
     if (address == 0) return 0;
     a.allocations[address] = Allocation{bytes, room, gap, true, false};
-    // While a record is made, a new piece gets the contents of a freed one of its size, which it would otherwise
-    // reuse.
+    // While recording, a new piece gets the contents of a freed piece of its size, because it cannot reuse that piece.
     const auto old = a.free_by_room.find(room);
     was_used = &a == &arenas().device && keeps_contents() && old != a.free_by_room.end() &&
                a.allocations[old->second].used;
@@ -134,7 +133,7 @@ uintptr_t take(Arena& a, size_t bytes, bool& was_used) {
     return address;
 }
 
-// was_used: the piece holds what it held when it was freed.
+// Allocates a piece. Sets `was_used` if the piece still holds the contents from when it was freed.
 void* allocate(Arena& a, size_t bytes, bool& was_used) {
     uintptr_t address;
     {
@@ -150,7 +149,8 @@ void* allocate(Arena& a, size_t bytes, bool& was_used) {
 
 }  // namespace
 
-// Returns where [pointer, pointer + bytes) lies: outside device memory, inside one allocation, or neither.
+// Returns kOutside if [pointer, pointer + bytes) lies outside device memory, kInside if it lies inside one allocation,
+// and kBeyond otherwise.
 Extent arena_extent(const void* pointer, size_t bytes) {
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     Arena& a = arena_of(address);
@@ -167,7 +167,7 @@ bool in_arena(uintptr_t address) { return holds(arena_of(address), address); }
 
 bool is_torchs_own(uintptr_t address) { return holds(arenas().torch, address); }
 
-// Returns the piece that the address lies in, or in a gap of; 0 for none.
+// Returns the start of the piece in which, or in whose gap, the address lies; 0 if there is no such piece.
 uintptr_t arena_owner(uintptr_t address) {
     Arena& a = arena_of(address);
     const std::lock_guard<std::mutex> lock(a.mutex);

@@ -1,7 +1,7 @@
 // Numbered barriers: bar.sync and bar.arrive, each for a given number of the block's threads.
 //
-// A barrier completes once that many have arrived. A thread that arrives by bar.arrive does not wait. Barrier 0 for
-// all threads is __syncthreads(), in block.cpp.
+// A barrier completes once the given number of threads has arrived. A thread that arrives by bar.arrive does not wait.
+// Barrier 0 for all threads is __syncthreads(), in block.cpp.
 #include "watch.h"
 
 namespace kw {

@@ -1,8 +1,9 @@
 // Checked execution: exact order between threads, for blocks that synchronise by more than __syncthreads(): numbered
 // barriers and mbarriers.
 //
-// A row per thread holds the clock up to which it is ordered after every other thread and every asynchronous agent
-// (the copies that one mbarrier waits for). The rows are allocated when a block first needs them.
+// A vector clock per thread holds, for every other thread and every asynchronous agent, the clock up to which the
+// thread is ordered after it. An agent stands for all copies that complete on one mbarrier. The vector clocks are
+// allocated when a block first needs them.
 #include "watch.h"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ int column_of(const Watch& watch, int who) {
     return who < kMaxThreads ? who : watch.worker->count + (who - kMaxThreads);
 }
 
-// Publishes to `to` what the thread has done and knows of.
+// Adds the thread's current clock, and all clocks that the thread knows, to `to`.
 void contribute(Watch& watch, int thread, Clocks& to) {
     begin(watch);
     settle_write(watch);
@@ -41,7 +42,7 @@ void contribute(Watch& watch, int thread, Clocks& to) {
     const uint32_t now = ++watch.clock;
     raise(to.at.data(), row_of(watch, thread), watch.columns);
     const int warp = thread / kWarpSize;
-    for (int lane = 0; lane < kWarpSize; lane++) {  // lanes of its warp are known by their warp operations
+    for (int lane = 0; lane < kWarpSize; lane++) {  // warp operations order the lanes of the thread's own warp
         const int other = warp * kWarpSize + lane;
         if (other >= watch.worker->count) break;
         uint32_t seen = watch.warp_clock[warp];
@@ -51,7 +52,7 @@ void contribute(Watch& watch, int thread, Clocks& to) {
     }
 }
 
-// Publishes to `to` everything that the agent has done so far.
+// Adds the agent's current clock to `to`, so that all its copies so far count as known.
 void contribute_agent(Watch& watch, int agent, Clocks& to) {
     begin(watch);
     to.at.resize(static_cast<size_t>(watch.columns), 0);
@@ -66,7 +67,7 @@ void learn(Watch& watch, int thread, const Clocks& from) {
     watch.unshared[thread / kWarpSize] |= 1u << thread % kWarpSize;
 }
 
-// The lanes of a warp operation share what each of them knew.
+// Gives each lane of a warp operation the union of the clocks that the lanes know.
 void share_knowledge(Watch& watch, int warp, uint32_t lanes) {
     if ((watch.unshared[warp] & lanes) == 0) return;
     std::vector<uint32_t> all(static_cast<size_t>(watch.columns), 0);

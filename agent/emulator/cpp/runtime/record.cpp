@@ -1,10 +1,10 @@
 // Record of a process's operations on device memory, as lines of JSON for a later replay: allocations, copies, fills,
 // and launches with the bytes of their arguments.
 //
-// Addresses are recorded as they are: the replay maps the same range, and while recording no memory is reused. A
-// place in a library is recorded as path and offset. Host code can also write to device memory directly, as it is
-// host memory here. A copy is kept of small pieces, so that such writes are noticed and recorded as literal bytes. In
-// large pieces they go unnoticed.
+// Addresses are recorded as they are: the replay maps the same range, and no memory is reused while the process
+// records. A place in a library is recorded as path and offset. Host code can also write to device memory directly,
+// because it is ordinary memory of the process. To notice such writes and record them as literal bytes, a copy of each
+// small piece is kept. Direct writes to large pieces go unnoticed.
 #include "json_formats.h"
 #include "state.h"
 
@@ -24,7 +24,7 @@ struct Record {
     std::mutex mutex;
     std::atomic<bool> on{false};
     std::string lines;
-    std::map<char*, std::vector<char>> small;  // pieces, with their expected contents
+    std::map<char*, std::vector<char>> small;  // expected contents of each small piece, by its address
 };
 
 // Never destroyed: memory may still be freed while the process exits.
@@ -48,7 +48,7 @@ std::string in_library(const Dl_info& info, const void* pointer) {
     return '[' + quoted(info.dli_fname) + ", " + std::to_string(offset) + ']';
 }
 
-// Returns device memory as a number, data of a library as [path, offset], anything else as null.
+// Returns an address as JSON: device memory as a number, data of a library as [path, offset], other memory as null.
 std::string place_of(const void* pointer) {
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     if (in_arena(address)) return is_torchs_own(address) ? "null" : format("%zu", static_cast<size_t>(address));
@@ -135,7 +135,7 @@ Recorded::Recorded(void* to, const void* from, size_t bytes) {
     if (!r.on) return;
     settle(r);
     const std::string target = place_of(to), source = place_of(from);
-    if (target == "null") return;  // a copy to the host: its effects come back as literals and arguments
+    if (target == "null") return;  // a copy to the host affects the device only by later literals and arguments
     if (source == "null") {
         add_literal(r, target, from, bytes);
     } else {

@@ -1,4 +1,4 @@
-// Regions: the memory that kernels may use, with exact bounds in bytes. These are allocations of the arena, and
+// Regions: the memory that kernels may use, with exact bounds in bytes. Regions are allocations of the arena, and
 // tensors of torch's own allocator, which are registered when they are passed to an extension.
 #include "watch.h"
 
@@ -17,8 +17,8 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kNear = size_t{1} << 20;  // outside the arena, a bad address belongs to a neighbour up to this distance
-constexpr size_t kRemembered = 512;        // freed regions
+constexpr size_t kNear = size_t{1} << 20;  // bytes between a bad address outside the arena and its region, at most
+constexpr size_t kRemembered = 512;        // number of freed regions that are remembered
 constexpr uintptr_t kNullPage = 64 * 1024;
 
 struct Freed {
@@ -32,7 +32,7 @@ struct Registry {
     std::map<uintptr_t, std::unique_ptr<Region>> live;
     std::map<uintptr_t, std::unique_ptr<Region>> modules;
     std::deque<Freed> freed;
-    std::vector<std::unique_ptr<Region>> retired;  // a running kernel may still use them
+    std::vector<std::unique_ptr<Region>> retired;  // removed regions that a running kernel may still use
     std::vector<Region*> published;
     bool changed = false;
 };
@@ -59,7 +59,7 @@ void drop_cells(Region& region) {
     drop(region.writers, region);
 }
 
-// Returns the region's cells, zeros when first requested; null if there is no memory for them.
+// Returns an array of cells of the region, filled with zeros when first requested; null if there is no memory for it.
 template <class Cell>
 Cell* made(std::atomic<Cell*>& kept, const Region& region) {
     Cell* known = kept.load();
@@ -77,7 +77,7 @@ Cell* made(std::atomic<Cell*>& kept, const Region& region) {
 
 void retire(Registry& r, std::map<uintptr_t, std::unique_ptr<Region>>::iterator found) {
     Region& region = *found->second;
-    // Outside the arena the host may already use the same addresses for something else.
+    // Freed memory outside the arena is not remembered, because the host may already use its addresses again.
     if (in_arena(region.first)) r.freed.push_front(Freed{region.first, region.bytes, region.label});
     if (r.freed.size() > kRemembered) r.freed.pop_back();
     if (region.published) r.retired.push_back(std::move(found->second));
@@ -92,8 +92,8 @@ size_t distance(const Region& region, uintptr_t address) {
     return starts_inside(region, address) ? 0 : address - region.first - region.bytes;
 }
 
-// Returns the live region that a bad address was most likely meant for, or null. In the arena it is `owner`, whose gap
-// holds the address; outside of it a region nearby.
+// Returns the live region that a bad address was most likely meant for, or null. In the arena that is the region at
+// `owner`, whose gap holds the address. Outside the arena it is a region nearby.
 const Region* meant_region(const Registry& r, uintptr_t address, uintptr_t owner) {
     if (owner != 0) {
         const auto found = r.live.find(owner);
@@ -148,7 +148,7 @@ int look_into_module(dl_phdr_info* info, size_t, void* opaque) {
     const ElfW(Phdr)* end = info->dlpi_phdr + info->dlpi_phnum;
     if (std::none_of(info->dlpi_phdr, end, [&](const ElfW(Phdr) & p) { return holds(p, search.entry); })) return 0;
     for (const ElfW(Phdr)* part = info->dlpi_phdr; part != end; part++) {
-        // A __shared__ variable that the rewriter missed is thread-local.
+        // Thread-local storage belongs to the kernel too: a __shared__ variable that the rewriter missed lies there.
         const bool own = part->p_type == PT_TLS && info->dlpi_tls_data != nullptr &&
                          search.address - reinterpret_cast<uintptr_t>(info->dlpi_tls_data) < part->p_memsz;
         if (!own && !holds(*part, search.address)) continue;
@@ -168,7 +168,7 @@ void add_region(const void* first, size_t bytes, const char* label) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
     const uintptr_t address = reinterpret_cast<uintptr_t>(first);
-    // Regions in the way are memory that torch freed unnoticed.
+    // Older regions at these addresses are memory that torch has freed without notice.
     auto old = r.live.lower_bound(address);
     if (old != r.live.begin() && std::prev(old)->first + std::prev(old)->second->bytes > address) --old;
     while (old != r.live.end() && old->first < address + bytes) retire(r, old++);
@@ -180,7 +180,7 @@ void add_region(const void* first, size_t bytes, const char* label) {
     r.changed = true;
 }
 
-// Returns false if no region holds all of it.
+// Sets the label of the region that holds the memory. Returns false if no region holds all of it.
 bool label_region(const void* first, size_t bytes, const char* label) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -200,7 +200,7 @@ void remove_region(const void* first) {
     if (found != r.live.end()) retire(r, found);
 }
 
-// New memory replaces what was freed there.
+// Forgets freed regions that begin within newly allocated memory.
 void forget_freed(uintptr_t first, size_t bytes) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -208,7 +208,7 @@ void forget_freed(uintptr_t first, size_t bytes) {
     r.freed.erase(std::remove_if(r.freed.begin(), r.freed.end(), inside), r.freed.end());
 }
 
-// Makes the current regions those that the next launch sees.
+// Makes the current regions visible to the next launch.
 void publish_regions() {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -223,7 +223,7 @@ void publish_regions() {
     r.changed = false;
 }
 
-// Returns the region that begins at or before the address, which may lie behind its end.
+// Returns the last region that begins at or before the address; the address may lie behind the region's end.
 Region* find_region(uintptr_t address) {
     const std::vector<Region*>& all = registry().published;
     const auto after = std::upper_bound(all.begin(), all.end(), address,
@@ -231,7 +231,7 @@ Region* find_region(uintptr_t address) {
     return after == all.begin() ? nullptr : *std::prev(after);
 }
 
-// Returns the region that holds the address now; only between launches.
+// Returns the live region that holds the address, or null. May only be called between launches.
 Region* find_live_region(uintptr_t address) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -241,12 +241,13 @@ Region* find_live_region(uintptr_t address) {
     return address - region->first < region->bytes ? region : nullptr;
 }
 
-// Returns null if there is no memory for cells. Then bounds are checked and races are not.
+// Returns the region's cells, or null if there is no memory for them. Without cells bounds are checked and races are
+// not.
 GlobalCell* cells_of(Region& region) { return made(region.cells, region); }
 
 uint64_t* writers_of(Region& region) { return made(region.writers, region); }
 
-// Forgets who accessed what, but keeps which bytes were ever written.
+// Clears all accesses from the cells, but keeps which bytes were ever written.
 void clear_cells() {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -292,14 +293,15 @@ Misplaced explain(uintptr_t address, size_t bytes, Access access) {
     if (on_device) {
         return {kind, format("%s %zu bytes in device memory, far from every allocation. %s", verb, bytes, effect)};
     }
-    if (!is_mapped(address)) return {nullptr, ""};  // the hardware reports it next
+    if (!is_mapped(address)) return {nullptr, ""};  // no finding here, because the access faults
     return {&finding::kHostPointer, format("%s %zu bytes of host memory: the pointer is no device pointer. A GPU faults; "
                                    "copy the data to a tensor of the device (one made without device= is the "
                                    "host's) or pass it by value.",
                                    verb, bytes)};
 }
 
-// Looks for the address in the kernel's library: __device__ and __constant__ variables, string literals.
+// Returns true if the address lies in the kernel's library, which holds __device__ and __constant__ variables and
+// string literals. Caches the segment in the site.
 bool in_module(uintptr_t address, const void* entry, Site& site) {
     ModuleSearch search{address, reinterpret_cast<uintptr_t>(entry), &site, false};
     dl_iterate_phdr(look_into_module, &search);

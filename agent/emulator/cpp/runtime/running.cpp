@@ -1,4 +1,4 @@
-// Name of the running kernel, for observers outside the process once it no longer answers.
+// Name of the running CUDA kernel, for observers outside the process in case that the process hangs.
 #include "state.h"
 
 #include <cstdio>

@@ -1,9 +1,9 @@
 // Launches at a problem's real sizes, on a machine that cannot hold its tensors. Large memory is reserved without
 // being committed, a sample of the blocks runs within a budget, and only addresses are checked.
 //
-// Reads return a background (zeros, or arbitrary numbers), so values mean nothing. Errors that depend on values are
-// not reported, and a block that goes astray because of them ends quietly. In front of each large piece of memory
-// lies unused address space, where a 32-bit index that wraps around ends up.
+// Reads of memory that no block wrote return a background of zeros or arbitrary numbers, so values mean nothing. Errors
+// that depend on values are not reported, and a block that fails because of a value ends without a finding. Unused
+// address space lies in front of each large piece of memory, where an access with a wrapped 32-bit index ends up.
 #include "watch.h"
 
 #include <algorithm>
@@ -19,18 +19,18 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kBefore = size_t{1} << 34;  // 2^31 elements of 8 bytes
+constexpr size_t kBefore = size_t{1} << 34;  // unused bytes in front of a piece: 2^31 elements of 8 bytes
 constexpr size_t kPage = 4096;
 constexpr size_t kBackground = size_t{1} << 24;  // period of the background in memory, bytes
-// Work is counted in accesses. The first one to a page that was not used lately costs the system as much as several.
+// Work is counted in accesses. The first access to a page that was not used lately takes as long as several accesses.
 constexpr long kNewPage = 16;
 constexpr long kBlockWork = 1 << 18;
-constexpr long kLittleWork = 1 << 11;  // per block once the call has used its share
+constexpr long kLittleWork = 1 << 11;  // work of a block once the call's budget kCallWork is used up
 constexpr long kCallWork = 1 << 22;
 constexpr size_t kRecentPages = 64;
-constexpr long kPolls = 16;  // per thread, before it counts as waiting
-constexpr long kUsedPages = 1 << 15;  // 128 MiB at once
-constexpr long kMappedAround = 16;  // pages of the background that the system maps with the one that is read
+constexpr long kPolls = 16;  // polls of a thread before it counts as waiting
+constexpr long kUsedPages = 1 << 15;  // pages in use at once: 128 MiB
+constexpr long kMappedAround = 16;  // pages of the background that the operating system maps when one is read
 constexpr int kSpread = 16;
 constexpr size_t kMaxNotes = 8;
 
@@ -42,12 +42,12 @@ struct Piece {
 
 bool on;
 bool no_blocks;
-int background_file = -1;  // memfd, made on first request
-int background = -1;       // that file, or -1 for zeros
-long call_work;  // remaining budget
+int background_file = -1;  // memfd of the background, made on first request
+int background = -1;       // background_file, or -1 for a background of zeros
+long call_work;  // work left of the call's budget
 uintptr_t recent_pages[kRecentPages];
 long used_pages;
-std::map<uintptr_t, Piece> pieces;  // by first byte; used by the host and one OS thread at a time
+std::map<uintptr_t, Piece> pieces;  // pieces by first byte; used by the host and one OS thread at a time
 std::vector<std::string> notes;
 
 // Makes a memfd of pseudo-random words: floats between 0.5 and 2 where they are read as float32.
@@ -85,14 +85,15 @@ size_t element_bytes(const std::string& label) {
     return bits == "64" ? 8 : bits == "32" ? 4 : bits == "16" ? 2 : 1;
 }
 
-// Returns the piece of memory in front of which the address lies.
+// Returns the region of the piece in whose unused space in front the address lies, or null.
 const Region* piece_after(uintptr_t address) {
     const auto after = pieces.upper_bound(address);
     if (after == pieces.end() || address < after->second.mapping) return nullptr;
     return find_region(after->first);
 }
 
-// Returns true if a 32-bit index leads to this address: the element that was meant lies 2^32 further on.
+// Returns true if a wrapped 32-bit index leads to this address, because an element of the region lies 2^32 elements
+// further on.
 bool wrapped(uintptr_t address, const Region& region, size_t& element, int64_t& index) {
     const int64_t offset = static_cast<int64_t>(address - region.first);
     for (const size_t size : {element_bytes(region.label), size_t{4}, size_t{2}, size_t{1}}) {
@@ -126,8 +127,8 @@ void add_around(std::vector<unsigned long>& chosen, unsigned long block, unsigne
     }
 }
 
-// Returns the work of an access. Pages return to the system before they become many: a memory limit counts pages of
-// the background as often as they are mapped.
+// Returns the work of an access. Pages return to the operating system before too many are in use, because a memory
+// limit counts a page of the background each time that it is mapped.
 long work_of(uintptr_t address, Access access) {
     const uintptr_t page = address / kPage;
     uintptr_t& recent = recent_pages[page % kRecentPages];
@@ -152,8 +153,9 @@ void add_note(const std::string& text) {
 bool sampling() { return on; }
 bool host_only() { return no_blocks; }
 
-// Returns the numbers of the blocks to run: the first and last, the corners of the grid, and some between. It adds those
-// where an offset into a tensor passes 2^31 or 2^32, if the grid walks through the tensor in order.
+// Returns the numbers of the blocks to run: the first and last, the corners of the grid, and some between. It adds
+// blocks at which an offset into a tensor passes 2^31 or 2^32, supposing that the grid walks through the tensor in
+// order.
 std::vector<unsigned long> sampled_blocks(const kw_launch_request& request) {
     const dim3 grid = request.grid;
     const unsigned long row = grid.x, plane = row * grid.y, blocks = plane * grid.z;
@@ -181,7 +183,7 @@ std::vector<unsigned long> sampled_blocks(const kw_launch_request& request) {
 
 void begin_sampled_block(Watch& watch) { watch.work_left = call_work > 0 ? kBlockWork : kLittleWork; }
 
-// Ends the block without a finding in a sampled launch; otherwise does nothing. why: for the notes, or null.
+// Ends the block without a finding in a sampled launch; does nothing in other launches. `why` is a note, or null.
 void give_up(Worker& worker, const char* why) {
     if (!worker.launch->sampled) return;
     if (why != nullptr) add_note(format("kernel %s: %s", worker.launch->request->name, why));
@@ -202,8 +204,8 @@ bool goes_on_after_fault(Worker& host) {
     return true;
 }
 
-// Checks an access of a sampled launch outside shared memory. inside: it lies within a region. One that does not ends
-// the launch, as on a GPU, because it could hit anything.
+// Checks an access of a sampled launch outside shared memory. `inside` is true if the access lies within a region. An
+// access outside all regions ends the launch, as on a GPU, because it could hit any memory.
 void sampled_access(Watch& watch, bool inside, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     Worker& worker = *watch.worker;
     if (inside) {

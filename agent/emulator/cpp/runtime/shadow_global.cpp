@@ -31,10 +31,10 @@ void report_conflict(const Watch& watch, Severity severity, const Conflict& conf
     });
 }
 
-// An earlier access, from a cell.
+// An earlier access, as noted in a cell.
 struct Past {
     uint64_t block;
-    uint32_t half;  // of GlobalCell::threads
+    uint32_t half;  // half of GlobalCell::threads: warp and clock of the access
     bool was_read, was_atomic;
 };
 
@@ -68,7 +68,8 @@ void conflict(Watch& watch, uintptr_t address, Access access, uintptr_t code, co
     report_conflict(watch, Severity::kError, found);
 }
 
-// A plain store right after a fence may be what others wait for, so it publishes like an atomic store.
+// Returns true for a plain store right after a fence. Other threads may wait for it, so it publishes like an atomic
+// store.
 bool is_signal(Watch& watch, Access access, uintptr_t address) {
     uint8_t& left = watch.signals[watch.worker->current];
     if (access != Access::kWrite || left == 0) return false;
@@ -77,7 +78,7 @@ bool is_signal(Watch& watch, Access access, uintptr_t address) {
     return true;
 }
 
-// Compares the access with the cell's writer.
+// Compares an access with the last write in the cell, and reports a conflict.
 void check_writer(Watch& watch, uint64_t c, uint32_t half, uint64_t mask, Access access, bool signals,
                   uintptr_t address, uintptr_t code) {
     const uint64_t writer = c >> 32 & 0xffff;
@@ -91,7 +92,7 @@ void check_writer(Watch& watch, uint64_t c, uint32_t half, uint64_t mask, Access
     conflict(watch, address, access, code, Past{writer, half, false, atomically});
 }
 
-// Compares a plain store with the cell's readers.
+// Compares a plain store with the reads in the cell, and reports a conflict.
 void check_readers(Watch& watch, uint64_t c, uint32_t half, uint64_t mask, uintptr_t address, uintptr_t code) {
     const uint64_t reader = c >> 16 & 0xffff;
     if (reader == 0 || (c >> 8 & mask) == 0) return;
@@ -146,14 +147,14 @@ void global_access(Watch& watch, GlobalCell* cell, uint64_t mask, Access access,
 }
 
 // Checks a volatile read of the word at `cell`, which may be part of a waiting loop. Only a plain store without a
-// fence before it conflicts, because a loop cannot wait for that.
+// preceding fence conflicts, because a loop cannot wait for such a store.
 void polled(Watch& watch, const GlobalCell& cell, uint64_t mask, uintptr_t address, uintptr_t code) {
     const uint64_t c = __atomic_load_n(&cell.blocks, __ATOMIC_RELAXED), t = __atomic_load_n(&cell.threads, __ATOMIC_RELAXED);
     if ((c ^ watch.launch) >> 48 != 0 || (c & (kAtomicWriter | kSignal)) != 0) return;
     check_writer(watch, c, static_cast<uint32_t>(t >> 32), mask, Access::kRead, false, address, code);
 }
 
-// Checks a load through the cache that nothing updates while the kernel runs (__ldg).
+// Checks a load through the read-only cache (__ldg), which stores of the running kernel do not update.
 void read_only_load(Watch& watch, uintptr_t address, size_t bytes, uintptr_t code) {
     Region* region = find_region(address);
     if (region == nullptr || address - region->first >= region->bytes) return;
@@ -177,7 +178,7 @@ void settle_global_write(Watch& watch) {
     report_conflict(watch, same ? Severity::kWarning : Severity::kError, watch.write.conflict);
 }
 
-// Bytes that the host writes (cudaMemset, cudaMemcpy) count as written.
+// Marks bytes that the host writes (cudaMemset, cudaMemcpy) as written.
 void note_host_write(const void* first, size_t bytes) {
     if (!checks_wanted()) return;
     const uintptr_t address = reinterpret_cast<uintptr_t>(first);
@@ -194,7 +195,7 @@ void note_host_write(const void* first, size_t bytes) {
 using namespace kw;
 
 // Returns how many elements still hold the fill of fresh memory and were never written, neither by a checked kernel nor
-// by the host's cudaMemset or cudaMemcpy. *index becomes the index of the first one.
+// by the host's cudaMemset or cudaMemcpy. *index becomes the index of the first such element.
 extern "C" size_t kw_unwritten(const void* first, size_t count, size_t element, size_t* index) {
     const char* bytes = static_cast<const char*>(first);
     const uintptr_t address = reinterpret_cast<uintptr_t>(first);

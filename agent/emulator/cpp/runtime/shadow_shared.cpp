@@ -1,4 +1,4 @@
-// Checks of shared memory: reads of bytes that nobody wrote, and races among the threads of the block.
+// Checks of shared memory: reads of bytes that were never written, and races among the threads of the block.
 #include "watch.h"
 
 #include <algorithm>
@@ -11,14 +11,14 @@ namespace {
 struct Race {
     const char* did;
     const char* other_did;
-    int other;  // -1: several threads
+    int other;  // number of the other thread; -1: several threads
     size_t offset;
     uintptr_t code, other_code;
     bool in_warp;
     bool both_volatile;
 };
 
-// Reports a conflict with a bulk copy whose completion some thread has observed, but not this one.
+// Reports a conflict with a bulk copy whose completion another thread has observed, but not the current thread.
 void report_unseen_copy(const Watch& watch, const Race& race) {
     report(&finding::kAsyncCopyNotWaited, Severity::kError, at_code(race.code, race.other_code), watch.worker, [&] {
         const SharedVariable v = nearest_shared(race.offset);
@@ -31,7 +31,7 @@ void report_unseen_copy(const Watch& watch, const Race& race) {
 void report_race(const Watch& watch, const Race& race, bool same_value) {
     if (race.other >= kMaxThreads) return report_unseen_copy(watch, race);
     const bool legacy = race.both_volatile && race.in_warp;
-    // Volatile accesses by two warps may be a flag and the loop that waits for it.
+    // Volatile accesses by two warps may be the store of a flag and a loop that waits for the flag.
     const bool polls = race.both_volatile && !race.in_warp;
     const Severity severity = polls || same_value ? Severity::kWarning : Severity::kError;
     report(&finding::kSharedRace, severity, at_code(race.code, race.other_code), watch.worker, [&] {
@@ -46,7 +46,8 @@ void report_race(const Watch& watch, const Race& race, bool same_value) {
     });
 }
 
-// Two stores to one place are judged once the new value is there.
+// Postpones the report of two conflicting stores until the second one has been made. They are harmless if the value
+// stays the same.
 void postpone(Watch& watch, const Race& race, size_t bytes) {
     PendingWrite& write = watch.write;
     if (!begin_pending(watch, reinterpret_cast<const char*>(watch.shared + race.offset), bytes, race.code)) return;
@@ -67,7 +68,7 @@ struct SharedUse {
     bool asynchronous = false;
 };
 
-// Code of one library lies within 2 GB of the kernel's entry.
+// Returns the code address at a distance from the kernel's entry. Code of one library lies within 2 GB of the entry.
 uintptr_t code_of(const Watch& watch, uint32_t distance) {
     return watch.entry + static_cast<uintptr_t>(static_cast<intptr_t>(static_cast<int32_t>(distance)));
 }
@@ -96,8 +97,9 @@ void check_against_writer(Watch& watch, const SharedCell& cell, const SharedUse&
     }
 }
 
-// Returns true if `thread` is ordered after all readers of a cell that several warps read (read_lanes: their mask,
-// read_clock: the first read). It must know of one thread of each warp, or of each warpgroup that read as one.
+// Returns true if `thread` is ordered after all readers of a cell that several warps read. read_lanes is the mask of
+// these warps and read_clock the time of the first read. One thread of each warp, or of each warpgroup that read
+// together, has to be ordered before `thread`.
 bool readers_ordered(const Watch& watch, const SharedCell& cell, int thread) {
     const int together = cell.by_group ? kGroupWarps : 1;
     for (int first = 0; first < watch.worker->warp_count; first += together) {
@@ -110,7 +112,7 @@ bool readers_ordered(const Watch& watch, const SharedCell& cell, int thread) {
     return true;
 }
 
-// Adds a warp, or the first of a warpgroup, to the readers of a cell.
+// Adds a warp, or the first warp of a warpgroup, to the readers of a cell.
 void add_reader(SharedCell& cell, int warp) {
     if (!cell.several_warps) cell.read_lanes = 1u << cell.reader / kWarpSize;
     cell.several_warps = true;
@@ -143,7 +145,7 @@ void note_read(const Watch& watch, SharedCell& cell, const SharedUse& use) {
                              : lanes_ordered(watch, use.thread, known, cell.read_lanes, cell.read_clock);
     const bool joins = current && (cell.read_mask & use.mask) != 0 && !ordered;
     cell.read_volatile = use.is_volatile && (!joins || cell.read_volatile);
-    if (!joins) {  // all earlier readers are ordered before this thread
+    if (!joins) {  // all earlier readers are ordered before the current thread
         const bool again = current && cell.reader == use.thread && cell.read_lanes == me && !cell.several_warps;
         cell.read_mask = again ? cell.read_mask | use.mask : use.mask;
         cell.reader = static_cast<uint16_t>(use.thread);
@@ -176,7 +178,7 @@ void note_write(const Watch& watch, SharedCell& cell, const SharedUse& use) {
     cell.written |= use.mask;
 }
 
-// Fast paths for whole words: nothing to report and little to note. False: the access needs the full check.
+// Fast paths for accesses of whole words that need no report. Return false if the access needs the full check.
 bool is_quiet_read(const Watch& watch, SharedCell& cell, int thread, uintptr_t code) {
     if (cell.block != watch.block_serial || cell.written != 15) return false;
     if (cell.write_epoch == watch.epoch && cell.writer != thread) return false;
@@ -197,7 +199,7 @@ bool is_quiet_read(const Watch& watch, SharedCell& cell, int thread, uintptr_t c
     const int warp = thread / kWarpSize;
     if (cell.reader / kWarpSize != warp) {
         cell.several_warps = true;
-        cell.read_lanes = UINT32_MAX;  // all warps: which ones matters only from the first mbarrier on
+        cell.read_lanes = UINT32_MAX;  // all warps, which is exact enough until the block uses an mbarrier
         return true;
     }
     if (watch.partly_met[warp] || cell.read_clock < watch.warp_clock[warp]) return false;
@@ -264,7 +266,7 @@ void shared_access(Watch& watch, size_t offset, size_t bytes, Access access, boo
 
 namespace {
 
-// Returns true if a thread of the warp has run the fence since that clock.
+// Returns true if a thread of the warp has run fence.proxy.async since that clock.
 bool warp_fenced(const Watch& watch, int warp, uint32_t clock) {
     const int first = warp * kWarpSize;
     for (int t = first; t < std::min(first + kWarpSize, watch.worker->count); t++) {
@@ -273,7 +275,8 @@ bool warp_fenced(const Watch& watch, int warp, uint32_t clock) {
     return false;
 }
 
-// A copy uses another proxy than the thread that wrote the memory, so a proxy fence must stand between.
+// Reports a missing proxy fence between a thread's write and a bulk copy or wgmma of the same memory, which uses the
+// async proxy.
 void check_proxy(Watch& watch, const SharedCell& cell, const SharedUse& use) {
     if (cell.writer >= kMaxThreads || (cell.written & use.mask) == 0) return;
     if (watch.proxy_fenced[cell.writer] > cell.write_clock) return;
@@ -287,8 +290,9 @@ void check_proxy(Watch& watch, const SharedCell& cell, const SharedUse& use) {
            });
 }
 
-// The reverse case: an arrival does not delay the copy until earlier ordinary reads are done. They nearly always are,
-// so this is only a warning. Reads before the block's last barrier are left alone.
+// Warns of a missing proxy fence between a thread's reads and a bulk copy that overwrites the memory. An mbarrier
+// arrival does not delay the copy until earlier ordinary reads are done, although they nearly always are. Reads before
+// the block's last barrier are not reported.
 void check_proxy_of_readers(const Watch& watch, const SharedCell& cell, const SharedUse& use) {
     if (cell.read_epoch != watch.epoch || (cell.read_mask & use.mask) == 0 || cell.by_group) return;
     const int last = cell.several_warps ? watch.worker->warp_count - 1 : cell.reader / kWarpSize;
@@ -308,7 +312,7 @@ void check_proxy_of_readers(const Watch& watch, const SharedCell& cell, const Sh
 
 }  // namespace
 
-// Checks what a bulk copy or wgmma will read or write, as if the issuing thread did it now.
+// Checks the reads or writes of a bulk copy or wgmma as if the issuing thread made them now.
 void async_access(Watch& watch, size_t offset, size_t bytes, Access access, uintptr_t code) {
     settle_write(watch);
     const size_t end = offset + bytes;
@@ -377,7 +381,7 @@ void check_layout(Watch& watch, size_t offset, int swizzle, uintptr_t code) {
     });
 }
 
-// Marks bytes that an exchange or an atomic store is about to write.
+// Marks bytes as written, which an exchange or an atomic store is about to write.
 void note_initialised(Watch& watch, size_t offset, size_t bytes) {
     if (offset >= kSharedArena || bytes > 8) return;
     for (size_t at = offset; at < offset + bytes; at++) {
@@ -390,8 +394,8 @@ void note_initialised(Watch& watch, size_t offset, size_t bytes) {
     }
 }
 
-// Saves up to 4 bytes before a store. Returns false if they continue the store that is already pending, whose earlier
-// words were saved.
+// Saves up to 4 bytes of memory before a store overwrites them. Returns false if they continue the pending store, whose
+// earlier words are already saved.
 bool begin_pending(Watch& watch, const char* address, size_t bytes, uintptr_t code) {
     PendingWrite& write = watch.write;
     const int thread = watch.worker->current;

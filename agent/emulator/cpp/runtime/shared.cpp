@@ -1,7 +1,7 @@
 // Shared memory of a block: dynamic memory first, then each __shared__ variable when it is first reached.
 //
-// The layout belongs to the launch, the memory to the OS thread. Bytes that nobody wrote, gaps between variables
-// included, hold the fill of fresh device memory (draw.cpp).
+// All blocks of a launch share one layout; each OS thread has its own memory. Unwritten bytes, also those between
+// variables, hold the fill of fresh device memory (draw.cpp).
 #include "watch.h"
 
 #include <cstdio>
@@ -17,9 +17,9 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kGap = 128;  // also the alignment: the most that any access of a GPU needs
+constexpr size_t kGap = 128;  // bytes between variables, and their alignment, which suffices for every access of a GPU
 
-constexpr size_t kSwizzled = 1024;
+constexpr size_t kSwizzled = 1024;  // alignment in bytes that swizzled tensor maps need
 
 std::mutex layout_mutex;
 std::atomic<size_t> layout_end;
@@ -37,7 +37,7 @@ void begin_shared_layout(size_t dynamic_bytes) {
     add_shared_bounds(0, dynamic_bytes, "", 0);
 }
 
-// Refills only up to shared_dirty: the rest holds shared_word already, so a block that uses little costs little.
+// Fills the shared memory for a new block, up to shared_dirty only, because the memory behind still holds shared_word.
 void prepare_shared(Worker& worker) {
     if (worker.shared == nullptr) {
         void* memory =

@@ -13,8 +13,8 @@ uint8_t usable_shared[kSharedArena / 4 + 1];
 namespace {
 
 std::mutex variables_mutex;
-std::vector<SharedVariable> variables;  // of the current launch
-size_t usable_end;                      // words from here on are 0
+std::vector<SharedVariable> variables;  // shared variables of the current launch
+size_t usable_end;                      // index from which on all words of usable_shared are 0
 
 }  // namespace
 
@@ -23,7 +23,7 @@ std::string SharedVariable::text() const {
                     : format("the dynamic shared memory of the launch (%zu bytes)", bytes);
 }
 
-// Returns the variable that holds the offset or lies nearest to it; one of 0 bytes if there is none.
+// Returns the shared variable that holds the offset or lies nearest to it; a variable of 0 bytes if there is none.
 SharedVariable nearest_shared(size_t offset) {
     const std::lock_guard<std::mutex> lock(variables_mutex);
     SharedVariable best{0, 0, "", 0};

@@ -16,14 +16,14 @@
 #define KW_CODE reinterpret_cast<uintptr_t>(__builtin_return_address(0))  // return address: code of the caller
 #define KW_TLS __thread __attribute__((tls_model("initial-exec")))
 
-// Device code reads these as threadIdx, blockIdx, blockDim, gridDim, its lane and its shared memory.
+// Variables that device code reads as threadIdx, blockIdx, blockDim, gridDim, its lane and its shared memory.
 extern "C" {
 extern KW_TLS uint3 kw_thread_index;
 extern KW_TLS uint3 kw_block_index;
 extern KW_TLS uint3 kw_block_dim;
 extern KW_TLS uint3 kw_grid_dim;
 extern KW_TLS int kw_lane;
-extern KW_TLS int kw_spinning;  // the OS thread has polled in vain for long
+extern KW_TLS int kw_spinning;  // 1 if the OS thread has polled in vain for long
 extern KW_TLS char* kw_shared_base;
 }
 
@@ -31,7 +31,7 @@ namespace kw {
 
 constexpr int kMaxWarps = kMaxThreads / kWarpSize;
 constexpr int kMaxWorkers = 8;
-constexpr size_t kSharedArena = 512 * 1024;  // the limit, plus gaps between the variables
+constexpr size_t kSharedArena = 512 * 1024;  // bytes of shared memory of a block: the limit, and gaps between variables
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kGuardBytes = 16 * 1024;
 
@@ -39,31 +39,31 @@ enum class State : uint8_t { kFresh, kReady, kAtBarrier, kAtWarpOp, kAtNamed, kA
 
 struct Fiber {
     void* context;  // saved stack pointer or ucontext
-    char* stack;    // lowest address, which is the guard
+    char* stack;    // lowest address of the stack, where its guard page lies
 };
 
 struct Thread {
     State state;
     Fiber* fiber;
     uint3 index;
-    uint64_t value;   // operand of the barrier or warp operation
-    uint64_t result;  // its result for this thread
+    uint64_t value;   // operand of the barrier or warp operation that the thread waits at
+    uint64_t result;  // result of that operation for this thread
     int kind;
     int argument;
     int width;
     int line;
     int site;
     int stack;  // bytes held by calls of recursive functions
-    bool came_to_cluster;  // has arrived at the cluster's barrier and not yet waited
+    bool came_to_cluster;  // the thread has arrived at the cluster's barrier and not yet waited
     uint32_t cluster_phase;
 };
 
-// Lanes waiting for the same operation with the same mask.
+// Group of lanes of a warp that wait for the same warp operation with the same mask.
 struct Pending {
     int kind;
     uint32_t mask;
-    int line;  // of the first lane to arrive
-    uint32_t arrived;
+    int line;  // source line of the first lane to arrive
+    uint32_t arrived;  // mask of the lanes that have arrived
 };
 
 struct Warp {
@@ -73,7 +73,8 @@ struct Warp {
     Pending pending[kWarpSize];
 };
 
-// kGivenUp and kMisplaced occur in sampled launches: they end the block quietly, or the launch.
+// Reason why a block is abandoned. In sampled launches kGivenUp ends the block without a finding, and kMisplaced ends
+// the launch.
 enum class Fault { kNone, kSignal, kAssert, kTrap, kSharedLimit, kDeadlock, kGivenUp, kMisplaced };
 
 struct FaultRecord {
@@ -81,27 +82,29 @@ struct FaultRecord {
     int signal;
     int cause;
     uintptr_t address;
-    uintptr_t code;  // of the faulting instruction
+    uintptr_t code;  // address of the faulting instruction
     std::string text;
     int line;
 };
 
-// Polling thread: it gets the same value from the same place again and again, perhaps with other places in between.
+// State of a polling thread, which reads the same value from the same address repeatedly, perhaps with other addresses
+// in between.
 struct Spin {
     const void* address;
     uint64_t observed;
     int thread;
     long count;
-    int elsewhere;  // polls of other places since the last one of this place
-    bool several;   // other places were polled too
-    long turns;  // times that it yielded to other threads of its block
+    int elsewhere;  // polls of other addresses since the last poll of `address`
+    bool several;   // the thread has polled other addresses too
+    long turns;  // times that the thread yielded to other threads of its block
 };
 
-// Limits of a block's shared memory. They depend on whether the host has called cudaFuncSetAttribute, not on the value
-// that it passed: 40 KB static and 20 KB dynamic need the call, which may pass 20480 (seen on an H100).
+// Limits of a block's shared memory, in bytes. Once the host has called cudaFuncSetAttribute for the kernel, `together`
+// is the device's maximum, whatever value was passed. For 40 KB static and 20 KB dynamic memory the call is needed, and
+// passing 20480 suffices (seen on an H100).
 struct SharedLimits {
     size_t dynamic;
-    size_t together;  // including the __shared__ variables
+    size_t together;  // dynamic memory and __shared__ variables together
 };
 
 struct Launch {
@@ -109,7 +112,7 @@ struct Launch {
     bool checked;
     bool sampled;
     bool interleaved;  // threads yield before some of their stores
-    std::vector<unsigned long> sample;  // the blocks that run, if sampled
+    std::vector<unsigned long> sample;  // numbers of the blocks that run, if the launch is sampled
     unsigned long blocks;
     SharedLimits shared;
     std::atomic<unsigned long> next_block;
@@ -119,7 +122,7 @@ struct Launch {
     std::atomic<int> resident_blocks;  // upper bound: each OS thread counts as one until it has no block left
     std::atomic<int> most_resident;
     std::atomic<int> spinning_workers;
-    std::atomic<int> waiting_state;  // changes whenever a worker begins or stops waiting
+    std::atomic<int> waiting_state;  // counter that changes whenever a worker begins or stops waiting
     std::atomic<int> confirmed_state;
     std::atomic<int> confirmations;
 };
@@ -136,29 +139,29 @@ struct Cluster;
 struct NamedBarrier {
     int arrived;
     int expected;  // 0: every thread of the block that has not returned
-    int line;      // of the first thread to arrive
-    Clocks* clocks;  // knowledge of the threads that arrived, under checks
+    int line;      // source line of the first thread to arrive
+    Clocks* clocks;  // clocks known to the threads that arrived; used in checked launches only
 };
 constexpr int kNamedBarriers = 16;
 
-// Share of one OS thread in a launch, with the block that it runs. Blocks that the OS thread runs beside its own
-// (waiting.cpp) have a Worker each; `host` is the OS thread's own.
+// State of one OS thread in a launch, with the block that it runs. Each further block that the OS thread runs at the
+// same time (waiting.cpp) has a Worker too; `host` of that Worker is the OS thread's first Worker.
 struct Worker {
     int id;
     Launch* launch;
     Worker* host;
-    Residency* residency;      // of the host; null without other blocks
-    std::vector<std::unique_ptr<Cluster>> clusters;  // of the host: clusters with running blocks
-    Cluster* cluster;          // of the block, or null
-    unsigned cluster_rank;
-    bool used_by_peers;  // other blocks have accessed its shared memory
+    Residency* residency;      // host only: other blocks on the OS thread; null if there are none
+    std::vector<std::unique_ptr<Cluster>> clusters;  // host only: clusters with running blocks
+    Cluster* cluster;          // cluster of the block, or null
+    unsigned cluster_rank;     // rank of the block in its cluster
+    bool used_by_peers;        // other blocks of the cluster have accessed this block's shared memory
     void* suspended;           // saved context while another block of the OS thread runs
-    unsigned long first_block;  // of the host: blocks taken and not begun
+    unsigned long first_block;  // host only: the blocks from first_block to end_block were taken and not begun
     unsigned long end_block;
     Watch* watch;
     char* stacks;
-    bool guards;  // its stacks have guard pages
-    int count;  // threads in the block
+    bool guards;  // true if the stacks have guard pages
+    int count;  // number of threads in the block
     Thread threads[kMaxThreads];
     Warp warps[kMaxWarps];
     int warp_count;
@@ -180,17 +183,17 @@ struct Worker {
     char* shared;
     size_t shared_dirty;  // bytes from the start that may not hold shared_word
     uint32_t shared_word;
-    int order[kMaxThreads];  // order[k]: thread that starts as the k-th; below, the inputs of this order
-    int ordered_count, ordered_by;
+    int order[kMaxThreads];  // order[k]: thread that starts as the k-th
+    int ordered_count, ordered_by;  // thread count and kind of order for which `order` was computed
     uint64_t ordered_seed;
     uint32_t chance;  // state of the random choice to yield
     Copies* copies;  // null until a thread makes the first copy
-    size_t pending_copies;  // asynchronous copies and reads that an access could conflict with
+    size_t pending_copies;  // number of asynchronous copies and reads with which an access could conflict
     Async* async;           // mbarriers and bulk copies; null until first used
-    Products* products;     // of warpgroups; null until first used
+    Products* products;     // matrix products of warpgroups; null until first used
     Spin spin;
-    uint3 indexed_block;  // block shape that threads[].index was computed for
-    uintptr_t access_code;  // code of the last access that the runtime makes on behalf of device code
+    uint3 indexed_block;  // block shape for which threads[].index was computed
+    uintptr_t access_code;  // device code on whose behalf the runtime last made an access
     FaultRecord fault;
     sigjmp_buf recovery;
 };
@@ -265,7 +268,7 @@ void forget_kernels();
 
 // sampling.cpp
 bool sampling();
-bool host_only();  // launches are noted, and no block runs
+bool host_only();  // true if launches are noted and no block runs
 std::vector<unsigned long> sampled_blocks(const kw_launch_request& request);
 constexpr char kWaiting[] = "waits for other blocks";
 void give_up(Worker& worker, const char* why);
@@ -274,7 +277,7 @@ void end_sampled_launch();
 void* reserve_piece(size_t bytes);
 bool release_piece(void* pointer);
 
-// access.cpp: bits for what precedes each store of the running launch
+// access.cpp: bits of the steps that precede each store of the running launch
 constexpr int kLetsOthersGo = 1, kNotesWriters = 2;
 extern int before_stores;
 
@@ -348,8 +351,8 @@ std::string quoted(const std::string& text);
 std::string filled(const char* pattern, std::initializer_list<std::string> values);  // replaces each %s in turn
 enum class Severity { kError, kWarning };
 
-// Place of an event: a known line, or the code address (and that of the other side of a race), which the builder's
-// debug information translates to a line.
+// Place of an event: a known source line, or the code address and, for a race, the code address of the other access.
+// The builder's debug information translates addresses to lines.
 struct Place {
     int line;
     uintptr_t code;
@@ -358,7 +361,7 @@ struct Place {
 inline Place at_line(int line) { return Place{line, 0, 0}; }
 inline Place at_code(uintptr_t code, uintptr_t other = 0) { return Place{0, code, other}; }
 
-// cuda_errors.cpp: `what` failed with the error, and the host has not queried it yet.
+// cuda_errors.cpp: set_error sets the last error, for the failed operation `what`, until the host queries it.
 void set_error(cudaError_t error, std::string what, const Place& place);
 void set_sticky_error(cudaError_t error);
 void forget_errors();
@@ -367,21 +370,24 @@ SharedLimits shared_limits_of(const char* name, bool by_pointer);
 bool may_have_large_clusters(const char* name, bool by_pointer);
 std::string base_name(const std::string& text);
 
-// Call of CUDA's API and the host code that made it. An error of the call is set as last error and returned.
+// Call of CUDA's API, and the address of the host code that made it.
 struct HostCall {
     const char* name;
     uintptr_t code;
 };
+
+// Sets the last error of CUDA after a failed call, and returns it.
 cudaError_t failed(const HostCall& call, cudaError_t error);
 
-// waiting.cpp: a thread read `observed` at the address. soft: the read may not be part of a wait.
+// waiting.cpp: called when a thread reads `observed` at the address. `soft`: the read may be no part of a wait.
 void poll(const void* address, uint64_t observed, const Place& place, bool soft);
 
 bool is_new_finding(Kind kind, const Place& place);
 void add_finding(Kind kind, Severity severity, const Place& place, const Worker* where, std::string message);
 __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...);
 
-// Builds the message only for the first finding of a kind and place: a faulty kernel can report millions.
+// Adds a finding or counts it. The message is built only for the first finding of a kind and place, because a faulty
+// kernel can report millions.
 template <class Message>
 void report(Kind kind, Severity severity, const Place& place, const Worker* where, Message message) {
     if (is_new_finding(kind, place)) add_finding(kind, severity, place, where, message());

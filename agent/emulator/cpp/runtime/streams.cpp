@@ -1,8 +1,9 @@
 // Order between streams, and host memory that a stream may still write to.
 //
-// Every call has finished when it returns, so nothing here goes wrong by itself. The state below tracks which work a
-// stream, an event or the host knows to be done. Work on a stream that does not wait for torch's current one, or that
-// nothing waits for, is wrong on a GPU. The legacy default stream has a warning of its own (check_stream).
+// On the emulator every CUDA call has finished when it returns, so wrong order has no effect. The state below tracks
+// which work a stream, an event or the host knows to be done. On a GPU, work on a stream must wait for torch's current
+// stream, and torch's current stream must wait for the work. The legacy default stream has a warning of its own
+// (check_stream).
 #include "watch.h"
 
 #include <algorithm>
@@ -15,9 +16,10 @@ namespace kw {
 
 namespace {
 
-// For each stream, how much of its work is known to be done.
+// Number of pieces of work known to be done, for each stream.
 using Done = std::map<cudaStream_t, uint64_t>;
 
+// Copy to host memory that may still be in flight.
 struct Landing {
     uintptr_t first;
     size_t bytes;
@@ -27,15 +29,15 @@ struct Landing {
 
 struct Streams {
     std::mutex mutex;
-    std::map<cudaStream_t, Done> known;  // a stream's own entry: how much work it has received
-    std::map<cudaEvent_t, Done> events;
-    Done host;
-    bool in_call = false;
+    std::map<cudaStream_t, Done> known;  // work that each stream knows to be done; its own entry: work it has received
+    std::map<cudaEvent_t, Done> events;  // work that each event's completion proves to be done
+    Done host;                           // work that the host knows to be done
+    bool in_call = false;                // a call of forward is running
     cudaStream_t base = nullptr;  // torch's current stream when the call began
-    uint64_t begun = 0;           // amount of its work by then
-    std::map<cudaStream_t, Place> used;  // other streams, and the place of their last work in this call
-    std::map<uintptr_t, size_t> visible;  // memory of the arena that the host may use: pinned, managed
-    std::vector<Landing> landings;        // copies to it that may be in flight
+    uint64_t begun = 0;           // pieces of work that `base` had received when the call began
+    std::map<cudaStream_t, Place> used;  // streams other than `base`, and the place of their last work in this call
+    std::map<uintptr_t, size_t> visible;  // sizes of pinned and managed memory in the arena, which the host may use
+    std::vector<Landing> landings;        // copies to pinned or managed memory that may be in flight
 };
 
 Streams& state() {
@@ -64,7 +66,7 @@ void drop_landed(Streams& s) {
     s.landings = left;
 }
 
-// Notes one more piece of work and returns its number.
+// Notes one more piece of work of a stream and returns its number.
 uint64_t add_work(Streams& s, cudaStream_t stream, const Place& place) {
     Done& known = s.known[stream];
     merge(known, s.host);
@@ -72,7 +74,7 @@ uint64_t add_work(Streams& s, cudaStream_t stream, const Place& place) {
     if (!s.in_call || is_default(stream) || stream == s.base) return number;
     s.used[stream] = place;
     if (known[s.base] >= s.begun) return number;
-    known[s.base] = s.begun;  // so that it is reported once
+    known[s.base] = s.begun;  // prevents a second report for this stream
     report(&finding::kUnorderedStream, Severity::kError, place, nullptr, [] {
         return std::string("Work on a stream that does not wait for torch's current one, which makes the inputs and the "
                            "memory of the outputs. Use at::cuda::getCurrentCUDAStream(), or let the stream wait for an "
@@ -101,7 +103,8 @@ void remove_visible(const void* first) {
     s.visible.erase(reinterpret_cast<uintptr_t>(first));
 }
 
-// An asynchronous copy to pinned memory: the host must wait for it.
+// Notes an asynchronous copy; if it goes to pinned or managed memory, the host must wait for it before it uses the
+// memory.
 void note_copy(void* to, size_t bytes, cudaStream_t stream, const Place& place) {
     Streams& s = state();
     const std::lock_guard<std::mutex> lock(s.mutex);
@@ -110,10 +113,10 @@ void note_copy(void* to, size_t bytes, cudaStream_t stream, const Place& place) 
     if (is_visible(s, address)) s.landings.push_back({address, bytes, stream, number});
 }
 
-// Set if host tensors also lie in device memory, as with extensions built against torch's own headers.
+// True if host tensors also lie in device memory, as with extensions built against torch's own headers.
 std::atomic<bool> sides_unknown;
 
-// Static data may belong to either side: a __device__ variable, or the host's own.
+// Returns the side to which memory belongs. Static data may belong to either: it may be a __device__ variable.
 Side side_of(const void* pointer) {
     if (sides_unknown) return Side::kEither;
     const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -128,7 +131,7 @@ Side side_of(const void* pointer) {
     return Side::kHost;
 }
 
-// Called before host code reads or writes the memory.
+// Called before host code reads or writes memory; reports accesses of device memory and of copies still in flight.
 void host_access(const volatile void* pointer, size_t bytes, bool writes, uintptr_t code) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     if (!in_arena(address) || sides_unknown) return;

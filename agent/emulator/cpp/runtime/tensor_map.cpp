@@ -1,10 +1,10 @@
 // Tensor maps: created on the host by cuTensorMapEncodeTiled and -Im2col, used by cp.async.bulk.tensor.
 //
-// A tiled copy takes a box. An im2col copy takes a column of pixels with some channels each. It moves the base of a
-// convolution's filter through the bounding box, the first spatial dimension fastest, then image after image. From each
-// base it takes the pixel at given offsets.
+// A tiled copy takes a box of elements. An im2col copy takes a column of pixels with some channels each. It moves the
+// base of a convolution's filter through the bounding box, the first spatial dimension fastest, then image after image.
+// From each base it takes the pixel at given offsets.
 //
-// The 128 bytes of a map hold what this file needs. The layout is not that of a GPU, which programs must not inspect.
+// The 128 bytes of a map hold a `Map`. Its layout differs from a GPU's, which programs must not inspect.
 #include "bulk.h"
 #include "cluster.h"
 
@@ -20,17 +20,17 @@ namespace {
 
 constexpr uint32_t kMagic = 0x6b77746d;
 constexpr int kMostDims = 5;
-constexpr int kReducedTypes = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 + 1;  // as listed in ptx/asynchronous.py
+constexpr int kReducedTypes = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 + 1;  // length of asynchronous.py's table
 
 struct Map {
     uint32_t magic;
     uint8_t type, rank, swizzle, fill;
     char* first;
     uint32_t size[kMostDims];
-    uint64_t stride[kMostDims];  // in bytes; the first is the element size
+    uint64_t stride[kMostDims];  // bytes per step in each dimension; the first is the element size
     uint16_t box[kMostDims];  // elements taken per dimension; im2col: channels and pixels
-    uint16_t element;
-    uint8_t step[kMostDims];  // distance between elements taken
+    uint16_t element;         // bytes per element
+    uint8_t step[kMostDims];  // distance between transferred elements, per dimension
     uint8_t im2col;
     int16_t lower[kMostDims], upper[kMostDims];  // bounding box: distance from the first and from the last element
 };
@@ -55,7 +55,7 @@ size_t element_bytes(CUtensorMapDataType type) {
     }
 }
 
-// Returns the mask of the 16-byte units' address bits that the swizzle exchanges.
+// Returns the mask of the address bits that the swizzle changes; they number units of 16 bytes.
 uint32_t swizzle_mask(int swizzle) {
     return swizzle == CU_TENSOR_MAP_SWIZZLE_128B ? 0x70u : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 0x30u
          : swizzle == CU_TENSOR_MAP_SWIZZLE_32B  ? 0x10u
@@ -95,7 +95,7 @@ const Map* map_at(const void* address, const Asked& asked, uintptr_t code) {
 
 bool is_spatial(const Map& map, int d) { return d > 0 && d < map.rank - 1; }
 
-// The elements that one copy transfers.
+// Elements that one copy by tensor map transfers.
 class Box {
   public:
     Box(const Map& map, const Asked& asked, const Worker& keeper, char* shared)
@@ -156,7 +156,7 @@ class Box {
         units(linear + static_cast<size_t>((high - begin) * element), (begin + map_.box[0] - high) * element, nullptr, each);
     }
 
-    // Calls once for the whole row without a swizzle, else per unit of 16 bytes.
+    // Calls `each` once for the whole row without a swizzle, and otherwise for each unit of 16 bytes.
     template <class Each>
     void units(size_t linear, int64_t bytes, char* global, Each each) const {
         const uint32_t mask = swizzle_mask(map_.swizzle);
@@ -186,7 +186,7 @@ void check_place(Worker& worker, const Map& map, size_t offset, uintptr_t code) 
     });
 }
 
-// PTX ISA, im2col mode: the base lies within the bounding box, and an offset has 16, 8 or 5 bits.
+// Reports a base outside the bounding box, or an offset with more than 16, 8 or 5 bits (PTX ISA, im2col mode).
 void check_base(const Map& map, const Asked& asked, uintptr_t code) {
     const int most = map.rank == 3 ? UINT16_MAX : map.rank == 4 ? 255 : 31;
     for (int d = 1; is_spatial(map, d); d++) {
@@ -206,7 +206,8 @@ void check_base(const Map& map, const Asked& asked, uintptr_t code) {
     }
 }
 
-// An H200 stops with an illegal instruction on either violation.
+// Reports a copy that begins at a misaligned element of the first dimension, and a store that begins before the tensor.
+// An H200 stops with an illegal instruction in both cases.
 void check_begin(Worker& worker, const Map& map, const Asked& asked, bool stores, uintptr_t code) {
     if (watching == nullptr) return;
     const int32_t* const at = asked.at;
@@ -226,7 +227,7 @@ void check_begin(Worker& worker, const Map& map, const Asked& asked, bool stores
     });
 }
 
-// Returns the reduction for the map's element type; null, after a finding, if there is none.
+// Returns the reduction for the map's element type; null, after a finding, if the type has no such reduction.
 kw_reduction reduction_of(Worker& worker, const Map& map, const kw_reduction* by_type, uintptr_t code) {
     if (map.type < kReducedTypes && by_type[map.type] != nullptr) return by_type[map.type];
     report(&finding::kTensorMap, Severity::kError, at_code(code), &worker, [&] {
@@ -255,7 +256,7 @@ void load(Worker& worker, const Map& map, const Asked& asked, char* to, void* ba
     ask(keeper, std::move(bulk));
 }
 
-// Common arguments of the two functions that create a map.
+// Arguments that cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col have in common.
 struct Tensor {
     CUtensorMapDataType type;
     cuuint32_t rank;
@@ -287,7 +288,7 @@ CUresult begin(const Tensor& t, Map& map) {
         if (t.sizes[d] == 0 || t.sizes[d] > uint64_t{1} << 32) return CUDA_ERROR_INVALID_VALUE;
         if (d > 0 && (map.stride[d] % 16 != 0 || map.stride[d] >= uint64_t{1} << 40)) return CUDA_ERROR_INVALID_VALUE;
         if (t.element_strides[d] < 1 || t.element_strides[d] > 8) return CUDA_ERROR_INVALID_VALUE;
-        map.step[d] = d == 0 ? 1 : static_cast<uint8_t>(t.element_strides[d]);  // the first is ignored
+        map.step[d] = d == 0 ? 1 : static_cast<uint8_t>(t.element_strides[d]);  // CUDA ignores the first stride
         map.size[d] = static_cast<uint32_t>(std::min<uint64_t>(t.sizes[d], UINT32_MAX));
     }
     return CUDA_SUCCESS;
@@ -350,7 +351,7 @@ void kw_tensor_store(const void* tensor_map, kw_tensor_place place, void* from, 
     ask(worker, std::move(bulk));
 }
 
-// These refuse what CUDA's documentation says they refuse.
+// Both functions refuse the arguments that CUDA's documentation excludes.
 CUresult cuTensorMapEncodeTiled(CUtensorMap* made, CUtensorMapDataType type, cuuint32_t rank, void* first,
                                 const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
                                 const cuuint32_t* element_strides, CUtensorMapInterleave interleave,

@@ -17,7 +17,7 @@ struct SourceLocation {
 struct TypeDescriptor {
     uint16_t kind;
     uint16_t info;
-    char name[1];  // in quotes: 'float [256]'
+    char name[1];  // name in quotes, such as 'float [256]'
 };
 
 struct OutOfBounds {
@@ -35,7 +35,8 @@ struct TypeMismatch {
 
 enum Use : unsigned char { kLoad, kStore, kReference, kMember, kCall, kConstruction };
 
-// Device code loads and stores NVIDIA's pairs as one word, so a copy or an assignment of them is an access.
+// Returns true if the mismatch is an access of memory. Device code loads and stores __half2 and __nv_bfloat162 as one
+// word, so a copy or an assignment of such a pair is an access too.
 bool is_access(const TypeMismatch& mismatch) {
     if (mismatch.use <= kStore) return true;
     const std::string name = mismatch.type->name;
@@ -54,7 +55,8 @@ size_t elements_of(const char* name) {
 
 }  // namespace
 
-// Reports the pending index, now that its access has shown whether it stays within a larger variable.
+// Reports the pending out-of-bounds index after its access; only a warning if the access stays within a larger
+// variable.
 void settle_index(Watch& watch, size_t variable_bytes, size_t bytes) {
     PendingIndex& index = watch.index;
     if (index.code == 0) return;

@@ -1,9 +1,9 @@
 // Threads that poll memory until another thread writes it, and the blocks that run meanwhile.
 //
 // A thread that keeps reading the same value, whatever it polls in between, yields to the threads of its block. When
-// all of them poll or wait, the OS thread lets another block continue, and starts a new one if none can. So blocks
-// are co-resident as on a GPU, and a barrier among the blocks of one launch works. Every such block after the first
-// has stacks and shared memory of its own, which end with the launch.
+// all threads of the block poll or wait, the OS thread lets another block continue, and starts a new block if none can
+// continue. So blocks are co-resident as on a GPU, and a barrier among the blocks of one launch works. Each further
+// block on an OS thread has its own stacks and shared memory, which are released after the launch.
 #include "cluster.h"
 
 #include <memory>
@@ -19,22 +19,23 @@ namespace kw {
 
 namespace {
 
-constexpr long kPatience = 1024;     // polls before others get a turn
-constexpr long kLittlePatience = 16;  // where several blocks take turns
-// Polls of an OS thread without any change before it counts as waiting for ever. An atomicCAS or atomicExch that
-// changes nothing can only be a wait; a volatile read may be part of a long loop.
+constexpr long kPatience = 1024;      // polls of a thread before other threads get a turn
+constexpr long kLittlePatience = 16;  // polls of a thread before others get a turn, if blocks share the OS thread
+// Polls of an OS thread without any change before it counts as waiting for ever. kFruitlessPolls applies to atomicCAS
+// and atomicExch without effect, which can only be a wait. kFruitlessReads applies to volatile reads, which may be part
+// of a long loop.
 constexpr long kFruitlessPolls = 1 << 20;
 constexpr long kFruitlessReads = 1 << 24;
-constexpr int kPolledTogether = 64;  // most other places that a loop polls in turn
-constexpr long kTurnsBeforeAnother = 4;  // per resident block, before one more is started
-// Per launch: what the device holds at once, however few OS threads run it; 2 pages of stack each.
+constexpr int kPolledTogether = 64;  // maximum number of other addresses that a loop polls in turn
+constexpr long kTurnsBeforeAnother = 4;  // turns of each resident block before one more block is started
+// Maximum number of threads resident at once in a launch, as on the device. Each takes about 2 pages of stack.
 constexpr size_t kResidentThreads = size_t{kMultiprocessors} * kThreadsPerMultiprocessor;
-// Threads of a launch whose stacks get guards: each takes two mappings, and a process may have 65530.
+// Number of threads of a launch whose stacks get guard pages. Each takes two of the 65530 mappings of a process.
 constexpr size_t kGuardedThreads = 16 * 1024;
 
 }  // namespace
 
-// A block that runs beside the first one of its OS thread.
+// A block that runs beside the first block of its OS thread.
 struct Resident {
     Worker worker;
     size_t stack_bytes;
@@ -44,11 +45,11 @@ struct Resident {
 struct Residency {
     std::vector<std::unique_ptr<Resident>> others;
     size_t turn = 0;  // 0: the OS thread's own block, else others[turn - 1]
-    size_t unfinished = 0;
+    size_t unfinished = 0;     // number of blocks in `others` that have not ended
     long fruitless = 0;        // turns without any change
     long fruitless_polls = 0;
     bool host_done = false;
-    int confirmed = 0;  // waiting_state in which this OS thread has polled everything again
+    int confirmed = 0;  // value of waiting_state for which this OS thread has polled all its addresses again
 };
 
 namespace {
@@ -120,7 +121,7 @@ bool blocks_left(const Worker& host) {
     return host.first_block < host.end_block || host.launch->next_block < host.launch->blocks;
 }
 
-// Takes a slot among the blocks resident at once, if one is free.
+// Counts one more resident block if the device has room for its threads. Returns false if it has no room.
 bool has_room(Launch& launch, size_t threads) {
     const int blocks = ++launch.resident_blocks;
     const bool room = static_cast<size_t>(blocks) * threads <= kResidentThreads;
@@ -131,7 +132,7 @@ bool has_room(Launch& launch, size_t threads) {
     return room;
 }
 
-// Returns null if no block or no room is left.
+// Starts one more block on the OS thread. Returns null if no block or no room is left.
 Worker* start_resident(Worker& host) {
     Residency& r = *host.residency;
     const size_t threads = static_cast<size_t>(host.count);
@@ -155,7 +156,7 @@ Worker* start_resident(Worker& host) {
     return &worker;
 }
 
-// Lets another block of the OS thread continue, or a new one once all have polled in vain.
+// Lets another block of the OS thread continue, or starts a new block once all have polled in vain.
 void give_way(Worker& worker) {
     Worker& host = *worker.host;
     Residency& r = residency_of(worker);
@@ -177,7 +178,8 @@ void let_other_blocks_go(Worker& worker) {
     go_on_with(worker, *next);
 }
 
-// Starts the other blocks of the first cluster, which must be resident together, beside the host's own.
+// Starts the other blocks of the first cluster beside the host's own block, because a cluster must be resident
+// together.
 void start_peers(Worker& host) {
     const unsigned size = cluster_size(*host.launch->request);
     Residency& r = residency_of(host);
@@ -189,8 +191,8 @@ void start_peers(Worker& host) {
 
 namespace {
 
-// Returns true if no OS thread of the launch can change anything any more. Each must have polled in vain again after
-// the last one began to wait: it may have slept while what it waits for was written.
+// Returns true if all OS threads of the launch wait in vain, so that nothing can change any more. Each must have polled
+// in vain again after the last of them began to wait, because it may have slept while its value was written.
 bool nobody_goes_on(Worker& worker) {
     Launch& launch = *worker.launch;
     Residency& r = *worker.host->residency;
@@ -204,13 +206,13 @@ bool nobody_goes_on(Worker& worker) {
     if (launch.confirmed_state.exchange(state) != state) launch.confirmations = 0;
     if (r.confirmed != state) {
         r.confirmed = state;
-        r.fruitless_polls /= 2;  // grants half of the patience once more
+        r.fruitless_polls /= 2;  // allows the OS thread half of the polls once more
         return false;
     }
     return ++launch.confirmations >= launch.active_workers;
 }
 
-// Returns true if this thread got the same value again from the place that identifies its wait.
+// Returns true if this thread read the same value again from the address that identifies its wait.
 bool same_again(Worker& worker, const void* address, uint64_t observed) {
     Spin& spin = worker.spin;
     const bool mine = spin.thread == worker.current && spin.address != nullptr;
@@ -263,7 +265,7 @@ void poll(const void* address, uint64_t observed, const Place& place, bool soft)
             place.line);
 }
 
-// The host's own blocks are done: continues with the others until they are done too.
+// Called when the host has no block left. Runs the other blocks of the OS thread until they have ended too.
 void finish_residents(Worker& host) {
     Residency* r = host.residency;
     if (r == nullptr) return;

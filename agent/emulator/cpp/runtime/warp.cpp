@@ -2,9 +2,9 @@
 //
 // Lanes that wait for the same operation with the same mask form one pending group. (PTX pairs lanes by operation and
 // mask, not by their place in the code.) Groups are examined only when no lane of the warp can run. This converges the
-// warp as far as the code allows, as hardware does. A group completes when all lanes that its mask names and that have
-// not returned have arrived. If its missing lanes wait elsewhere, it is completed with a finding once nothing else in
-// the block can run.
+// warp as far as the code allows, as hardware does. A group completes when all lanes of its mask that have not returned
+// have arrived. If missing lanes wait at another operation, the group is completed with a finding once no other thread
+// of the block can run.
 #include "watch.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace kw {
 
 namespace {
 
-constexpr uint64_t kUndefined = ~uint64_t{0};  // NaN as a float, so that a value which nobody provided shows
+constexpr uint64_t kUndefined = ~uint64_t{0};  // result of a shuffle without source; NaN as a float, so that it shows
 
 Thread& lane_of(Worker& worker, int warp, int lane) { return worker.threads[warp * kWarpSize + lane]; }
 
@@ -47,7 +47,7 @@ uint64_t shuffled(Worker& worker, int warp, int lane) {
     return kUndefined;
 }
 
-// Results over the lanes of a group that are the same for all of them.
+// Results over the lanes of a group that are equal for all its lanes.
 struct Combined {
     uint32_t ballot = 0;
     bool all_equal = true;
@@ -106,10 +106,10 @@ uint64_t combined_result(Worker& worker, int warp, uint32_t lanes, const Combine
     }
 }
 
-// Scratch operands and results of lanes that have returned.
+// Scratch memory for operands and results of lanes that have returned.
 alignas(16) KW_TLS char nobody[KW_COLLECTED_BYTES];
 
-// All lanes of such a group passed the same function. It is kept in the field of the result.
+// Returns the function of a kw_warp_collect group. All its lanes passed the same function, kept in Thread::result.
 kw_collected collected_by(Worker& worker, int warp, const Pending& group) {
     return reinterpret_cast<kw_collected>(lane_of(worker, warp, __builtin_ctz(group.arrived)).result);
 }
@@ -120,7 +120,7 @@ void collect(Worker& worker, int warp, const Pending& group) {
         const bool there = (group.arrived >> lane & 1) != 0;
         lanes[lane] = there ? reinterpret_cast<void*>(lane_of(worker, warp, lane).value) : nobody;
     }
-    // Orders the lanes' earlier accesses before the operation, and the operation before their later ones.
+    // The two calls order the lanes' earlier accesses before the operation, and their later accesses after it.
     if (watching != nullptr) note_warp_operation(*watching, warp, group.arrived);
     const int now = worker.current;
     worker.current = warp * kWarpSize;
@@ -143,7 +143,7 @@ void compute_results(Worker& worker, int warp, const Pending& group) {
     }
 }
 
-// Returns true if the draw lets the last lanes of a warp go first.
+// Returns true if the draw lets the lanes of a warp continue in descending order.
 bool lane_goes_last(const Worker& worker, int warp) { return (worker.ordered_seed >> warp & 1) != 0; }
 
 void release_group(Worker& worker, int warp, const Pending& group) {
@@ -188,7 +188,7 @@ void settle_warp(Worker& worker, int index) {
     });
     for (int i = 0; i < warp.pending_count; i++) {
         const Pending group = warp.pending[i];
-        // Others may still join an active mask while another operation of the warp can continue.
+        // An active mask waits while another operation of the warp can complete, whose lanes may then join the mask.
         const bool now = is_complete(warp, group) && !(any_complete && group.kind == KW_ACTIVE_MASK);
         if (now) {
             done[done_count++] = group;
@@ -212,7 +212,7 @@ bool force_stuck_warp(Worker& worker) {
         const Pending group = warp.pending[0];
         const uint32_t missing = group.mask & ~group.arrived & warp.live;
         const Thread& other = lane_of(worker, index, __builtin_ctz(missing));
-        // Half a warp at a product hangs on an H200; a shuffle gives some value.
+        // A matrix product that only half a warp reaches hangs on an H200; a shuffle returns some value.
         const Severity severity = group.kind == KW_COLLECT ? Severity::kError : Severity::kWarning;
         report(&finding::kWarpOpDivergent, severity, group.line, &worker, [&] {
             return format("A warp operation with mask 0x%08x is reached only by lanes 0x%08x; lanes 0x%08x wait "

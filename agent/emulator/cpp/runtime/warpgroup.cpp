@@ -1,5 +1,5 @@
-// Products of a warpgroup (wgmma). Its 128 threads come together, and the reads of a product are remembered until one
-// of them has waited for its group.
+// Matrix products of a warpgroup (wgmma). The 128 threads of a warpgroup meet at a product. Its reads are remembered
+// until one of the threads has waited for its group of products.
 #include "bulk.h"
 
 #include <algorithm>
@@ -25,13 +25,13 @@ struct Reading {
     uint32_t first, end;
 };
 
-// One operand of a product that nobody has waited for.
+// One operand in shared memory of a product for which no thread has waited.
 struct InFlight {
-    int group;          // of threads
-    uint32_t committed;  // index of its group of products
-    int warp;           // the only warp that reads it, or -1 for all four
+    int group;           // index of the warpgroup
+    uint32_t committed;  // number of the product's group, which wgmma.commit_group ends
+    int warp;            // only warp that reads the operand, or -1 for all four
     uintptr_t code;
-    Reading all;
+    Reading all;         // range that encloses all parts
     std::vector<Reading> parts;
 };
 
@@ -80,7 +80,8 @@ void complete(Worker& worker, int group) {
     }
 }
 
-// The product has been waited for: writes to its operands are races only in threads that know of none that waited.
+// Called when a thread has waited for the product. A later write to its operand is a race only in threads that are not
+// ordered after a thread that waited.
 void done(Worker& worker, const InFlight& product) {
     worker.pending_copies--;
     if (watching == nullptr) return;
@@ -128,7 +129,7 @@ bool check_products(Worker& worker, size_t first, size_t bytes, uintptr_t code) 
     return true;
 }
 
-// Called when the block's threads have returned.
+// Reports a product that is still in flight when the block's threads have returned.
 void end_products(Worker& worker) {
     if (watching != nullptr && !worker.products->flying.empty()) {
         const InFlight& product = worker.products->flying.front();
@@ -180,7 +181,7 @@ void kw_group_collect(kw_collected compute, void* mine, int line) {
     park(worker);
 }
 
-// Within `compute`. each_warp: every warp reads a quarter of the units, else all of them read all.
+// Called within `compute`. With `each_warp`, every warp reads a quarter of the units; otherwise every warp reads all.
 int kw_product_reads(const uint32_t* units, int count, int each_warp, int swizzle, void* code) {
     Worker& worker = *current_worker;
     const auto place = reinterpret_cast<uintptr_t>(code);
@@ -208,7 +209,7 @@ int kw_product_reads(const uint32_t* units, int count, int each_warp, int swizzl
             }
         }
         worker.current = first;
-        if (worker.launch->sampled) continue;  // values do not matter, and nobody waits
+        if (worker.launch->sampled) continue;  // sampled launches check addresses only, so the product is not tracked
         check_layout(*watching, product.parts.front().first, swizzle, place);
         products.flying.push_back(std::move(product));
         worker.pending_copies++;
@@ -240,7 +241,8 @@ void kw_products_wait(uint32_t prior) {
     products.flying.erase(std::remove_if(products.flying.begin(), products.flying.end(), over), products.flying.end());
 }
 
-// ptxas detects a missing wait or fence and inserts it. It says nothing about a wait that leaves out too many groups.
+// Reports the use of a register of a product in flight. ptxas detects a missing wait and inserts it, so that is only a
+// warning. It does not detect a wait that leaves out too many groups.
 void kw_product_touched(uint32_t group, int line) {
     if (watching == nullptr) return;
     const bool left_out = group <= here().waited;

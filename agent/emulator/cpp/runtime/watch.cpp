@@ -1,8 +1,8 @@
 // Checked execution: the clocks that order accesses within one block.
 //
 // A barrier orders all threads of the block (epoch). A warp operation orders the lanes that took part in it (clock).
-// A fence and a flag order threads of two warps (happens_before.cpp). They also order two lanes of one warp, as locks
-// do: one runs a fence after its access, and the other an atomic operation after that fence.
+// A fence and a flag order threads of two warps (happens_before.cpp). They also order two lanes of one warp, as in
+// locks: one lane runs a fence after its access, and then the other lane runs an atomic operation.
 #include "watch.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <cstring>
 
 extern "C" {
-int kw_checking;  // device code reads it (kw/device.h)
+int kw_checking;  // 1 while checks are on; device code reads this variable (kw/device.h)
 }
 
 namespace kw {
@@ -20,7 +20,7 @@ KW_TLS Watch* watching;
 namespace {
 
 std::atomic<bool> wanted;
-uint64_t launch_number;  // 16 bits; a launch tag is never 0
+uint64_t launch_number;  // number of the checked launch, 1 to 65535
 
 }  // namespace
 
@@ -111,7 +111,7 @@ void note_warp_operation(Watch& watch, int warp, uint32_t lanes) {
         watch.warp_clock[warp] = watch.clock;
         return;
     }
-    // A lane that met one of them before has now met all of them.
+    // Any lane that was ordered before one of these lanes is now ordered before all of them.
     watch.partly_met[warp] = true;
     auto& met = watch.met[warp];
     uint32_t merged[kWarpSize] = {};

@@ -1,74 +1,74 @@
-// Data of checked execution: what is remembered about each word of memory while kernels run.
+// Data of checked execution: the access history of each word of memory while kernels run.
 //
 // Device code is compiled so that every access first calls the runtime (access.cpp). An access to global memory must
-// lie within one region, an access to shared memory within one variable. A cell for every 4 bytes keeps who read and
-// wrote them since the last synchronisation.
+// lie within one region, an access to shared memory within one variable. A cell for every 4 bytes keeps which threads
+// read and wrote them since the last synchronisation.
 #pragma once
 
 #include "state.h"
 
 namespace kw {
 
-// kBlockAtomic: atomic only with respect to threads of the block.
+// Kind of a memory access. kBlockAtomic: atomic only with respect to threads of the block.
 enum class Access : uint8_t { kRead, kWrite, kAtomic, kBlockAtomic };
 
-// Four bytes of global memory. Fields of `blocks` from the upper end:
-//   16 bits  launch
+// Access history of four bytes of global memory. Fields of `blocks` from the upper end:
+//   16 bits  number of the launch
 //   16       block that wrote last; 0: none
 //   16       block that read; 0: none, 65535: several
 //    2       unused
 //    1       the writer had just run a fence
 //    1       the writer was atomic
 //    4       bytes read
-//    4       bytes written by that writer
+//    4       bytes written by the last writer
 //    4       bytes ever written
-// `threads`: warp and clock of that writer (upper half) and of that reader (lower half).
+// `threads`: warp and clock of the last writer (upper half) and of the reader (lower half).
 struct GlobalCell {
     uint64_t blocks, threads;
 };
 
-// An allocation, or memory of torch's own that kernels may use.
+// Memory that kernels may use: an allocation of the arena, or memory that torch allocated elsewhere.
 struct Region {
     uintptr_t first;
     size_t bytes;
-    std::string label;             // "float32 tensor [2, 3]", or empty
+    std::string label;             // name in messages, such as "float32 tensor [2, 3]"
     std::atomic<GlobalCell*> cells;  // null until a checked kernel first uses the region
     std::atomic<uint64_t*> writers;  // laid out as in writers.cpp; null until requested
-    bool published;                // a running kernel may use it
+    bool published;                // a running kernel may use this object
 };
 
-// Cache of the region that the last access from one place in the code went to; most accesses go to the same again.
+// Cache of the region of the last access from one place in the code, because most accesses go to the same region again.
 struct Site {
     uintptr_t first;
     size_t bytes;
     GlobalCell* cells;  // null where races are not tracked: stacks, constants, arguments
 };
 
-// Four bytes of shared memory. Masks have one bit per byte; code is relative to the kernel's entry.
+// Access history of four bytes of shared memory. Masks have one bit per byte; code is relative to the kernel's entry.
 struct SharedCell {
     uint32_t block;  // serial number of the block that the cell describes
     uint32_t write_epoch, read_epoch;
     uint32_t write_clock, read_clock;
     uint32_t write_code, read_code;
-    uint32_t read_lanes;      // of the reader's warp; with several_warps a mask of warps
-    uint16_t writer, reader;  // reader: one of those in read_lanes
-    uint8_t written;
+    uint32_t read_lanes;      // mask of the lanes of the reader's warp that read; with several_warps a mask of warps
+    uint16_t writer, reader;  // last writer, and one of the readers; a thread, or an agent from kMaxThreads on
+    uint8_t written;          // mask of the bytes ever written in this block
     uint8_t write_mask : 4, read_mask : 4;
     bool write_atomic : 1, write_volatile : 1, read_volatile : 1, several_warps : 1;
     bool by_group : 1;   // a matrix product of a warpgroup is among the readers
-    uint8_t layout : 3;  // swizzle of the tensor map that wrote it plus 1; 0: unknown
+    uint8_t layout : 3;  // swizzle of the tensor map that wrote the word, plus 1; 0: unknown
 };
 
 // Access by another block, or by another warp of the block, that conflicts with the current one.
 struct Conflict {
     const char* did;
     const char* other_did;
-    uint64_t block;  // as in a cell; the block itself for another warp
-    int warp;        // within the block; -1: several
+    uint64_t block;  // number of the other block, as in a cell; equal to the current block for another warp
+    int warp;        // number of the other warp within its block; -1: several
     uintptr_t code;
 };
 
-// Clocks of a block's fences of one scope, by warp.
+// Clocks of a block's fences of one scope (block or device), by warp.
 struct Fences {
     bool any = false;
     uint32_t fence[kMaxWarps] = {};    // last fence of the warp
@@ -80,7 +80,7 @@ struct Fences {
 // Knowledge that a warp acquired through flags since the block's last barrier: clocks by block and warp.
 struct Acquisition {
     int thread;
-    uint32_t clock;  // of `thread`, the first of the warp to acquire
+    uint32_t clock;  // clock at which `thread`, the first of its warp, acquired the knowledge
     std::vector<uint32_t> clocks;
 };
 
@@ -90,22 +90,22 @@ struct Poll {
     bool in_block = false;
 };
 
-// Conflicting store by a second thread. It is harmless if the value stays the same. The compiler announces a store
-// before it happens, so the value is compared at the next announced access.
+// Store by a second thread that conflicts with an earlier store. It is harmless if the value stays the same. The
+// compiler announces a store before it happens, so the value is compared at the next announced access.
 struct PendingWrite {
     const char* address;
-    size_t bytes;  // 0: none pending
-    unsigned char before[16];
+    size_t bytes;  // 0: no store is pending
+    unsigned char before[16];  // bytes in memory before the store
     uintptr_t code, other_code;
     int thread, other;
     bool in_warp, both_volatile;
     bool global;
-    Conflict conflict;  // if global
+    Conflict conflict;  // set if `global`
 };
 
 // Array index out of bounds, reported before the access itself.
 struct PendingIndex {
-    uintptr_t code;  // 0: none pending
+    uintptr_t code;  // 0: no index is pending
     int thread;
     size_t elements;
     std::string text;
@@ -113,21 +113,22 @@ struct PendingIndex {
 
 constexpr size_t kSites = 512;
 
-// Clock up to which a thread, or whoever learns from this, is ordered after each thread and agent (order.cpp).
+// Vector clock: for each thread and agent (order.cpp), the clock up to which the holder is ordered after it.
 struct Clocks {
     std::vector<uint32_t> at;
 };
 
-// Knowledge of another block of the cluster: everything before its barrier `epoch`, and up to these clocks.
+// Accesses by another block of the cluster that are known to be ordered before: those before its barrier number
+// `epoch`, and those of each thread up to its clock in `clocks`.
 struct Foreign {
     uint32_t epoch = 0;
     Clocks clocks;
 };
 struct Knowledge {
-    std::vector<Foreign> of;  // by rank; shorter if nothing is known
+    std::vector<Foreign> of;  // knowledge by rank in the cluster; nothing is known of further blocks
 };
-constexpr int kGroupWarps = 4;  // in a warpgroup
-constexpr int kMaxAgents = 64;  // numbered from kMaxThreads on, wherever a writer is named
+constexpr int kGroupWarps = 4;  // warps in a warpgroup
+constexpr int kMaxAgents = 64;  // asynchronous agents of a block; as writers they have numbers from kMaxThreads on
 constexpr uintptr_t kNothing = ~uintptr_t{0};
 
 // Access history of the block that one OS thread runs.
@@ -136,38 +137,38 @@ struct Watch {
     uintptr_t shared;
     Site sites[kSites];
     uint64_t launch;  // serial number of the launch, in the upper 16 bits
-    uint64_t block;   // 1 to 65534, from the block's number
-    bool acquired;    // a thread of the block has read what other blocks may have published
+    uint64_t block;   // name of the block in cells: 1 to 65534, from the block's number
+    bool acquired;    // a thread of the block has read memory to which other blocks may have published
     bool fenced;      // a thread of the block has run a fence
     bool polling;     // the access under examination is a volatile or atomic read
-    uint32_t barrier_clock, barrier_mark;  // of the last barrier; as a half of GlobalCell::threads
-    Fences near, far;  // of block scope and of device scope
-    std::vector<uint32_t> known_to_all;
+    uint32_t barrier_clock, barrier_mark;  // clock of the last barrier, plain and as a half of GlobalCell::threads
+    Fences near, far;  // fences of block scope, and of device scope
+    std::vector<uint32_t> known_to_all;  // clocks by block and warp that every thread of the block knows
     std::vector<Acquisition> acquisitions;
     Poll polls[kMaxThreads];
     std::vector<int> pollers;  // threads with a poll that is set
-    uint64_t last_version;  // of what was learned last, and by whom
-    int last_learner;
+    uint64_t last_version;  // version of the Published that a thread of the block acquired last
+    int last_learner;       // thread that acquired last_version
     uint8_t signals[kMaxThreads];  // plain stores that may still be the signal after a fence
     uint8_t in_block[kMaxThreads];  // 1 while the thread is in an atomic operation of block scope
     uintptr_t entry;  // address of the kernel
     uint32_t block_serial, epoch, clock;
     uint32_t released[kMaxThreads], observed[kMaxThreads];  // clocks of fences and of atomics
-    uint32_t warp_clock[kMaxWarps];                         // of the last operation of all lanes
+    uint32_t warp_clock[kMaxWarps];                         // clock of the last operation of all lanes of a warp
     uint32_t met[kMaxWarps][kWarpSize][kWarpSize];          // clock of the last operation that two lanes shared
-    bool partly_met[kMaxWarps];
-    bool exact;  // order.cpp keeps rows
-    int columns;
-    std::vector<uint32_t> known;
+    bool partly_met[kMaxWarps];  // a warp has had an operation of only some lanes
+    bool exact;  // order.cpp keeps a vector clock per thread
+    int columns;  // entries of a vector clock: threads and agents
+    std::vector<uint32_t> known;  // vector clocks of all threads, one after the other
     uint32_t proxy_fenced[kMaxThreads];  // clocks of the last fence.proxy.async
-    uint32_t unshared[kMaxWarps];  // lanes that know more than others of their warp
+    uint32_t unshared[kMaxWarps];  // mask of the lanes that know more than other lanes of their warp
     SharedCell* cells;
     PendingWrite write;
     PendingIndex index;
-    uintptr_t misplaced_code;  // last code with a misplaced access, and its kind (null: the hardware faults)
-    Kind misplaced_kind;
-    long work_left;            // budget of the block, in a sampled launch
-    std::vector<uint16_t> stores;  // stores per thread so far, where writers are noted
+    uintptr_t misplaced_code;  // code of the last access that lies in no region
+    Kind misplaced_kind;       // kind of its finding; null: the hardware faults
+    long work_left;            // rest of the block's budget in a sampled launch, in accesses
+    std::vector<uint16_t> stores;  // number of stores per thread so far; used if writers are noted
     uintptr_t reported;  // address of the last access with a finding, or kNothing; a fault there is not reported again
 };
 
@@ -210,7 +211,7 @@ void share_knowledge(Watch& watch, int warp, uint32_t lanes);
 
 // regions.cpp
 struct Misplaced {
-    Kind kind;  // null: nothing to add to the hardware fault
+    Kind kind;  // null: no finding, because the access faults
     std::string text;
 };
 void add_region(const void* first, size_t bytes, const char* label);
@@ -293,8 +294,8 @@ void add_shared_bounds(size_t offset, size_t bytes, const char* name, int line);
 // undefined.cpp
 void settle_index(Watch& watch, size_t variable_bytes, size_t bytes);
 
-// Returns true if everything that the lanes of a warp did up to `clock` happened before the current operation of
-// `thread`, barriers aside. The first line is a fast path: most blocks run no fence and only operations of all lanes.
+// Returns true if all accesses of the lanes of a warp up to `clock` happened before the current operation of `thread`,
+// without regard to barriers. The first line is a fast path for blocks without fences and partial warp operations.
 inline bool lanes_ordered(const Watch& watch, int thread, int warp, uint32_t lanes, uint32_t clock) {
     if (!watch.fenced && !watch.partly_met[warp]) return thread / kWarpSize == warp && clock < watch.warp_clock[warp];
     for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
@@ -309,11 +310,12 @@ inline bool thread_ordered(const Watch& watch, int thread, int other, uint32_t c
 }
 
 constexpr uint64_t kAtomicWriter = 1 << 12;
-constexpr uint64_t kSignal = 1 << 13;  // a plain store right after a fence, which others may wait for
+constexpr uint64_t kSignal = 1 << 13;  // the writer made a plain store right after a fence, for which others may wait
 constexpr uint64_t kSeveral = 0xffff;
 constexpr uint64_t kBlockNames = 0xfffe;  // blocks this far apart share a name, so a conflict between them is missed
 
-// Half of GlobalCell::threads: clock, then a mark (several warps read, or the writer was atomic), warp, bytes.
+// Fields of a half of GlobalCell::threads from the upper end: clock, mark (several warps read, or the writer was
+// atomic), warp, mask of bytes.
 constexpr uint32_t kClockAt = 10, kWarpAt = 4;
 constexpr uint32_t kMostClocks = (1u << (32 - kClockAt)) - 1;
 constexpr uint32_t kMarked = 1u << 9, kWarpBits = 31u << kWarpAt;
@@ -331,7 +333,7 @@ inline uint32_t stamp_of(const Watch& watch) {
     return clock << kClockAt | static_cast<uint32_t>(watch.worker->current / kWarpSize) << kWarpAt;
 }
 
-// Returns true if the noted access is by another warp and follows the block's last barrier.
+// Returns true if the access noted in `half` was made by another warp after the block's last barrier.
 inline bool is_elsewhere(const Watch& watch, uint32_t half, uint32_t now) {
     return half >= watch.barrier_mark && ((half ^ now) & kWarpBits) != 0;
 }

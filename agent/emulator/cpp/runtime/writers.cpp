@@ -1,4 +1,5 @@
-// Last writer of each word of global memory, and its launch. Noted only in a run that explains a wrong output.
+// Last writer of each word of global memory, and the launch of that write. Noted only in a replay that looks for the
+// cause of a wrong output.
 #include "watch.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@ namespace kw {
 
 namespace {
 
-// Fields of a cell: see kw_writers in kw/runtime.h. Numbers that do not fit saturate.
+// Maxima and positions of the fields of a cell, as kw_writers in kw/runtime.h lists them. Larger numbers saturate.
 constexpr uint64_t kMostLaunches = (1 << 12) - 1, kMostBlocks = (1 << 24) - 1, kMostTimes = (1 << 14) - 1;
 constexpr uint64_t kSeveralThreads = 2, kAtomically = 1;
 constexpr int kLaunchAt = 52, kBlockAt = 28, kThreadAt = 18, kTimesAt = 4;

@@ -1,7 +1,7 @@
 // Allocates torch's CPU tensors in the emulated device's memory, because each of them represents a tensor on a GPU.
-// So the bounds of results of torch's operators are known too, and memory elsewhere is the host's.
+// So the bounds of results of torch's operators are known too, and all memory elsewhere is host memory.
 //
-// Compiled against the headers of the torch that loads it.
+// The file is compiled against the headers of the torch that loads it.
 #include "kw/runtime.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -24,7 +24,7 @@ class DeviceAllocator final : public c10::Allocator {
 
 }  // namespace
 
-// Holds for the rest of the process; existing tensors keep their memory.
+// Sets torch's CPU allocator for the rest of the process; existing tensors keep their memory.
 extern "C" void kw_serve_torch(void) {
     static DeviceAllocator allocator;
     c10::SetCPUAllocator(&allocator, 100);

@@ -1,4 +1,4 @@
-// cooperative_groups::memcpy_async, by the threads of a group, and its waits.
+// cooperative_groups::memcpy_async, in which the threads of a group share a copy, and the waits for it.
 #pragma once
 
 #include "../cooperative_groups.h"
@@ -6,14 +6,14 @@
 
 namespace cooperative_groups {
 
-// Sizes are in bytes, as in CUDA.
+// Copies `bytes` bytes.
 template <class Group, class To, class From, class Size>
 KW_DEVICE void memcpy_async(const Group& group, To* to, const From* from, const Size& bytes) {
     kw::copy_by_group(group, to, from, bytes);
     kw_commit_copies();
 }
 
-// Counts are in elements; the smaller one applies.
+// Copies as many elements as the smaller of `room` and `count`.
 template <class Group, class To, class ToCount, class From, class FromCount>
 KW_DEVICE void memcpy_async(const Group& group, To* to, const ToCount& room, const From* from, const FromCount& count) {
     const size_t elements = static_cast<size_t>(room) < static_cast<size_t>(count) ? room : count;

@@ -12,7 +12,7 @@ template <class T> struct bit_and { T operator()(const T& a, const T& b) const {
 template <class T> struct bit_or { T operator()(const T& a, const T& b) const { return a | b; } };
 template <class T> struct bit_xor { T operator()(const T& a, const T& b) const { return a ^ b; } };
 
-// A butterfly like NVIDIA's, so every lane gets the same value.
+// Reduces by a butterfly of shuffles, as NVIDIA's version does, so every lane gets the same value.
 template <unsigned Size, class Parent, class T, class Operator>
 T reduce(const thread_block_tile<Size, Parent>& tile, T value, Operator op, int line = __builtin_LINE()) {
     for (unsigned distance = Size / 2; distance > 0; distance /= 2) {

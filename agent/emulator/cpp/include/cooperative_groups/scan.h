@@ -14,7 +14,7 @@ T inclusive_scan(const Group& group, T value, Operator op = {}, int line = __bui
     return value;
 }
 
-// The first thread gets T(), as in NVIDIA's version for operators whose neutral element that is.
+// The first thread gets T(). NVIDIA's version does the same for operators with the neutral element T().
 template <class Group, class T, class Operator = plus<T>>
 T exclusive_scan(const Group& group, T value, Operator op = {}, int line = __builtin_LINE()) {
     const T before = group.shfl_up(inclusive_scan(group, value, op, line), 1, line);

@@ -1,5 +1,5 @@
-// Block-level part of CUB: BlockReduce, BlockScan (sums), WarpReduce, for one-dimensional blocks in which every
-// thread takes part. Device-wide algorithms are missing.
+// CUB's BlockReduce, BlockScan (sums only) and WarpReduce, for one-dimensional blocks in which every thread takes part.
+// Device-wide algorithms are missing.
 #pragma once
 #include "kw/device.h"
 
@@ -43,7 +43,7 @@ class WarpReduce {
   T Sum(T value) { return Reduce(value, cub::Sum()); }
 };
 
-// The result is defined only in thread 0, as in CUB.
+// Reduction over a block. The result is defined only in thread 0, as in CUB.
 template <class T, int Threads, BlockReduceAlgorithm Algorithm = BLOCK_REDUCE_WARP_REDUCTIONS>
 class BlockReduce {
  public:

@@ -2,13 +2,13 @@
 //
 // Each result deviates by up to the documented maximum (PTX ISA; CUDA C++ Programming Guide, "Intrinsic Functions").
 // The deviation is a hash of the operand's bits, so it is the same in device code, in translated PTX and in every
-// run. Results that hardware gives exactly (powers of two, zero) do not deviate. The functions in double are called
-// because fast_math.h replaces those in float.
+// run. Results that hardware gives exactly (powers of two, zero) do not deviate. Exact values come from the C library's
+// functions for double, because fast_math.h replaces its functions for float.
 #pragma once
 
 #define KW_APPROXIMATE static inline __attribute__((unused))
 
-// Pseudo-random deviation in [-1, 1) from the operand's bits.
+// Returns a pseudo-random deviation in [-1, 1) from the operand's bits.
 KW_APPROXIMATE float kw_deviation(float x, unsigned instruction) {
     unsigned bits;
     __builtin_memcpy(&bits, &x, sizeof bits);
@@ -38,7 +38,7 @@ KW_APPROXIMATE double kw_turns(float x) {
     return (turns - __builtin_trunc(turns)) * 6.283185307179586;
 }
 
-// Near zero the error is also at most 2^-11 relative, less than the absolute error allows.
+// Returns `exact` with the absolute error `error`, or with a relative error of 2^-11 if that is smaller.
 KW_APPROXIMATE float kw_near(float exact, float deviation, float error) {
     const float relative = __builtin_fabsf(exact) * 0x1p-11f;
     return exact + deviation * (relative < error ? relative : error);

@@ -1,8 +1,8 @@
 // CUDA device code for g++: include this before a candidate's rewritten source.
 //
 // NVIDIA's headers supply the types, vector types, the runtime API and most of half and bfloat16. This header and its
-// parts add what those define only under nvcc. Inline PTX, tensor cores and textures are missing; rewrite.unsupported
-// names them where a source uses them.
+// parts add the names that NVIDIA's headers define only under nvcc. Inline PTX, tensor cores and textures are missing;
+// constructs.unsupported reports sources that use them.
 #pragma once
 
 #include <cassert>
@@ -25,13 +25,15 @@
 
 #include "kw/runtime.h"
 
-// NVIDIA declares threadIdx and its companions as plain globals; here they are thread-local.
+// Keeps NVIDIA's header from declaring threadIdx, blockIdx, blockDim and gridDim as plain globals. On the emulator they
+// are thread-local.
 #define __DEVICE_LAUNCH_PARAMETERS_H__
 #define KW_TLS_EXTERN(type, name, symbol) \
     extern __thread type name __asm__(symbol) __attribute__((tls_model("initial-exec")))
 
-// const, because a thread's indices never change while it runs: the compiler may keep them across barriers, and does
-// not announce reads of them as accesses. uint3 instead of dim3, whose constructors would undo that.
+// The variables are const, because a thread's indices never change while it runs. The compiler may then keep them
+// across barriers, and does not announce their reads as accesses. The type is uint3, because dim3's constructors
+// prevent that.
 KW_TLS_EXTERN(const uint3, threadIdx, "kw_thread_index");
 KW_TLS_EXTERN(const uint3, blockIdx, "kw_block_index");
 KW_TLS_EXTERN(const int, kw_lane, "kw_lane");
@@ -41,15 +43,15 @@ KW_TLS_EXTERN(const int, kw_now_asking_name, "kw_asking_name");
 KW_TLS_EXTERN(const uint3, blockDim, "kw_block_dim");
 KW_TLS_EXTERN(const uint3, gridDim, "kw_grid_dim");
 
-// extern, so that it is no constant expression: as with nvcc, an array of warpSize elements is refused.
+// warpSize is extern and so no constant expression: an array of warpSize elements is refused, as with nvcc.
 extern const int warpSize __asm__("kw_warp_size");
-// The switch of kw_check; constant while a kernel runs.
+// 1 while kw_check has turned checks on; constant while a kernel runs.
 extern const int kw_now_checking __asm__("kw_checking");
 
 #define KW_DEVICE static inline __attribute__((always_inline))
 
-// g++ does not know nvcc's attributes. A __shared__ variable that the rewriter missed (in a macro) becomes
-// thread-local, which the threads of a block share, because one OS thread runs them all.
+// nvcc's attributes, which g++ does not know. A __shared__ variable that the rewriter missed (in a macro) becomes
+// thread-local; the threads of a block share it, because one OS thread runs them all.
 #undef __global__
 #undef __device__
 #undef __host__
@@ -75,7 +77,7 @@ extern const int kw_now_checking __asm__("kw_checking");
 
 namespace kw {
 
-// Set by KW_KERNELS_NAMED at the end of a unit if all its kernels begin with KW_KERNEL.
+// True if all kernels of the unit begin with KW_KERNEL; KW_KERNELS_NAMED at the unit's end sets it.
 static bool kernels_named;
 
 // Arguments of <<<...>>>. dim3 converts from any integer, as in CUDA.
@@ -88,8 +90,8 @@ struct Config {
         : grid(g), block(b), dynamic_bytes(bytes), stream(s) {}
 };
 
-// Entry point of a launch within an extension. A replay finds these functions by their mangled name, which
-// agent/contracts generates for it.
+// Entry point of a launch within an extension. A replay finds the instances of this template by the start of their
+// mangled name, which agent/contracts generates.
 template <class Thread>
 void launch_entry(void* thread) {
     (*static_cast<Thread*>(thread))();
@@ -103,7 +105,7 @@ class Launch {
         : request_{sizeof(kw_launch_request), name, line, by_pointer, config.grid, config.block,
                    config.dynamic_bytes, nullptr, nullptr, 0, config.stream, 0, {0, 0, 0}} {}
 
-    // Applies the attributes of cudaLaunchKernelEx. Those that only affect speed are ignored.
+    // Applies the attributes of cudaLaunchKernelEx. Attributes that affect only the speed are ignored.
     Launch& with(const cudaLaunchConfig_t& config) {
         for (unsigned k = 0; k < config.numAttrs; k++) {
             const cudaLaunchAttribute& attribute = config.attrs[k];
@@ -128,7 +130,7 @@ class Launch {
         if (kw_launch(&request_) != 0) abort();
     }
 
-    // cudaLaunchCooperativeKernel: arguments[i] points to the value of parameter i.
+    // Launches as cudaLaunchCooperativeKernel does; arguments[i] points to the value of parameter i.
     template <class... Parameters>
     cudaError_t cooperative(void (*kernel)(Parameters...), void** arguments) {
         request_.cooperative = 1;
@@ -145,14 +147,14 @@ class Launch {
     kw_launch_request request_;
 };
 
-// cudaLaunchCooperativeKernel((void*)kernel, ...) is rewritten to this, which keeps the kernel's type.
+// cudaLaunchCooperativeKernel((void*)kernel, ...) is rewritten to launch_cooperative, which keeps the kernel's type.
 template <class... Parameters>
 cudaError_t launch_cooperative(const char* name, int line, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                                void** arguments, size_t dynamic_bytes = 0, cudaStream_t stream = nullptr) {
     return Launch(name, line, false, Config(grid, block, dynamic_bytes, stream)).cooperative(kernel, arguments);
 }
 
-// cudaLaunchKernelEx(&config, kernel, ...) is rewritten to this.
+// cudaLaunchKernelEx(&config, kernel, ...) is rewritten to launch_extended.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_extended(const char* name, int line, const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                             Arguments&&... arguments) {
@@ -161,7 +163,7 @@ cudaError_t launch_extended(const char* name, int line, const cudaLaunchConfig_t
     return cudaPeekAtLastError();
 }
 
-// Not instrumented: this look-up is the emulator's and not the kernel's.
+// Returns the address of a __shared__ variable. Not instrumented, because the kernel does not make these accesses.
 __attribute__((no_sanitize("thread"))) inline void* shared_address(kw_shared_site& site) {
     if (__atomic_load_n(&site.launch, __ATOMIC_ACQUIRE) != kw_launch_serial) kw_place_shared(&site);
     return kw_shared_base + site.offset;
@@ -200,8 +202,8 @@ KW_DEVICE T from_bits(uint64_t bits) {
     }
 #define KW_KERNELS_NAMED [[maybe_unused]] static const bool kw_kernels_named = kw::kernels_named = true;
 
-// True if the launch is unchecked and another unit has set the pointer to the kernel's translation. The read is in
-// assembly, because the compiler sees no writer and would fold it, and so that it is not checked.
+// True if the launch is unchecked and another unit has set `pointer` to the kernel's translation. The pointer is read
+// in assembly, so that the read is not checked, and because the compiler sees no writer and would fold the read.
 #define KW_UNCHECKED(pointer)                                       \
     (kw_now_checking == 0 && ({                                         \
          decltype(pointer) kw_value;                                \
@@ -209,15 +211,15 @@ KW_DEVICE T from_bits(uint64_t bits) {
          kw_value != nullptr;                                       \
      }))
 
-// The current block's __shared__ variable `name` of type T.
+// Refers to the current block's __shared__ variable `name` of type T.
 #define KW_SHARED(T, name)                                             \
     (*static_cast<T*>([]() -> void* {                                  \
         static kw_shared_site site = {sizeof(T), #name, __LINE__, 0, 0}; \
         return kw::shared_address(site);                               \
     }()))
 
-// `extern __shared__ T name[]` within a function, and outside of one: a thread-local pointer that the runtime sets.
-// (Within a template g++ would lose the symbol of a local extern.)
+// Replacements of `extern __shared__ T name[]` within a function, and at namespace scope. Both use a thread-local
+// pointer that the runtime sets. (Within a template g++ would lose the symbol of a local extern declaration.)
 #define KW_DYNAMIC_SHARED(T, name) T* const name = static_cast<T*>(static_cast<void*>(kw_shared_base))
 #define KW_DYNAMIC_SHARED_GLOBAL(T, name) KW_TLS_EXTERN(T* const, name, "kw_shared_base")
 
@@ -226,7 +228,7 @@ KW_DEVICE T from_bits(uint64_t bits) {
 #define __syncthreads_and(p) kw_barrier(KW_BARRIER_AND, (p) != 0, __LINE__, __COUNTER__)
 #define __syncthreads_or(p) kw_barrier(KW_BARRIER_OR, (p) != 0, __LINE__, __COUNTER__)
 
-// Checked execution tells __threadfence from __threadfence_block by the memory order.
+// Checked execution distinguishes __threadfence and __threadfence_block by their memory order.
 KW_DEVICE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 KW_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 KW_DEVICE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
@@ -260,7 +262,7 @@ template <class T> KW_DEVICE T __ldg(const T* p) {
     return *p;
 }
 template <class T> KW_DEVICE T __ldca(const T* p) { return *p; }
-// __ldcg and __ldcv read what other blocks write, so waiting loops use them.
+// __ldcg and __ldcv see writes of other blocks, so waiting loops use them, and they count as polls.
 template <class T> KW_DEVICE T __ldcg(const T* p) {
     if constexpr (sizeof(T) != 4 && sizeof(T) != 8) {
         return *p;
@@ -287,13 +289,13 @@ KW_DEVICE size_t __cvta_generic_to_shared(const void* p) { return reinterpret_ca
 #include "kw/device_half.h"
 #include "kw/device_symbol.h"
 
-// nvcc's macros, for device code. Defined only here, because NVIDIA's headers above must be read without them.
+// nvcc's macros, for the candidate's device code. NVIDIA's headers above must be read without them.
 #define __CUDACC__ 1
 #define __NVCC__ 1
 #define __CUDACC_VER_MAJOR__ 13
 #define __CUDACC_VER_MINOR__ 0
 #define __CUDA_ARCH__ 900
-// Further macros of nvcc, so that code cannot tell which compiler is at work.
+// Further macros of nvcc, so that code cannot detect that g++ compiles it.
 #define __CUDACC_VER_BUILD__ 88
 #define __CUDA_API_VER_MAJOR__ 13
 #define __CUDA_API_VER_MINOR__ 0

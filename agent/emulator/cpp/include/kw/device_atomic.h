@@ -1,7 +1,7 @@
 // Atomic functions, for exactly the types that CUDA defines: atomicMax on a float does not compile here either.
 // Part of kw/device.h.
 //
-// Blocks run on several OS threads, so these are real atomics.
+// Blocks run on several OS threads, so the functions use the CPU's atomic operations.
 #pragma once
 
 namespace kw {
@@ -11,7 +11,7 @@ template <> struct Word<2> { using type = uint16_t; };
 template <> struct Word<4> { using type = uint32_t; };
 template <> struct Word<8> { using type = uint64_t; };
 
-// While it lives, the calling thread's atomic operations have block scope.
+// Scope object that gives the calling thread's atomic operations block scope until it is destroyed.
 struct BlockScope {
     __attribute__((always_inline)) BlockScope() { kw_block_scope(1); }
     __attribute__((always_inline)) ~BlockScope() { kw_block_scope(0); }
@@ -32,7 +32,7 @@ KW_DEVICE T atomic_update(T* address, Update update) {
     return from_bits<T>(old);
 }
 
-// Locks are made of compare-and-swap and exchange: an attempt that changes nothing counts as a poll.
+// Compares and swaps. Locks use compare-and-swap and exchange, so an attempt that changes nothing counts as a poll.
 template <class T>
 KW_DEVICE T compare_and_swap(T* address, T expected, T desired, int line) {
     using W = typename Word<sizeof(T)>::type;
@@ -63,7 +63,7 @@ KW_DEVICE T exchange(T* address, T desired, int line) {
 
 }  // namespace kw
 
-// Defines each function also with _block and _system.
+// Defines an atomic function, and its variants with the suffixes _block and _system.
 #define KW_ATOMIC(name, T, expression)                                                                     \
     KW_DEVICE T name(T* address, T value) {                                                                \
         return kw::atomic_update(address, [=](T old) -> T { return expression; });                         \
@@ -79,7 +79,7 @@ KW_DEVICE T exchange(T* address, T desired, int line) {
     KW_ATOMIC(name, unsigned, expression)    \
     KW_ATOMIC(name, unsigned long long, expression)
 
-// Unsigned arithmetic, because signed overflow wraps on a GPU.
+// Signed integers are added as unsigned ones, because their overflow wraps on a GPU.
 KW_ATOMIC(atomicAdd, int, static_cast<int>(static_cast<unsigned>(old) + static_cast<unsigned>(value)))
 KW_ATOMIC(atomicAdd, unsigned, old + value)
 KW_ATOMIC(atomicAdd, unsigned long long, old + value)
@@ -137,7 +137,7 @@ KW_ATOMIC_EXCHANGE(unsigned long long)
 KW_ATOMIC_EXCHANGE(float)
 #undef KW_ATOMIC_EXCHANGE
 
-// Vectors of floats, from compute capability 9.0 on. Each element is atomic by itself.
+// atomicAdd of float vectors, from compute capability 9.0 on. Each element is updated atomically by itself.
 KW_DEVICE float2 atomicAdd(float2* a, float2 v) { return {atomicAdd(&a->x, v.x), atomicAdd(&a->y, v.y)}; }
 KW_DEVICE float4 atomicAdd(float4* a, float4 v) {
     return {atomicAdd(&a->x, v.x), atomicAdd(&a->y, v.y), atomicAdd(&a->z, v.z), atomicAdd(&a->w, v.w)};

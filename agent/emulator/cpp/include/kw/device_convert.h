@@ -1,6 +1,6 @@
 // Conversions with a stated rounding, and reinterpretations of bits. Part of kw/device.h.
 //
-// On a GPU a conversion to an integer saturates and maps NaN to 0 (PTX ISA, cvt). On a CPU it does neither.
+// On a GPU a conversion to an integer saturates and maps NaN to 0 (PTX ISA, cvt). A CPU's conversion does neither.
 #pragma once
 
 namespace kw {
@@ -8,7 +8,7 @@ namespace kw {
 template <class To, class From>
 KW_DEVICE To saturate(From x) {
     if (x != x) return 0;
-    // As floating point, `high` is exact or one above the largest integer, hence the comparison with >=.
+    // `high` is the largest integer or, if that is not representable, one more; hence the comparison with >=.
     const From low = static_cast<From>(std::numeric_limits<To>::min());
     const From high = static_cast<From>(std::numeric_limits<To>::max());
     if (x <= low) return std::numeric_limits<To>::min();

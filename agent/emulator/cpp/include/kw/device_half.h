@@ -1,7 +1,7 @@
 // Half and bfloat16 functions that NVIDIA's headers define only under nvcc. Part of kw/device.h.
 //
-// Each evaluates the float function on the widened value and rounds once. So it is at least as accurate as on a GPU,
-// except for the approximate functions.
+// Each function evaluates the float function on the widened value and rounds once. So it is at least as accurate as on
+// a GPU, except for the approximate functions.
 #pragma once
 
 #define KW_HALF_UNARY(T, T2, widen, narrow, name, expression)          \

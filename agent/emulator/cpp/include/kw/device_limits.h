@@ -1,5 +1,5 @@
 // Limits of the emulated device, an sm_90 with the sizes of an H100 (CUDA C++ Programming Guide, "Technical
-// Specifications per Compute Capability"). agent/contracts generates Python's view of them.
+// Specifications per Compute Capability"). agent/contracts generates Python constants from this header.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ constexpr int kThreadsPerMultiprocessor = 2048;
 constexpr int kBlocksPerMultiprocessor = 32;
 constexpr int kRegistersPerMultiprocessor = 65536;
 constexpr size_t kDefaultSharedLimit = 48 * 1024;  // dynamic shared memory per block by default
-constexpr size_t kOptInSharedLimit = 227 * 1024;   // the most with cudaFuncSetAttribute
+constexpr size_t kOptInSharedLimit = 227 * 1024;   // maximum that cudaFuncSetAttribute can set
 constexpr size_t kSharedPerMultiprocessor = 228 * 1024;
 constexpr size_t kReservedSharedPerBlock = 1024;
 constexpr size_t kConstantMemory = 64 * 1024;

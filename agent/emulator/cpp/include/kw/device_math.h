@@ -1,8 +1,8 @@
 // CUDA's math functions and intrinsics beyond <math.h>. Part of kw/device.h.
 //
 // The fast intrinsics are composed of approximate instructions (approximate.h) as in CUDA (CUDA C++ Programming Guide,
-// "Mathematical Functions"): __expf is ex2 of a product, __powf is ex2 of a product with lg2. Their error is the one
-// that NVIDIA documents. Directed rounding computes in higher precision, and takes the next float if the nearest one
+// "Mathematical Functions"): __expf is ex2 of a product, __powf is ex2 of a product with lg2. Their error is the error
+// that NVIDIA documents. Directed rounding computes in higher precision, and takes the next float if the nearest float
 // lies on the wrong side.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #define KW_MATH KW_DEVICE
 
-// Renamed, because the C library declares functions of its own under these names.
+// The intrinsics are renamed, because the C library declares functions of its own under their names.
 #define __expf kw_expf
 #define __exp10f kw_exp10f
 #define __logf kw_logf
@@ -61,7 +61,8 @@ KW_MATH float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678118654752f)
 KW_MATH double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
 KW_MATH float erfcxf(float x) { return static_cast<float>(exp(static_cast<double>(x) * x) * erfc(x)); }
 
-// Newton's method on erf, started from Winitzki's approximation ("A handy approximation for the error function").
+// Inverts erf by Newton's method, started from Winitzki's approximation ("A handy approximation for the error
+// function").
 KW_MATH double erfinv(double y) {
     if (!(y > -1.0 && y < 1.0)) return y == 1.0 ? HUGE_VAL : y == -1.0 ? -HUGE_VAL : NAN;
     const double log_term = log1p(-y * y);
@@ -74,7 +75,7 @@ KW_MATH float erfinvf(float y) { return static_cast<float>(erfinv(y)); }
 KW_MATH double normcdfinv(double p) { return M_SQRT2 * erfinv(2.0 * p - 1.0); }
 KW_MATH float normcdfinvf(float p) { return static_cast<float>(normcdfinv(p)); }
 
-// Round a double to float: down, up, towards zero.
+// Round a double to a float: down, up and towards zero.
 KW_MATH float kw_round_down(double exact) {
     const float nearest = static_cast<float>(exact);
     return nearest > exact ? nextafterf(nearest, -INFINITY) : nearest;
@@ -85,7 +86,8 @@ KW_MATH float kw_round_up(double exact) {
 }
 KW_MATH float kw_round_to_zero(double exact) { return exact < 0 ? kw_round_up(exact) : kw_round_down(exact); }
 
-// Keeps the compiler from fusing the operation with a neighbour; nvcc does not fuse these either.
+// Returns x, and keeps the compiler from fusing a multiplication and an addition across it. nvcc does not fuse the
+// intrinsics that use kw_unfused either.
 KW_MATH float kw_unfused(float x) {
     __asm__("" : "+x"(x));
     return x;
@@ -117,7 +119,8 @@ KW_MATH double __drcp_rn(double x) { return 1.0 / x; }
 KW_MATH double __dsqrt_rn(double x) { return sqrt(x); }
 KW_MATH double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 
-// CUDA's min and max of mixed types: the usual arithmetic conversions, and NaN loses as in fmin and fmax.
+// CUDA's min and max of mixed types, with the usual arithmetic conversions. As in fmin and fmax, a number is preferred
+// to NaN.
 #define KW_MIN_MAX(A, B, R)                                                              \
     KW_MATH R min(A x, B y) { return static_cast<R>(x) < static_cast<R>(y) ? static_cast<R>(x) : static_cast<R>(y); } \
     KW_MATH R max(A x, B y) { return static_cast<R>(x) > static_cast<R>(y) ? static_cast<R>(x) : static_cast<R>(y); }
@@ -147,7 +150,7 @@ KW_MATH unsigned umax(unsigned x, unsigned y) { return max(x, y); }
 KW_MATH long long llmin(long long x, long long y) { return min(x, y); }
 KW_MATH long long llmax(long long x, long long y) { return max(x, y); }
 
-// Integers. Shift counts and byte selectors follow the CUDA Math API, not C.
+// Integer intrinsics. Shift counts and byte selectors follow the CUDA Math API, not C.
 KW_MATH int __popc(unsigned x) { return __builtin_popcount(x); }
 KW_MATH int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 KW_MATH int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }

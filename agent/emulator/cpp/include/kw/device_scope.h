@@ -19,7 +19,7 @@ struct aligned_size_t {
 
 namespace kw {
 
-// Thread k of the group copies pieces k, k + size(), k + 2 size(), ...
+// Copies bytes asynchronously by the threads of a group. Thread k copies pieces k, k + size(), k + 2 size(), ...
 template <class Group>
 KW_DEVICE void copy_by_group(const Group& group, void* to, const void* from, size_t bytes) {
     const uintptr_t both = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | bytes;

@@ -74,5 +74,5 @@ cudaError_t set_function_attribute(const char* text, Kernel, cudaFuncAttribute a
 
 }  // namespace kw
 
-// Stringified, because the text carries the kernel's name, with template arguments and their commas.
+// Passes the arguments as text too, because the text has the kernel's name with its template arguments.
 #define cudaFuncSetAttribute(...) kw::set_function_attribute(#__VA_ARGS__, __VA_ARGS__)

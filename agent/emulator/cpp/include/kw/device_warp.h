@@ -10,7 +10,7 @@ KW_DEVICE T kw_shuffle(int kind, unsigned mask, T value, int argument, int width
     return kw::from_bits<T>(kw_warp_op(kind, mask, kw::to_bits(value), argument, width, line));
 }
 
-// Only the types of CUDA's shuffles; nvcc refuses others too.
+// Defines the shuffles for one of the types that CUDA supports; nvcc refuses other types too.
 #define KW_SHUFFLES(T)                                                                                     \
     KW_DEVICE T __shfl_sync(unsigned mask, T value, int lane, int width = 32, KW_LINE) {                   \
         return kw_shuffle<T>(KW_SHUFFLE_INDEX, mask, value, lane, width, kw_line);                         \

@@ -1,6 +1,6 @@
 // Redefines the functions that --use_fast_math replaces by approximate ones (CUDA C++ Programming Guide,
-// "--use_fast_math"), for the whole library: std::tanh of a float calls tanhf too. Included after the candidate's
-// code.
+// "--use_fast_math"). The definitions hold for the whole extension, because std::tanh of a float calls tanhf too. This
+// header is included after the candidate's code.
 #pragma once
 
 #define KW_FAST_MATH extern "C" __attribute__((visibility("hidden")))

@@ -1,4 +1,4 @@
-// All of the slim torch that needs no CUDA header.
+// Slim replacement of torch's headers: all parts that need no CUDA header.
 #pragma once
 #include <algorithm>
 #include <cassert>

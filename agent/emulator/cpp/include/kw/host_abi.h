@@ -1,8 +1,8 @@
 // C interface between a built extension and the process that loads it.
 //
 // An extension never touches libtorch. Its at::Tensor is a view of a `kw_tensor` that Python owns, and every tensor
-// operation is a call back to Python by operator name. agent/contracts generates Python's view of this header and its
-// version, a digest of the declarations.
+// operation is a call back to Python by operator name. agent/contracts generates Python's declarations from this
+// header, and KW_ABI_VERSION, a digest of the declarations.
 #pragma once
 #include <cstdint>
 
@@ -20,10 +20,10 @@ enum kw_tag : int32_t {
   KW_FLOAT,
   KW_BOOL,
   KW_STRING,
-  KW_LIST,           // items[length]
-  KW_TUPLE,          // items[length]
+  KW_LIST,           // `items` has `length` values
+  KW_TUPLE,          // `items` has `length` values
   KW_DTYPE,          // integer = c10::ScalarType
-  KW_DEVICE_NAME,         // text = "cuda:0"
+  KW_DEVICE_NAME,    // text = "cuda:0"
   KW_MEMORY_FORMAT,  // integer = c10::MemoryFormat
   KW_LAYOUT,         // integer = c10::Layout
   KW_SLICE,          // items[3], each KW_INT or KW_NONE
@@ -39,7 +39,7 @@ enum kw_flag : int32_t {
   KW_CHANNELS_LAST = 4,  // contiguous as channels_last
 };
 
-// Metadata of a tensor that C++ reads without a call; Python owns it until `release(handle)`.
+// Metadata of a tensor, which C++ reads without a call. Python owns the struct and keeps it until `release(handle)`.
 struct kw_tensor {
   int64_t handle;
   void* data;
@@ -62,12 +62,12 @@ struct kw_value {
     const char* text;
     const kw_value* items;
   };
-  int64_t length;  // number of items, or bytes of text
+  int64_t length;  // number of items, or of bytes of text
 };
 
 // Functions of the loading process, passed to kw_open. `call` returns 0, or 1 with the error text in `result`. Memory
-// that `result` points to lives until the next call, a tensor in it until its release. Tensors in the arguments of
-// kw_invoke belong to Python, so the extension retains what it keeps.
+// that `result` points to lives until the next call, and a tensor in it until its release. Tensors in the arguments of
+// kw_invoke belong to Python, so the extension calls `retain` for each tensor that it keeps.
 struct kw_host {
   int32_t version;
   int32_t (*call)(const char* name, const kw_value* arguments, int64_t count, kw_value* result);
@@ -75,7 +75,7 @@ struct kw_host {
   void (*release)(int64_t handle);
 };
 
-// Status of kw_invoke. KW_MISMATCH: the arguments do not fit, so the caller tries the next overload.
+// Status that kw_invoke returns. KW_MISMATCH: the arguments do not fit, so the caller tries the next overload.
 enum kw_status : int32_t {
   KW_OK = 0,
   KW_MISMATCH,

@@ -1,5 +1,6 @@
-// c10::ArrayRef, shared by g++ and nvcc (nvcc/include), which provide TORCH_CHECK. It avoids <iterator> because that
-// includes streams, which take nvcc long to read; g++'s <vector> has reverse_iterator.
+// c10::ArrayRef, shared by the headers for g++ and for nvcc (nvcc/include), both of which provide TORCH_CHECK.
+// <iterator> is not included, because it includes streams, which take nvcc long to read. g++'s <vector> has
+// reverse_iterator.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -12,7 +12,7 @@
 
 namespace kw {
 
-// Owns what the result of the last call points to.
+// Owner of the memory and tensors to which the result of the last call points.
 struct Reply {
   std::vector<std::unique_ptr<kw_value[]>> blocks;
   std::vector<at::Tensor> tensors;
@@ -41,7 +41,7 @@ struct Reply {
 template <class T>
 using plain = std::remove_cv_t<std::remove_reference_t<T>>;
 
-// A tensor of one element converts to a number, as in Python.
+// Sets `number` to `in`, or to the element of a tensor with one element. Returns false for any other tensor.
 inline bool number_of(const kw_value& in, kw_value& number) {
   number = in;
   if (in.tag != KW_TENSOR) return true;
@@ -49,7 +49,7 @@ inline bool number_of(const kw_value& in, kw_value& number) {
   return host->call("item", &in, 1, &number) == 0;
 }
 
-// Reads a C++ type from an argument, writes it as a result and names it in messages.
+// Conversion of a C++ type: `load` reads it from an argument, `store` writes it as a result, `name` is for messages.
 template <class T, class = void>
 struct Cast;
 
@@ -226,7 +226,7 @@ struct Cast<std::array<T, N>> {
     return Cast<std::vector<T>>::store(std::vector<T>(out.begin(), out.end()), reply);
   }
 };
-// Type of the variable that holds an argument: an IntArrayRef parameter refers to a vector.
+// Type of the variable that holds an argument during the call. For an IntArrayRef parameter it is a vector.
 template <class T>
 struct Holder {
   using type = plain<T>;
@@ -266,7 +266,7 @@ struct Cast<std::pair<A, B>> {
   }
 };
 
-// A parameter's name and default, as in py::arg("eps") = 1e-5.
+// Name and default value of a parameter, as in py::arg("eps") = 1e-5.
 struct Parameter {
   std::string name;
   std::string shown;

@@ -1,4 +1,4 @@
-// at::cuda and c10::cuda for the single emulated device: streams, guards, checks, properties.
+// Streams, guards, checks and properties of at::cuda and c10::cuda, for the single emulated device.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -85,7 +85,7 @@ class CUDAStreamGuard {
 inline void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();
-  // Thrown by a macro of kw/host_error.h, of which nvcc's headers have a version of their own.
+  // TORCH_CHECK throws the exception, because nvcc's headers define the macro in their own way.
   TORCH_CHECK(false, "CUDA error: ", cudaGetErrorString(error), what);
 }
 

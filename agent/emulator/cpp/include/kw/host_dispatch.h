@@ -5,9 +5,9 @@
 namespace kw {
 inline c10::ScalarType scalar_type(c10::ScalarType type) { return type; }
 inline c10::ScalarType scalar_type(c10::TypeMeta type) { return type.type; }
-// torch removed this overload, so a GPU build refuses x.type() here; so does this one.
+// Deleted, because torch has removed this overload: AT_DISPATCH_* with x.type() does not compile.
 c10::ScalarType scalar_type(const at::DeprecatedTypeProperties& type) = delete;
-// Throws c10::NotImplementedError.
+// Throws c10::NotImplementedError for a scalar type that the dispatch of `name` lacks.
 [[noreturn]] void unimplemented(const char* name, c10::ScalarType type);
 template <c10::ScalarType type>
 using cpp_type = typename c10::ScalarTypeToCPPType<type>::type;

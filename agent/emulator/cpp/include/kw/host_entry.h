@@ -75,7 +75,7 @@ KW_EXPORT int32_t kw_open(const kw_host* given, kw_value* result) {
   });
 }
 
-// Called before Python goes away: tensors in globals must not call it any more.
+// Called before Python exits. Tensors in global variables must not call Python when they are destroyed later.
 KW_EXPORT void kw_close() { kw::host = nullptr; }
 
 // Calls function `index`. The result, and every tensor in it, is valid until the next call.
@@ -90,6 +90,6 @@ KW_EXPORT int32_t kw_invoke(int64_t index, const kw_value* arguments, int64_t co
   });
 }
 
-// Releases what the last result holds.
+// Releases the memory and tensors of the last result.
 KW_EXPORT void kw_forget() { kw::reply.clear(); }
 }

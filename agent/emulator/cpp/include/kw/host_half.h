@@ -2,7 +2,7 @@
 // available, the types convert both ways, as torch's do under nvcc.
 #pragma once
 #ifdef __CUDACC__
-#include "kw/device_sixteen_bit.h"  // for nvcc, where kernels use the types
+#include "kw/device_sixteen_bit.h"  // nvcc's definitions, which kernels use too
 #else
 
 #include <cstdint>
@@ -31,7 +31,7 @@ inline float float_from_bits(uint32_t bits) {
   return value;
 }
 
-// IEEE binary16, round to nearest, ties to even.
+// Rounds a float to IEEE binary16, to nearest with ties to even.
 inline uint16_t half_from_float(float value) {
 #ifdef __F16C__
   return static_cast<uint16_t>(__builtin_ia32_vcvtps2ph((__attribute__((vector_size(16))) float){value}, 0)[0]);

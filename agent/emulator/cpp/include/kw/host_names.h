@@ -3,7 +3,7 @@
 
 namespace at {
 
-// The type that accumulates values of T.
+// Type in which sums of values of type T are accumulated.
 template <class T, bool on_gpu>
 struct AccumulateType {
   using type = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float,

@@ -1,5 +1,5 @@
-// ATen's free functions, each a call by name. Those that return one tensor come from a list; the others are written
-// out.
+// ATen's free functions, each of which calls an operator by name. Functions that return one tensor come from a list;
+// the others are written out.
 #pragma once
 #include "kw/host_tensor.h"
 
@@ -9,7 +9,7 @@
                 const kw::Arg &g = kw::Arg(), const kw::Arg &h = kw::Arg(), const kw::Arg &i = kw::Arg()
 namespace at {
 
-// Defined in cpp/host/library.cpp, as is everything here that a list declares.
+// cpp/host/library.cpp defines the functions that host_functions.inc and the other lists of this header declare.
 #define KW_FUNCTION(name) Tensor name(KW_ARGS_9);
 #include "kw/host_functions.inc"
 #undef KW_FUNCTION
@@ -37,7 +37,7 @@ KW_EXTREMUM(max)
 KW_EXTREMUM(min)
 #undef KW_EXTREMUM
 
-// For float and integer literals; kw::Arg takes its own lists for integers and tensors.
+// Overloads for lists of float and integer literals, because a list given to kw::Arg holds integers or tensors.
 inline Tensor tensor(std::initializer_list<double> values, const TensorOptions& options = {}) {
   return kw::invoke<Tensor>("tensor", std::vector<double>(values), options.has_dtype() ? options : options.dtype(kFloat));
 }
@@ -63,7 +63,7 @@ inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, cons
   return kw::invoke<Tensor>("from_blob", reinterpret_cast<int64_t>(data), sizes, strides, options);
 }
 
-// Calls the deleter with the memory once the last tensor on it is gone.
+// Makes a tensor on memory of the extension. The deleter is called with the memory once the last tensor on it is freed.
 template <class Deleter, class = std::enable_if_t<std::is_invocable_v<Deleter&, void*>>>
 Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, Deleter deleter, const TensorOptions& options = {}) {
   struct Held {
@@ -88,7 +88,7 @@ Tensor from_blob(void* data, IntArrayRef sizes, Deleter deleter, const TensorOpt
 inline int64_t size(const Tensor& x, int64_t dim) { return x.size(dim); }
 inline int64_t numel(const Tensor& x) { return x.numel(); }
 
-// Python owns the grad mode; the guard calls it.
+// Guard that disables gradients while it lives. Python owns the gradient mode, so the guard calls Python.
 struct NoGradGuard {
   NoGradGuard() { kw::invoke<void>("grad_mode", false); }
   ~NoGradGuard() { kw::invoke<void>("grad_mode", nullptr); }

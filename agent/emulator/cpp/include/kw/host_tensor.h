@@ -1,4 +1,5 @@
-// at::Tensor over the C interface: it reads metadata locally, and every operation is a call by name.
+// Slim at::Tensor over the C interface. A tensor reads its metadata locally; every operation is a call to Python by
+// operator name.
 #pragma once
 #include <memory>
 #include <tuple>
@@ -19,14 +20,14 @@ using TensorList = ArrayRef<Tensor>;
 
 namespace kw {
 
-// One per library; kw_open sets it before any code of the candidate runs.
+// Functions of the loading process, one variable per extension. kw_open sets it before any code of the candidate runs.
 inline const kw_host* host = nullptr;
 
-// Argument of an operator: anything that ATen takes, as a kw_value. Conversions are implicit, so that `x.view({2,
-// -1})` and `at::softmax(x, 1)` read as in ATen.
+// Argument of an operator: any type that ATen accepts, as a kw_value. Conversions are implicit, so that `x.view({2,
+// -1})` and `at::softmax(x, 1)` compile as with ATen.
 class Arg {
   kw_value value_{};
-  std::shared_ptr<void> kept_;  // owns what value_ points to
+  std::shared_ptr<void> kept_;  // owner of the memory to which value_ points
 
   struct Parts {
     std::vector<Arg> parts;
@@ -126,11 +127,11 @@ class Arg {
   }
 
   bool given() const { return value_.tag != KW_ABSENT; }
-  // Points into this Arg, so it is valid while the Arg lives.
+  // Returns a value that points into this Arg and is valid while the Arg lives.
   kw_value view() const { return value_; }
 };
 
-// Takes over a reference from Python, which is released with the last copy.
+// Makes a tensor that takes over a reference from Python and releases it with its last copy.
 at::Tensor adopt(const kw_tensor* raw);
 
 // Calls the operator `name`; trailing absent arguments are dropped. Throws c10::Error.
@@ -215,7 +216,7 @@ class Tensor {
   int64_t storage_offset() const { return kw::invoke<int64_t>("storage_offset", *this); }
   std::string toString() const { return type().toString(); }
 
-  // Defined only for the scalar types: as with libtorch, data_ptr<__half>() does not link.
+  // Defined only for the C++ types of torch's dtypes. As with libtorch, data_ptr<__half>() does not link.
   template <class T>
   T* data_ptr() const;
   template <class T>
@@ -282,7 +283,7 @@ class Tensor {
   Pair max(int64_t dim, bool keepdim = false) const { return kw::invoke<Pair>("max", *this, dim, keepdim); }
   Pair min(int64_t dim, bool keepdim = false) const { return kw::invoke<Pair>("min", *this, dim, keepdim); }
   Pair median(int64_t dim, bool keepdim) const { return kw::invoke<Pair>("median", *this, dim, keepdim); }
-// Defined in cpp/host/library.cpp, as is everything here that a list declares.
+// cpp/host/library.cpp defines the methods that host_methods.inc and the other lists of this header declare.
   using Tensors = std::vector<Tensor>;
 #define KW_FOR_EACH_METHOD_OF_SEVERAL(KW_DO)                                                              \
   KW_DO(Tensor::Pair, topk) KW_DO(Tensor::Pair, sort) KW_DO(Tensor::Pair, mode) KW_DO(Tensor::Pair, kthvalue) \
@@ -294,7 +295,7 @@ class Tensor {
 #undef KW_METHOD_OF
 
 #define KW_METHOD(name) Tensor name(KW_ARGS_6) const;
-// In place: returns this tensor, whose metadata may have changed.
+// An in-place method returns the tensor itself, whose metadata may have changed.
 #define KW_IN_PLACE_METHOD(name) const Tensor& name(KW_ARGS_6) const;
 #include "kw/host_methods.inc"
 #undef KW_METHOD
@@ -317,7 +318,7 @@ class Tensor {
 
   Tensor operator-() const { return neg(); }
   Tensor operator~() const { return bitwise_not(); }
-  // A parameter of type kw::Arg would accept every unrelated type, so only tensors and numbers are taken.
+  // The operators take only tensors and numbers, because a parameter of type kw::Arg would accept unrelated types.
 #define KW_ASSIGNING(op, method)                                          \
   const Tensor& operator op(const Tensor& other) const { return method(other); } \
   const Tensor& operator op(const Scalar& other) const { return method(other); }

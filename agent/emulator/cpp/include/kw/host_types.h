@@ -66,7 +66,7 @@ struct CppTypeToScalarType<std::complex<float>> : std::integral_constant<ScalarT
 template <>
 struct CppTypeToScalarType<std::complex<double>> : std::integral_constant<ScalarType, kComplexDouble> {};
 
-// Result of Tensor::dtype(): converts to and compares with ScalarType.
+// Result of Tensor::dtype(), which converts to ScalarType and compares with it.
 struct TypeMeta {
   ScalarType type = ScalarType::Undefined;
   TypeMeta() = default;
@@ -246,7 +246,7 @@ namespace at {
 
 using namespace c10;
 
-// Result of x.type() in older code.
+// Result of Tensor::type(), which older code uses.
 struct DeprecatedTypeProperties {
   ScalarType type_;
   bool is_cuda() const { return true; }

@@ -13,8 +13,8 @@ typedef int32_t FourInts __attribute__((vector_size(16)));
 
 constexpr uint32_t kNaN = 0x7fffffff;
 
-// Returns the power of two by which a factor's products are aligned: that of its exponent. Subnormal numbers count as
-// the format's smallest normal number (`least`).
+// Returns the power of two in x's exponent, by which products of x are aligned. Subnormal numbers count as the format's
+// smallest normal number (`least`).
 KW_SUM double power_of(double x, double least) {
     if (x == 0) return 0;
     const double power = __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) & 0x7ff0000000000000);
@@ -36,7 +36,8 @@ KW_SUM float cut(double x, int kept) {
 }
 
 // Returns start + a[0] b[0] + ... + a[Count - 1] b[Count - 1] with exact products. All summands are aligned with the
-// largest, by the sum of their factors' exponents, and truncated `kept` bits below it. The sum of the rest is exact.
+// largest summand, by the sum of their factors' exponents, and truncated `kept` bits below it. The sum of the truncated
+// summands is exact.
 template <int Count>
 KW_SUM double aligned_sum(const double* a, const double* a_power, const double* b, const double* b_power, double start,
                           double start_power, int kept) {
@@ -66,13 +67,13 @@ KW_SUM double aligned_sum(const double* a, const double* a_power, const double* 
     return static_cast<double>(int64_t{sum[0]} + sum[1] + sum[2] + sum[3]) * unit;
 }
 
-// Four such sums at once: of one row of a with four columns of b. The columns' elements of one k are adjacent,
-// `apart` elements before those of the next k.
+// Returns four sums as aligned_sum does, of one row of a with four columns of b. The elements of the four columns for
+// one k are adjacent, and those for the next k follow `apart` elements later.
 template <int Count>
 KW_SUM Four aligned_sums(const double* a, const double* a_power, const double* b, const double* b_power, int apart, Four start,
                          Four start_power, int kept) {
     Four products[Count];
-    constexpr double least = 0x1p-600;  // below every possible power
+    constexpr double least = 0x1p-600;  // smaller than every power of a summand
     Four largest = {least, least, least, least};
     largest = start_power > largest ? start_power : largest;
     for (int k = 0; k < Count; k++) {
@@ -86,7 +87,7 @@ KW_SUM Four aligned_sums(const double* a, const double* a_power, const double* b
     const int64_t both = (int64_t{2 * 1023} << 52) + (int64_t{kept} << 52);
     const Four scale = (Four)(both - (FourWords)largest);
     const Four unit = largest * __builtin_bit_cast(double, static_cast<uint64_t>(1023 - kept) << 52);
-    FourInts even = __builtin_convertvector(start * scale, FourInts), odd = {};  // two, as one could overflow
+    FourInts even = __builtin_convertvector(start * scale, FourInts), odd = {};  // a single sum could overflow
     for (int k = 0; k < Count; k += 2) {
         even += __builtin_convertvector(products[k] * scale, FourInts);
         odd += __builtin_convertvector(products[k + 1] * scale, FourInts);
@@ -94,7 +95,7 @@ KW_SUM Four aligned_sums(const double* a, const double* a_power, const double* b
     return (__builtin_convertvector(even, Four) + __builtin_convertvector(odd, Four)) * unit;
 }
 
-// Vector form of `cut`.
+// Truncates four numbers to floats as `cut` does.
 KW_SUM void cut_four(Four x, int kept, float* to) {
     const FourWords size = (FourWords)x & 0x7fffffffffffffff;
     const FourWords plain = (size >= 0x3810000000000000 & size < 0x47f0000000000000) | size == 0;
@@ -106,14 +107,15 @@ KW_SUM void cut_four(Four x, int kept, float* to) {
     for (int i = 0; i < 4; i++) to[i] = static_cast<float>(whole[i]);
 }
 
-// Sum with an infinite or NaN summand: plain additions give the same infinity or NaN.
+// Returns start + a * b if a summand is infinite or NaN, for which plain additions give the same result.
 template <int Count>
 __attribute__((noinline, unused, no_sanitize("thread"))) static double special_sum(const double* a, const double* b, double start) {
     for (int k = 0; k < Count; k++) start += a[k] * b[k];
     return start;
 }
 
-// Returns a * b + start in doubles. Of several NaN it keeps that of b, then that of start, made quiet.
+// Returns a * b + start in double. If operands are NaN, the result is the NaN of b, else of start, else of a, made
+// quiet.
 KW_SUM double fused(double a, double b, double start) {
     const double sum = __builtin_fma(a, b, start);
     if (__builtin_expect(sum == sum, 1)) return sum;

@@ -1,6 +1,6 @@
 // Floating-point instructions. Part of kw/ptx.h.
 //
-// Compiled with -ffp-contract=off: a multiplication and an addition are fused only where the PTX says fma.
+// Compiled with -ffp-contract=off, so a multiplication and an addition are fused only for the PTX instruction fma.
 #pragma once
 
 #include <fenv.h>
@@ -24,7 +24,7 @@ KW_PTX uint32_t to_tf32_rna(float x) { return to_tf32(x, 0x1000); }
 KW_PTX uint32_t to_tf32_rn(float x) { return to_tf32(x, 0xfff + (as_bits(x) >> 13 & 1)); }
 KW_PTX uint32_t to_tf32_rz(float x) { return to_tf32(x, 0); }
 
-// Relu: negative values become 0, NaN stays.
+// Applies relu: negative values become 0, NaN stays NaN.
 KW_PTX float rectify(float x) { return x < 0 ? 0.0f : x; }
 KW_PTX double rectify(double x) { return x < 0 ? 0.0 : x; }
 
@@ -34,7 +34,7 @@ KW_PTX double fma(double a, double b, double c) { return __builtin_fma(a, b, c);
 KW_PTX double fma_f16(float a, float b, float c) { return odd_sum(static_cast<double>(a) * b, c); }
 KW_PTX double fma_bf16(float a, float b, float c) { return odd_sum(static_cast<double>(a) * b, c); }
 
-// An exact zero from operands of different signs is negative when rounding down (IEEE 754, 6.3).
+// Returns the rounded sum. An exact zero from operands of different signs is -0 when rounding down (IEEE 754, 6.3).
 KW_PTX_CALL float sum_rounded(double a, double b, Rounding mode) {
     const float sum = round_to_float(odd_sum(a, b), mode);
     const bool negative = __builtin_signbit(a) || __builtin_signbit(b);
@@ -57,7 +57,7 @@ KW_PTX_CALL float sqrt_rounded(float x, Rounding mode) {
 }
 KW_PTX float rcp_rounded(float x, Rounding mode) { return div_rounded(1.0f, x, mode); }
 
-// There is no wider type than double, so the processor's rounding mode is set.
+// Computes in double with the CPU's rounding mode set to `mode`, because no wider type than double exists.
 template <class Operate>
 static __attribute__((noinline, unused)) double directed(Rounding mode, Operate operate) {
     static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
@@ -89,7 +89,7 @@ KW_PTX double sqrt_rounded(double a, Rounding mode) {
     return directed(mode, [&] { volatile double root = __builtin_sqrt(x); return root; });
 }
 
-// div.approx: a divisor above 2^126 gives 0 (PTX ISA, div).
+// div.approx, which gives 0 for a divisor above 2^126 (PTX ISA, div).
 KW_PTX float divide_approximately(float a, float b) {
     const float size = __builtin_fabsf(b);
     if (size > 0x1p126f && size <= 0x1.fffffep127f) return __builtin_isfinite(a) ? 0.0f * a * b : __builtin_nanf("");
@@ -138,7 +138,7 @@ KW_PTX T maximum_nan(T a, T b) {
     return is_nan(a) || is_nan(b) ? static_cast<T>(__builtin_nanf("")) : maximum(a, b);
 }
 
-// setp.ne is false for NaN; setp.neu is C++'s !=.
+// setp.ne, which is false for NaN; setp.neu is the operator != of C++.
 template <class T>
 KW_PTX bool differ(T a, T b) { return a < b || a > b; }
 
@@ -160,8 +160,8 @@ KW_PTX double round_to_integral(double x, Rounding mode) {
     return mode == kDown ? __builtin_floor(x) : __builtin_ceil(x);
 }
 
-// Values out of range are clamped. NaN becomes 0, or only the sign bit if one of the types has 64 bits (PTX ISA,
-// cvt).
+// Converts to an integer and clamps values out of range. NaN becomes 0, or the sign bit alone if one of the types has
+// 64 bits (PTX ISA, cvt).
 template <class T, bool Wide, class F>
 KW_PTX T to_integer(F value, Rounding mode) {
     constexpr bool is_signed = static_cast<T>(-1) < 0;

@@ -15,7 +15,8 @@ KW_PTX T clamp_to(U value) { return clamp_wide<T>(static_cast<__int128>(value));
 KW_PTX int32_t add_saturated(int32_t a, int32_t b) { return clamp_wide<int32_t>(int64_t{a} + b); }
 KW_PTX int32_t sub_saturated(int32_t a, int32_t b) { return clamp_wide<int32_t>(int64_t{a} - b); }
 
-// Condition code: `out` sets it, `in` uses it, `through` does both. After a subtraction it is a borrow.
+// Additions and subtractions with the carry flag CC.CF: `out` sets it, `in` uses it, `through` does both. After a
+// subtraction the flag is a borrow.
 template <class T> KW_PTX T add_carry_out(T a, T b, uint32_t& carry) { T r; carry = __builtin_add_overflow(a, b, &r); return r; }
 template <class T> KW_PTX T sub_carry_out(T a, T b, uint32_t& carry) { T r; carry = __builtin_sub_overflow(a, b, &r); return r; }
 template <class T> KW_PTX T add_carry_in(T a, T b, uint32_t carry) { return a + b + carry; }
@@ -46,7 +47,7 @@ KW_PTX uint64_t product_high(uint64_t a, uint64_t b) {
 KW_PTX uint32_t low24(uint32_t x) { return x & 0xffffff; }
 KW_PTX uint32_t low24(int32_t x) { return static_cast<uint32_t>(static_cast<int32_t>(static_cast<uint32_t>(x) << 8) >> 8); }
 
-// The most negative number divided by -1 wraps, as on a GPU. A division by zero faults and is reported.
+// div and rem. The most negative number divided by -1 wraps, as on a GPU. A division by zero faults and is reported.
 template <class T> KW_PTX T quotient(T a, T b) {
     if (static_cast<T>(-1) < 0 && b == static_cast<T>(-1)) return static_cast<T>(0 - static_cast<uint64_t>(a));
     return static_cast<T>(a / b);
@@ -84,7 +85,7 @@ KW_PTX uint32_t reverse_bits(uint32_t x) {
 KW_PTX uint64_t reverse_bits(uint64_t x) {
     return uint64_t{reverse_bits(static_cast<uint32_t>(x))} << 32 | reverse_bits(static_cast<uint32_t>(x >> 32));
 }
-// Returns the position of the highest bit that differs from the sign; all ones if there is none.
+// bfind: the position of the highest bit that differs from the sign bit; all ones if there is no such bit.
 KW_PTX uint32_t find_bit(uint32_t x, bool as_shift) {
     if (x == 0) return ~0u;
     const uint32_t position = 31 - leading_zeros(x);
@@ -98,7 +99,7 @@ KW_PTX uint32_t find_bit(uint64_t x, bool as_shift) {
 KW_PTX uint32_t find_bit(int32_t x, bool as_shift) { return find_bit(static_cast<uint32_t>(x < 0 ? ~x : x), as_shift); }
 KW_PTX uint32_t find_bit(int64_t x, bool as_shift) { return find_bit(static_cast<uint64_t>(x < 0 ? ~x : x), as_shift); }
 
-// bfe: position and length are the low bytes of b and c. Signed fields extend with copies of their top bit.
+// bfe: returns a field of a, whose position and length are the low bytes of b and c. Signed fields are sign-extended.
 template <class T> KW_PTX T extract(T a, uint32_t b, uint32_t c) {
     constexpr uint32_t bits = sizeof(T) * 8;
     const uint32_t position = b & 255, length = c & 255;
@@ -115,7 +116,7 @@ template <class T> KW_PTX T extract(T a, uint32_t b, uint32_t c) {
     const uint64_t mask = (uint64_t{1} << length) - 1;
     return static_cast<T>(fill ? field | ~mask : field & mask);
 }
-// bfi: replaces a field of b by the low bits of a.
+// bfi: returns b with a field, whose position and length are the low bytes of c and d, replaced by the low bits of a.
 template <class T> KW_PTX T insert(T a, T b, uint32_t c, uint32_t d) {
     constexpr uint32_t bits = sizeof(T) * 8;
     const uint32_t position = c & 255, length = d & 255;
@@ -152,7 +153,7 @@ KW_PTX uint32_t permute_ecr(uint32_t a, uint32_t b, uint32_t s) {
 }
 KW_PTX uint32_t permute_rc16(uint32_t a, uint32_t b, uint32_t s) { return permute(a, b, (s & 1) != 0 ? 0x3232 : 0x1010); }
 
-// lop3: bit i of Table is the result where the bits of a, b and c form the number i.
+// lop3: bit i of Table is the result for bits of a, b and c that form the number i, with a's bit the highest.
 template <int Table> KW_PTX uint32_t table_of_bits(uint32_t a, uint32_t b, uint32_t c) {
     uint32_t result = 0;
     if (Table & 1) result |= ~a & ~b & ~c;

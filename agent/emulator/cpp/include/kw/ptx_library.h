@@ -1,12 +1,12 @@
-// Functions that device code calls and that have no PTX body: vprintf and the assertion. Part of kw/ptx.h.
+// Functions that device code calls and that have no PTX body: vprintf and __assertfail. Part of kw/ptx.h.
 //
-// Parameters and results are passed as addresses of parameter variables.
+// The functions get the addresses of the variables that hold their parameters and results.
 #pragma once
 
 #include <stdio.h>
 #include <string.h>
 
-// Not instrumented: accesses within these functions are not the kernel's.
+// Not instrumented, because the kernel does not make the accesses within these functions.
 #define KW_PTX_LIBRARY static inline __attribute__((unused, no_sanitize("thread")))
 
 template <class T> KW_PTX_LIBRARY T parameter(const char* from) {
@@ -56,7 +56,7 @@ KW_PTX_LIBRARY void print_conversion(const char* start, const char* end, PrintAr
     }
 }
 
-// vprintf: the arguments are consecutive, each aligned to its size.
+// vprintf, whose arguments follow each other in memory, each aligned to its size.
 KW_PTX_LIBRARY void print(char* result, const char* format_parameter, const char* arguments_parameter) {
     const char* format = parameter<const char*>(format_parameter);
     PrintArguments arguments{parameter<const char*>(arguments_parameter)};

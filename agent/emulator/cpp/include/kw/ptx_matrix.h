@@ -1,8 +1,8 @@
 // Warp-wide matrix operations: mma, ldmatrix, stmatrix, wmma. Part of kw/ptx.h.
 //
-// The last lane to arrive computes for all. Its accesses are reported as those of the lane that passed the address.
-// Fragments of mma.sync are laid out as in the PTX ISA. It leaves those of wmma open, so theirs are arbitrary.
-// docs/tensor-cores.md describes how sums are rounded.
+// The last lane to arrive computes for all lanes. Each access is reported as an access of the lane that passed the
+// address. Fragments of mma.sync are laid out as in the PTX ISA. The PTX ISA leaves the layout of wmma's fragments
+// open, so it is arbitrary here. docs/tensor-cores.md describes how sums are rounded.
 #pragma once
 
 #include "kw/matrix_sum.h"
@@ -12,7 +12,7 @@
 
 namespace matrix {
 
-// Element types: kBits wide in registers, and value() gives the number that the bits stand for.
+// Element types. An element has kBits bits in registers, and value() returns the number that the bits represent.
 struct F16 {
     enum { kBits = 16, kKept = 25 };
     static constexpr double kLeast = 0x1p-14;
@@ -122,8 +122,9 @@ struct Place {
     int row, column;
 };
 
-// Return the place of an element within the fragment, by the PTX ISA's figures of mma.m16n8 and mma.m8n8. Four lanes'
-// registers make up a row; further registers go down first (16 rows), then to the right.
+// Return the row and column of element `number` of a lane's fragment of a, b or c (PTX ISA, figures of mma.m16n8 and
+// mma.m8n8). One register each of four lanes makes up a row. Further registers of a lane hold rows further down, then
+// columns further right.
 template <int Rows, int PerRegister>
 KW_MATRIX Place fragment_of_a(int lane, int number) {
     const int element = number % PerRegister, index = number / PerRegister, down = Rows / 8;
@@ -135,7 +136,8 @@ KW_MATRIX Place fragment_of_b(int lane, int number) {
 }
 KW_MATRIX Place fragment_of_c(int lane, int number) { return {lane / 4 + 8 * (number / 2), lane % 4 * 2 + number % 2}; }
 
-// wmma: the lanes take consecutive elements; those of f16 are held twice.
+// Returns the row and column of element `number` in a lane's wmma fragment. The lanes hold consecutive elements; f16
+// fragments hold each element twice.
 KW_MATRIX Place dealt(int lane, int number, int each, int rows, int columns) {
     const int index = (lane * each + number) % (rows * columns);
     return {index / columns, index % columns};
@@ -145,7 +147,7 @@ KW_MATRIX Place flipped(Place p) { return {p.column, p.row}; }
 
 template <class T> constexpr int per_register = T::kBits >= 32 ? 1 : 32 / T::kBits;
 
-// Read or write one element within registers, each of which occupies a 64-bit word.
+// Read or write element `number` of an array of registers, each of which occupies a 64-bit word.
 template <int Bits>
 KW_MATRIX uint64_t element(const uint64_t* registers, int number) {
     constexpr int each = Bits >= 32 ? 1 : 32 / Bits;
@@ -169,20 +171,20 @@ enum Combine { kMultiply, kMultiplySaturating, kXor, kAnd };
 template <bool First, class T, class Other> struct Chosen { typedef T type; };
 template <class T, class Other> struct Chosen<false, T, Other> { typedef Other type; };
 
-// A row of a or column of b: its elements, and the powers of two by which summands are aligned.
+// Row of a or column of b: its elements, and the powers of two by which their products are aligned.
 template <class T, int Depth>
 struct Line {
     typename T::Value value[Depth], power[Depth];
-    bool special;  // an element is infinite or NaN
+    bool special;  // true if an element is infinite or NaN
 
-    // Call once all elements are set.
+    // Sets `special`; call this once all elements are set.
     KW_MATRIX_MEMBER void seal() {
         double most = 0;
         for (int k = 0; k < Depth; k++) most = power[k] > most ? static_cast<double>(power[k]) : most;
         special = most > 0x1p1000;
     }
 
-    // As: the format in which the tensor core takes the element.
+    // Sets element k. `As` is the format in which the tensor core takes the element.
     template <class As = T>
     KW_MATRIX_MEMBER void set(int k, typename T::Value x) {
         value[k] = x;
@@ -190,7 +192,7 @@ struct Line {
     }
 };
 
-// Returns start + a * b over `Count` elements from `first` on, summed at once in D's format.
+// Returns start + a[k] * b[k] over `Count` elements from `first` on, aligned and truncated together, in D's format.
 template <int Count, class A, class B, class D, int Depth>
 KW_MATRIX float summed(const Line<A, Depth>& a, const Line<B, Depth>& b, int first, float start, int kept) {
     const double power = power_of(start, D::kLeast);
@@ -219,8 +221,8 @@ KW_MATRIX auto fold(const Line<A, Depth>& a, const Line<B, Depth>& b, typename D
     }
 }
 
-// mma.sync of fp8, which Hopper computes as two products of halves: first the elements with k mod 4 below 2, then the
-// others. The accumulator is added last.
+// mma.sync of fp8, which Hopper computes as two products of f16: first over the elements with k mod 4 below 2, then
+// over the other elements. The accumulator is added last.
 constexpr int place_of_small(int k, int depth) { return k / 4 * 2 + k % 2 + (k % 4 < 2 ? 0 : depth / 2); }
 template <class D, class A, class B, int Depth>
 KW_MATRIX float fold_small(const Line<A, Depth>& a, const Line<B, Depth>& b, float start) {
@@ -230,7 +232,8 @@ KW_MATRIX float fold_small(const Line<A, Depth>& a, const Line<B, Depth>& b, flo
 
 enum Layout { kMma, kWmma };
 
-// A lane's operands and results: registers, each in a word. InA and InB below: elements per lane.
+// Registers of a lane's operands and results, each in a 64-bit word. InA and InB below are the elements of a and b per
+// lane.
 struct Operands {
     uint64_t a[8], b[8], c[8], d[8];
 };
@@ -277,14 +280,14 @@ struct Product {
     }
 };
 
-// ldmatrix and stmatrix: lane 8 j + r passes the address of row r of matrix j.
+// Operands of a lane in ldmatrix and stmatrix. Lane 8 j + r passes the address of row r of matrix j.
 struct Rows {
     char* row;
     uint32_t d[4];
     void* code;
 };
 
-// Returns the index, in an 8 x 8 matrix of 16-bit elements, of one half of a lane's register.
+// Returns the index of one 16-bit half of a lane's register in an 8 x 8 matrix of 16-bit elements.
 KW_MATRIX int half_of(int lane, int half, bool flip) {
     const int row = lane / 4, column = lane % 4 * 2 + half;
     return flip ? column * 8 + row : row * 8 + column;
@@ -335,15 +338,15 @@ static __attribute__((unused, no_sanitize("thread"))) void flip_within(void* con
     }
 }
 
-// wmma.load and wmma.store: each lane passes the matrix's address and the stride between its rows (or columns).
+// Operands of a lane in wmma.load and wmma.store: the matrix's address and the stride between its rows (or columns).
 struct Tile {
     char* first;
-    int64_t stride;  // in elements
+    int64_t stride;  // number of elements between rows (or columns)
     void* code;
     uint64_t registers[8];
 };
 
-// ColumnMajor: layout in memory. Which: 'b' is distributed by columns.
+// wmma.load and wmma.store. ColumnMajor is the layout in memory. Which is the matrix; 'b' is distributed by columns.
 template <int Rows_, int Columns, int In, int Bits, bool ColumnMajor, char Which, bool Stores>
 struct TileMoved {
     static __attribute__((no_sanitize("thread"))) void compute(void* const* lanes) {
@@ -370,7 +373,7 @@ struct TileMoved {
     }
 };
 
-// Not inlined: the return address is the place in the candidate's code to which an access is attributed.
+// Functions that are not inlined, because accesses are attributed to their return address in the candidate's code.
 #define KW_MATRIX_CALL static __attribute__((noinline, unused, no_sanitize("thread")))
 
 template <class What>

@@ -1,13 +1,13 @@
 // Memory and atomic operations. Part of kw/ptx.h.
 //
-// Blocks run on several OS threads, so the atomic operations are real ones.
+// Blocks run on several OS threads, so the functions use the CPU's atomic operations.
 #pragma once
 
 // A vector access is a single access, which faults if the address is not a multiple of its size (16 bytes).
 template <class T, int N> struct Vector { typedef T type __attribute__((vector_size(sizeof(T) * N))); };
 template <class T, int N> using vector = typename Vector<T, N>::type;
 
-// Not instrumented: this is the runtime's bookkeeping and not the kernel's access.
+// Returns the offset of a shared variable. Not instrumented, because the kernel does not make these accesses.
 static __attribute__((noinline, unused, no_sanitize("thread"))) uint32_t offset_of(kw_shared_site& site) {
     if (__atomic_load_n(&site.launch, __ATOMIC_ACQUIRE) != kw_launch_serial) kw_place_shared(&site);
     return site.offset;
@@ -22,7 +22,8 @@ KW_PTX bool is_shared(char* shared, uint64_t address) {
     return address - reinterpret_cast<uint64_t>(shared) < 512 * 1024;  // state.h, kSharedArena
 }
 
-// Resolves a shared::cluster address: the block's own addresses are plain offsets, others carry a rank (mapa).
+// Returns the memory at a shared::cluster address. The block's own addresses are offsets; those of other blocks carry a
+// rank (mapa).
 KW_PTX char* cluster_shared(char* shared, uint32_t address) {
     return address < 512 * 1024 ? shared + address : kw_cluster_shared(address);
 }
@@ -34,8 +35,8 @@ template <> struct Word<4> { typedef uint32_t type; };
 template <> struct Word<8> { typedef uint64_t type; };
 template <class T> using WordOf = typename Word<sizeof(T)>::type;
 
-// Old code waits for other threads through volatile accesses, so the runtime must see each of them. The compiler
-// announces them under -fsanitize=thread; otherwise these calls do.
+// Functions that announce volatile accesses to the runtime, because old code waits for other threads through them.
+// Under -fsanitize=thread the compiler inserts the calls; without it the functions below call them.
 extern "C" {
 void __tsan_volatile_read1(void*);
 void __tsan_volatile_read2(void*);
@@ -71,13 +72,14 @@ template <class T> KW_PTX T load_read_only(const char* p) {
     return *reinterpret_cast<const T*>(p);
 }
 
-// While it lives, the calling thread's atomic operations have block scope.
+// Scope object that gives the calling thread's atomic operations block scope until it is destroyed.
 struct BlockScope {
     __attribute__((always_inline)) BlockScope() { kw_block_scope(1); }
     __attribute__((always_inline)) ~BlockScope() { kw_block_scope(0); }
 };
 
-// A read, or an operation that changes nothing, may be part of a waiting loop, so the runtime lets others run.
+// Atomic load. A read, or an atomic operation that changes nothing, may be part of a waiting loop, so kw_poll lets
+// other threads run.
 template <class T> KW_PTX T load_atomically(T* p) {
     const WordOf<T> word = __atomic_load_n(reinterpret_cast<WordOf<T>*>(p), __ATOMIC_SEQ_CST);
     kw_poll(p, word);
@@ -167,7 +169,7 @@ template <class T> KW_PTX T atomic_exch(char* address, T desired, int line) {
     return old;
 }
 
-// cp.async: bytes from `used` on become zero.
+// cp.async of `bytes` bytes. Bytes from index `used` on become zero.
 KW_PTX void copy_to_shared(char* to, const char* from, uint32_t bytes, uint32_t used) {
     kw_copy_async(to, from, bytes, used < bytes ? bytes - used : 0);
 }

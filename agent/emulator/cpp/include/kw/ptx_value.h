@@ -25,7 +25,7 @@ KW_PTX uint16_t low(uint32_t pair) { return static_cast<uint16_t>(pair); }
 KW_PTX uint16_t high(uint32_t pair) { return static_cast<uint16_t>(pair >> 16); }
 KW_PTX uint32_t pair(uint32_t low_half, uint32_t high_half) { return (low_half & 0xffff) | high_half << 16; }
 
-// Round to odd: sets the last bit of the result if anything was lost. Rounding this again, to a type with at least
+// Rounding to odd, which sets the last bit of an inexact result. Rounding such a result again, to a type with at least
 // two bits less, gives the correctly rounded result (Boldo and Melquiond 2008, "Emulation of FMA").
 KW_PTX_CALL double toward(double rounded, double error) {
     const uint64_t bits = as_bits(rounded);
@@ -47,8 +47,8 @@ KW_PTX_CALL float odd_float(double x) {
     return as_float((x > y) == (y > 0) ? bits + 1 : bits - 1);
 }
 
-// Rounds to a 16-bit format with an exponent of at most 8 bits: scales to units in the last place, rounds, and lets a
-// carry run into the exponent.
+// Rounds to a 16-bit format with an exponent of at most 8 bits. The value is scaled to units in the last place and
+// rounded; a carry increments the exponent.
 template <int Fraction, int Bias>
 KW_PTX_CALL uint16_t narrow(double x, Rounding mode) {
     const uint16_t sign = __builtin_signbit(x) ? 0x8000 : 0;
@@ -105,7 +105,7 @@ KW_PTX uint16_t bf16_bits(float x) {
 }
 KW_PTX uint16_t bf16_bits(double x) { return bf16_bits(odd_float(x)); }
 
-// Directed rounding of a double that is exact or rounded to odd.
+// Rounds a double, which is exact or rounded to odd, to a float in the given mode.
 KW_PTX_CALL float round_to_float(double x, Rounding mode) {
     const float y = static_cast<float>(x);
     if (mode == kNearest || !(y != x)) return y;

@@ -8,11 +8,11 @@ KW_PTX uint32_t block_volume() { return kw_block_dim.x * kw_block_dim.y * kw_blo
 
 struct Shuffled {
     uint32_t value;
-    bool inside;  // the source lane lies within the segment; otherwise the lane keeps its own value
+    bool inside;  // true if the source lane lies within the segment; otherwise the lane keeps its own value
 };
 
-// Operand c has the segment's last lane in bits 0-4 and the mask of the segment number in bits 8-12. The runtime
-// handles whole segments; for others the source lane is computed here.
+// shfl.sync. Operand c has the segment's last lane in bits 0-4 and the mask of the segment number in bits 8-12. The
+// runtime handles clamp values at a segment's end; for any other clamp value the source lane is computed here.
 KW_PTX Shuffled shuffle(int kind, uint32_t mask, uint32_t value, uint32_t b, uint32_t c, int line) {
     const int lane = kw_lane;
     const int distance = static_cast<int>(b & 31), clamp = static_cast<int>(c & 31), segment = static_cast<int>(c >> 8 & 31);

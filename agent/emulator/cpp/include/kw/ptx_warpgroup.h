@@ -1,18 +1,18 @@
 // Products of a warpgroup (wgmma): four warps, with matrices in shared memory given by descriptors. Part of kw/ptx.h.
 //
-// The last of the 128 threads to arrive computes for all. The runtime is told what is read from shared memory, and
-// compares it with later writes until the product has been waited for. docs/tensor-cores.md describes where a
+// The last of the 128 threads to arrive computes for all. It reports the reads of shared memory to the runtime, which
+// compares them with later writes until a thread has waited for the product. docs/tensor-cores.md describes where a
 // descriptor's elements lie.
 #pragma once
 
 #include "kw/ptx_matrix.h"
 
-// For lambdas, whose accesses are not the kernel's either.
+// Attribute of lambdas whose accesses are not instrumented, because the kernel does not make them.
 #define KW_UNSEEN __attribute__((no_sanitize("thread")))
 
 namespace matrix {
 
-// Location of a matrix in shared memory. Its rows are the rows of a or the columns of b, with 32 bytes each along k.
+// Location of a matrix in shared memory. Its rows are the rows of a or the columns of b; each has 32 bytes along k.
 struct Placed {
     uint32_t start, leading, stride, width;  // width: bytes of a swizzle row; 16 without a swizzle
 
@@ -34,7 +34,7 @@ struct Placed {
         const uint32_t first = start + row / 8 * stride + row % 8 * width;
         return exchanged(first + (width == 16 ? piece * leading : piece * 16));
     }
-    // Transposed: returns the address of 16-byte unit `piece` along the rows for one k.
+    // Returns the address of 16-byte unit `piece` along the rows, for one k, in a transposed matrix.
     uint32_t along_rows(uint32_t k, uint32_t piece) const {
         const uint32_t pieces = width / 16;
         if (width == 16) return start + k / 8 * leading + k % 8 * 16 + piece * stride;
@@ -117,7 +117,7 @@ struct GroupProduct {
         }
     }
 
-    // Calls sum(row, column, start) for every element of d and stores the result.
+    // Calls sum(row, column, start) for every element of d and stores the returned sum.
     template <class Sum>
     KW_MATRIX void each_sum(void* const* lanes, Sum sum) {
         constexpr int each = 32 / D::kBits;
@@ -134,7 +134,7 @@ struct GroupProduct {
         }
     }
 
-    // Sums in float, four columns at a time.
+    // Computes sums in float, four columns of d at a time.
     KW_MATRIX void sum_rows(const Line<A, Depth>* a, const Line<B, Depth>* b, void* const* lanes) {
         static thread_local double across[Depth][N], power[Depth][N];
         static thread_local float starts[64][N], sums[64][N];

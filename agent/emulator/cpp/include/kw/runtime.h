@@ -14,20 +14,20 @@
 #include <cuda_runtime_api.h>
 #include <vector_types.h>
 
-#define KW_TORCH_MEMORY "libkw_torch.so"  // the library that calls kw_serve_torch, beside the runtime's
+#define KW_TORCH_MEMORY "libkw_torch.so"  // library with kw_serve_torch, in the directory of the runtime's library
 
 extern "C" {
 
 enum {
     KW_FRESH_BYTE = 0xFF,         // fill of fresh device memory, unless kw_draw chooses another
-    KW_LARGEST_LITERAL = 8 << 20, // largest host data written out in a record, bytes; beyond it only the size
+    KW_LARGEST_LITERAL = 8 << 20, // bytes of host data up to which a record has the data; beyond it only their size
     KW_SAMPLED_BYTES = 1 << 20,   // while sampling, allocations from this size on are reserved, not committed
     KW_UNLOCATED_LINE = 1000000,  // line numbers from here on are not lines of the candidate's file
     KW_RUNNING_BYTES = 512,       // size of the file of kw_tell_running
-    KW_SHARED_LIMIT_ATTRIBUTE = 8,
-    KW_HOST_TO_DEVICE = 1
+    KW_SHARED_LIMIT_ATTRIBUTE = 8,  // cudaFuncAttributeMaxDynamicSharedMemorySize
+    KW_HOST_TO_DEVICE = 1           // cudaMemcpyHostToDevice
 };
-#define KW_LARGEST_ARENA 0x10000000000  // most device memory that can be reserved: 1 TiB, in bytes
+#define KW_LARGEST_ARENA 0x10000000000  // maximum device memory that can be reserved, in bytes: 1 TiB
 
 #ifdef __cplusplus
 static_assert(KW_SHARED_LIMIT_ATTRIBUTE == cudaFuncAttributeMaxDynamicSharedMemorySize, "CUDA's own number");
@@ -40,9 +40,9 @@ static_assert(KW_HOST_TO_DEVICE == cudaMemcpyHostToDevice, "CUDA's own number");
 void kw_init(int workers);
 
 // Allocates device memory, 512-byte aligned, with unused addresses on both sides; null if the arena is full. Every
-// byte is 0xFF, so that floats which nobody wrote are NaN, unless kw_draw chose another fill. kw_alloc_unfilled
-// serves torch's allocator: it keeps the old contents and is not recorded. kw_free ignores null and pointers that
-// kw_alloc did not return.
+// byte is 0xFF, so that unwritten floats are NaN, unless kw_draw chose another fill. kw_alloc_unfilled serves torch's
+// allocator: it keeps the old contents and is not recorded. kw_free ignores null and pointers that kw_alloc did not
+// return.
 void* kw_alloc(size_t bytes);
 void* kw_alloc_unfilled(size_t bytes);
 void kw_free(void* pointer);
@@ -50,57 +50,59 @@ void kw_free(void* pointer);
 // Returns 1 if the address lies in the range of device memory, allocated or not.
 int kw_on_device(const void* pointer);
 
-// Returns the bytes of device memory that are allocated.
+// Returns the number of allocated bytes of device memory.
 size_t kw_allocated(void);
 
-// Number of accepted kernel launches so far, and their distinct kernel names, separated by newlines. kw_launch_names
-// writes at most capacity bytes with the final NUL. It returns the length of the whole text without the NUL, so that
-// the caller can enlarge a buffer that was too short. The other functions with a buffer do the same.
+// Return the number of accepted kernel launches so far, and their distinct kernel names, separated by newlines.
+// kw_launch_names writes at most `capacity` bytes with the final NUL. It returns the length of the whole text without
+// the NUL, so that the caller can enlarge a buffer that was too small. All functions with a buffer do the same.
 long kw_launch_count(void);
 size_t kw_launch_names(char* buffer, size_t capacity);
 
-// Distinct kernels launched since the last kw_sample, in the order of their first launch, as a JSON array of objects:
+// Writes the distinct kernels launched since the last kw_sample, in the order of their first launch, as a JSON array of
+// objects:
 //   kernel   the compiler's signature with template arguments, or else the callee as written in the launch
-//   threads  most threads per block of its launches
-//   shared   most bytes of dynamic shared memory of its launches
-//   line     of its first launch
+//   threads  maximum number of threads per block over the kernel's launches
+//   shared   maximum bytes of dynamic shared memory over the kernel's launches
+//   line     source line of the kernel's first launch
 size_t kw_kernels(char* buffer, size_t capacity);
 
-// Keeps "LINE NAME" of the running kernel in the file at path, for the rest of the process.
+// Keeps the text "LINE NAME" of the running kernel in the file at `path`, for the rest of the process.
 void kw_tell_running(const char* path);
 
-// Findings as a JSON array of objects in the order of first occurrence, one per kind, place and kernel:
-//   kind, message  "{other}" in a message is replaced by the line of the other side of a race
-//   kernel, line   or null
-//   block, thread  [x, y, z] or null
+// Writes the findings as a JSON array of objects in the order of first occurrence, one per kind, place and kernel:
+//   kind, message  the builder replaces "{other}" in a message by the line of the other access of a race
+//   kernel, line   name of the kernel and source line, or null
+//   block, thread  index [x, y, z], or null
 //   count          number of occurrences
 //   severity       "error" or "warning"
-//   place, other   library and offset of the code whose line is not known yet, and of the other side of a race; or null
+//   place, other   library and offset of code whose line is not known yet, and of the other access of a race; or null
 size_t kw_findings(char* buffer, size_t capacity);
 void kw_clear_findings(void);
 
-// Turns on checked execution for the launches that follow (default off). Device code that was compiled for it then
-// has every access checked for bounds, for races, and for reads of shared memory that nobody wrote.
+// Turns checked execution on or off for the launches that follow (default off). Every access of device code that was
+// compiled with checks is then checked for bounds, for races, and for reads of unwritten shared memory.
 void kw_check(int on);
 
-// Chooses what CUDA leaves open. memory: the contents of fresh memory.
+// Makes choices that CUDA leaves open. `memory` is the contents of fresh memory:
 //   ONES           bytes 0xFF
 //   HUGE           floats of at least 1e4 in every format; HUGE_NEGATIVE: the same negated
 //   LEAST          an integer below 16
 //   USED           what the memory held when it was freed
-// order: the order in which blocks, warps and lanes begin. INTERLEAVED is SHUFFLED, and threads also yield before some
-// of their stores to global memory, in code compiled for checks.
+// `order` is the order in which blocks, warps and lanes begin. INTERLEAVED is SHUFFLED with yields of threads before
+// some of their stores to global memory, in code compiled with checks.
 enum { KW_MEMORY_ONES, KW_MEMORY_HUGE, KW_MEMORY_HUGE_NEGATIVE, KW_MEMORY_LEAST, KW_MEMORY_USED };
 enum { KW_ORDER_FORWARD, KW_ORDER_REVERSE, KW_ORDER_SHUFFLED, KW_ORDER_INTERLEAVED };
 void kw_draw(int memory, int order, uint64_t seed);
 
-// Notes who writes each word of global memory in checked launches (default off). Every call restarts the count of
-// launches at 1. kw_writers returns how many 4-byte words of [first, first + bytes) the last launch wrote. It also
-// fills one cell per word, unless cells is null or nothing is known. Fields of a cell from the upper end:
-//   12 bits  launch; 0: nobody wrote the word
-//   24       block
-//   10       thread
-//   14       number of earlier stores of the thread to that allocation
+// Turns on or off the notes on the last writer of each word of global memory in checked launches (default off). Every
+// call restarts the count of launches at 1. kw_writers returns how many 4-byte words of [first, first + bytes) the last
+// launch wrote. It also fills one cell per word, unless `cells` is null or no writer is known. Fields of a cell from
+// the upper end:
+//   12 bits  launch that wrote the word last; 0: none
+//   24       block of that write
+//   10       thread of that write
+//   14       number of earlier stores of the thread to the allocation
 //    2       unused
 //    1       several threads of that launch wrote the word
 //    1       the last write was atomic
@@ -108,28 +110,29 @@ void kw_note_writers(int on);
 size_t kw_writers(const void* first, size_t bytes, uint64_t* cells);
 
 // Locks the judge's switches: kw_init, kw_check, kw_note_writers, kw_draw, kw_sample, kw_record, kw_record_note,
-// kw_clear_findings, kw_tell_running, kw_host_returned, kw_call_begins and kw_call_ends. After the first kw_lock they
-// only leave a finding, except in a thread between kw_unlock and kw_lock with the same key.
+// kw_clear_findings, kw_tell_running, kw_host_returned, kw_call_begins and kw_call_ends. After the first kw_lock a call
+// of a switch only leaves a finding, except in a thread between kw_unlock and kw_lock with the same key.
 void kw_lock(uint64_t key);
 void kw_unlock(uint64_t key);
 
-// Runs launches at real sizes on reserved memory until it is turned off: a sample of their blocks, checked for
-// addresses alone. Memory from 1 MiB on holds zeros, or numbers. Pending errors are forgotten. HOST_ONLY notes and
-// checks the launches, but runs no block. The notes list, one per line, which kernels ran in part.
+// Turns sampling on or off. While it is on, launches at real sizes run a sample of their blocks on reserved memory, and
+// only addresses are checked. Allocations from 1 MiB on hold zeros (ZEROS) or numbers (NUMBERS). HOST_ONLY notes and
+// checks the launches, but runs no block. Pending errors are forgotten. kw_sample_notes writes one line per kernel that
+// ran only in part.
 enum { KW_SAMPLE_OFF, KW_SAMPLE_ZEROS, KW_SAMPLE_NUMBERS, KW_SAMPLE_HOST_ONLY };
 void kw_sample(int mode);
 size_t kw_sample_notes(char* buffer, size_t capacity);
 
 // Registers memory outside the arena that kernels may use, or names memory inside it for messages, such as "float32
-// tensor [2, 3]". Returns 1 if the memory was not known before. It holds until kw_unregister, kw_free, or until other
-// memory takes its place.
+// tensor [2, 3]". Returns 1 if the memory was not known before. The registration ends with kw_unregister, with kw_free,
+// or when other memory at these addresses is registered.
 int kw_register(const void* first, size_t bytes, const char* label);
 void kw_unregister(const void* first);
 
-// Records everything done to device memory (default off), so that another process can repeat the launches without
-// this one's host code. One JSON object per line; torch_shim/recording.py documents them. kw_record_settle notes what
-// host code wrote directly. Call it before memory changes in a way that the runtime does not see, and kw_record_note
-// after that, with a line that describes the change.
+// Turns the record of all operations on device memory on or off (default off). With it another process can repeat the
+// launches without this process's host code. The record has one JSON object per line (torch_shim/recording.py).
+// kw_record_settle records direct writes of host code. Call it before memory changes in a way that the runtime does not
+// see, and kw_record_note after the change, with a line that describes it.
 void kw_record(int on);
 void kw_record_settle(void);
 void kw_record_note(const char* line);
@@ -139,21 +142,24 @@ size_t kw_recorded(char* buffer, size_t capacity);
 // by a checked kernel nor by cudaMemset or cudaMemcpy. *index becomes the index of the first such element.
 size_t kw_unwritten(const void* first, size_t count, size_t element_bytes, size_t* index);
 
-// Makes torch's CPU tensors in device memory for the rest of the process. Only KW_TORCH_MEMORY has it.
+// Makes torch allocate CPU tensors in device memory for the rest of the process. Only the library KW_TORCH_MEMORY
+// defines this function.
 void kw_serve_torch(void);
 
-// torch's current stream in this thread. A launch on the default stream is a finding if this is another one.
+// Get and set torch's current stream in this thread. If it is another stream, a launch on the default stream is a
+// finding.
 cudaStream_t kw_current_stream(void);
 void kw_set_current_stream(cudaStream_t stream);
 
 // Declares that host tensors may lie in device memory, so that host code may access it.
 void kw_sides_unknown(void);
 
-// Bracket a call of forward. Work on other streams must wait for torch's current stream, which must wait for it.
+// Mark the begin and end of a call of forward. Within a call, work on other streams must wait for torch's current
+// stream, and torch's current stream must wait for that work.
 void kw_call_begins(void);
 void kw_call_ends(void);
 
-// Reports that host code ended without an exception: an error that it never asked for becomes a finding.
+// Reports that host code ended without an exception. A CUDA error that it never queried becomes a finding.
 void kw_host_returned(void);
 
 // Sets the last error of a failed CUDA API call, and returns it.
@@ -166,15 +172,15 @@ cudaError_t kw_set_function_attribute(const char* text, enum cudaFuncAttribute a
 // ---- Launches --------------------------------------------------------------------------------------
 
 typedef struct kw_launch_request {
-    size_t size;               // of this struct, in the caller's version of the header
+    size_t size;               // size of this struct in the caller's version of the header
     const char* name;          // the callee as written, with template arguments
     int line;                  // line of the launch
-    int by_pointer;            // 1 if the callee is no __global__ function of the same source
+    int by_pointer;            // 1 if the callee is not the name of a __global__ function of the source
     dim3 grid;
     dim3 block;
     size_t dynamic_bytes;      // dynamic shared memory
     void (*entry)(void*);      // calls the kernel for one thread
-    void* arguments;           // passed to entry; lives until kw_launch returns
+    void* arguments;           // argument of entry; must live until kw_launch returns
     size_t argument_bytes;     // size of *arguments, which the kernel may read
     cudaStream_t stream;
     int cooperative;           // 1: all blocks run at once, or the launch is refused

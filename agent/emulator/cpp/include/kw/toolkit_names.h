@@ -1,5 +1,5 @@
-// Names of toolkit headers that only nvcc reads, for host code whose kernels run from their PTX. They suffice for
-// `using` directives and for device functions, whose bodies never run here.
+// Declarations of names from toolkit headers that only nvcc can read, for host code whose kernels run from PTX. They
+// suffice for `using` directives, and for device functions, whose bodies never run in g++'s code.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// from_blob for memory of the emulated device. torch's own asks a driver which device a pointer belongs to.
+// from_blob for memory of the emulated device. torch's own from_blob would ask a driver for the device of a pointer.
 #pragma once
 #include <ATen/ops/from_blob.h>
 

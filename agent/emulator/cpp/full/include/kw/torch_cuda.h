@@ -1,5 +1,5 @@
-// at::cuda and c10::cuda for the single emulated device, for code compiled against torch's own headers. A CPU build
-// of torch lacks some of these headers, and those of a CUDA build would query a real driver.
+// Replaces at::cuda and c10::cuda for the single emulated device, in code compiled against torch's own headers. A CPU
+// build of torch lacks some of the replaced headers, and the headers of a CUDA build would query a real driver.
 #pragma once
 #include <ATen/DeviceGuard.h>
 #include <c10/core/Device.h>

@@ -1,4 +1,4 @@
-// gpuAtomicAdd on CUDA's atomicAdd, in place of torch's own header.
+// Replaces torch's own header; gpuAtomicAdd calls CUDA's atomicAdd.
 #pragma once
 #include "kw/torch_cuda.h"
 

@@ -23,7 +23,7 @@ VERSION = 1
 
 
 class Limits(Record):
-    """Limits for all runs together; None means no limit."""
+    """Limits for all runs of the bench together; None means no limit."""
 
     tokens: int | None = None
     cost_usd: float | None = None
@@ -119,7 +119,9 @@ def open_bench(address: str, runs_dir: Path) -> Bench:
 
 
 def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
-    """Return the runs of each label, the latest last; it counts, the earlier ones came to no verdict.
+    """Return the runs of each label, the latest last.
+
+    Only the latest run counts; the earlier ones came to no verdict.
 
     A run that was stopped before its first event is left out, because it cannot be resumed.
     """
@@ -138,6 +140,9 @@ def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
 
 @lru_cache(maxsize=1 << 16)
 def _label(run: store.Run) -> str | None:
-    """Return the label of a run's task, which never changes. Cached, since a bench asks after each run."""
+    """Return the label of a run's task, which never changes.
+
+    The label is cached, since a bench reads it again after each run.
+    """
     label = run.info.settings.options.get("label")
     return label if isinstance(label, str) else None

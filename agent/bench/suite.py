@@ -35,9 +35,9 @@ class _List(Record):
     problems: tuple[str, ...] = ()
     suites: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
-    """Keep problems whose address contains one of these."""
+    """Keep only problems whose address contains one of these texts."""
     skip: tuple[str, ...] = ()
-    """Leave out problems whose address contains one of these."""
+    """Leave out problems whose address contains one of these texts."""
     every: int = 1
     """Keep every n-th problem: 5 keeps the fifth, the tenth, ..."""
 

@@ -15,7 +15,7 @@ ROUNDS = 1024
 
 
 class Level(NamedTuple):
-    """Limits on how far a search may go."""
+    """Limits on how far a search may scale sizes down."""
 
     modulus: int
     last: Role
@@ -43,7 +43,10 @@ BY_DEFAULTS = (
     Level(32, Role.DEFAULT, rounds=False),
     Level(4, Role.DEFAULT, rests=False, rounds=False),
 )
-"""Levels for when nothing else is enough: a candidate that omits such an argument cannot be built then."""
+"""Levels that also change defaults of the constructor, for when no other level is enough.
+
+A candidate whose constructor lacks an argument with a default cannot be built then.
+"""
 LOOSE = (
     Level(32, Role.REDUCED, rests=False, rounds=False, extents=False),
     Level(8, Role.REDUCED, rests=False, rounds=False, extents=False),

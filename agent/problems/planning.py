@@ -44,7 +44,7 @@ class Cost(NamedTuple):
         return self.elements <= limits.max_elements and self.macs <= limits.max_macs
 
     def below(self, other: "Cost") -> bool:
-        """Return True if no part is more and at least one is less."""
+        """Return True if neither elements nor multiply-accumulates are more and at least one is less."""
         return self != other and self.elements <= other.elements and self.macs <= other.macs
 
     def share(self, limits: Limits) -> float:

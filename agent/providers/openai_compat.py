@@ -101,7 +101,7 @@ class OpenAICompat:
     def _receive(self, client: OpenAI, body: dict[str, object], draft: Draft, started: float) -> str | None:
         """Send one request, fill the draft, and return the request id that the server reports."""
         settings = self._settings
-        # Without a stream, the server is silent for the whole generation.
+        # If the answer is not streamed, the server is silent for the whole generation.
         silence_s = min(settings.idle_s, settings.timeout_s) if body.get("stream") else settings.timeout_s
         timeout = openai.Timeout(silence_s, connect=min(settings.connect_s, settings.timeout_s))
         api = client.responses if settings.api == "responses" else client.chat.completions
@@ -239,7 +239,8 @@ def _client(settings: EndpointSettings) -> OpenAI:
             api_key=settings.key,
             base_url=settings.url,
             max_retries=0,
-            # Explicit, so that an Authorization in OPENAI_CUSTOM_HEADERS cannot replace the key.
+            # The header is explicit, so that an Authorization in OPENAI_CUSTOM_HEADERS cannot replace the
+            # key.
             default_headers={"Authorization": f"Bearer {settings.key}"},
         )
     except (ImportError, OSError, ValueError, openai.OpenAIError) as error:

@@ -71,7 +71,7 @@ class Tree:
     gains: tuple[float, ...] = ()
     """For each answer, the log speedup of the best kernel until the next answer arrived."""
     answered: tuple[int, ...] = ()
-    """Rounds of those answers."""
+    """Round of each answer in `gains`."""
 
     @property
     def open(self) -> tuple[Node, ...]:

@@ -77,7 +77,7 @@ class RoundDocument(Record):
     unjudged: tuple[Unjudged, ...] = ()
     """Candidates that a fault of kernelwright or of the machine kept from being judged."""
     unconfirmed: tuple[Unconfirmed, ...] = ()
-    """Second looks at these attempts that such a fault prevented."""
+    """Second looks at the round's attempts that a fault of kernelwright or of the machine prevented."""
 
 
 class DamagedLine(Record):
@@ -89,7 +89,7 @@ class DamagedLine(Record):
 
 
 class RunDocument(Record):
-    """The whole document."""
+    """A run with all its rounds, as one JSON document."""
 
     schema_version: int = SCHEMA_VERSION
     """Schema version of this document; older runs are exported in this version's format."""

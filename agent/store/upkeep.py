@@ -20,7 +20,10 @@ from agent.store.log import Log
 from agent.store.writer import BLOBS, EVENTS
 
 _BORN_S = 60.0
-"""Seconds for which a run without events is kept. Between its folder and its lock lie milliseconds."""
+"""Seconds for which a run without events is kept.
+
+A new run takes its lock milliseconds after its folder is made.
+"""
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
 _OURS = frozenset({MANIFEST, EVENTS, BEST, BLOBS})
 _BEGUN = ".new-"

@@ -19,7 +19,7 @@ EVENTS = "events.jsonl"
 BLOBS = "blobs"
 
 _PATIENCE_S = 1.0
-"""Seconds to wait for the lock. `agent runs` holds it far shorter, to see whether a run is alive."""
+"""Seconds to wait for the lock. `agent runs` holds it much more briefly, to see whether a run is alive."""
 
 
 class Writer:

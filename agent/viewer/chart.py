@@ -53,7 +53,7 @@ class Rule(NamedTuple):
     y: float
     words: str
     words_y: float
-    """Position of the label: beside the line, or below the label of a line that is too close."""
+    """Position of the label: beside its line, or below the label of a line that is too close."""
 
 
 class Chart(NamedTuple):

@@ -23,7 +23,7 @@ class Line(NamedTuple):
     number: int
     text: Markup
     findings: tuple[Finding, ...]
-    """Findings that point to this line; the last line also has those that point beyond it."""
+    """Findings that point to this line; the last line also has the findings that point beyond it."""
 
 
 class Listing(NamedTuple):

@@ -22,7 +22,7 @@ COMMAND = (sys.executable, "-m", "agent.doors.cluster.judge")
 GRACE_S = 20.0
 """Seconds for a process to end after its input has closed."""
 STARTS = 3
-"""Attempts to start a process that is killed before its first message, which says nothing of the machine."""
+"""Attempts to start a process that is killed before its first message. One such kill may be chance."""
 
 
 class Keeper:

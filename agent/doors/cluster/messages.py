@@ -20,11 +20,11 @@ class Hello(Record):
     about: About | None = None
     verifier: str = ""
     unfit: str = ""
-    """Reason why it cannot judge; then no other message follows."""
+    """Reason why the process cannot judge; if set, no other message follows."""
 
 
 class Order(Record):
-    """One job."""
+    """One job for a judge: its name and the request."""
 
     name: str
     asked: Asked
@@ -35,6 +35,6 @@ class Reply(Record):
 
     answer: Answer | None = None
     unfit: str = ""
-    """Reason why no process can judge there."""
+    """Reason why no process at this place can judge."""
     died: str = ""
     """Reason why the process ended without an answer."""

@@ -29,11 +29,11 @@ class Place(NamedTuple):
 
     machine: Machine
     number: int
-    """Number of the GPU."""
+    """Index of the GPU on its machine."""
     processors: int
     gpus: int
     slots: int
-    """Candidates judged there at the same time."""
+    """Maximum number of candidates judged at this place at the same time."""
 
     @property
     def name(self) -> str:

@@ -34,7 +34,7 @@ class Desk:
         self.ledger, self.workers, self.judging, self._limits = ledger, workers, judging, limits
         self.closing = False
         self._left: dict[str, tuple[float, float]] = {}
-        """Token -> (jobs it may still request, time of that count)."""
+        """Token -> (jobs that its client may still request, time in seconds when this was computed)."""
 
     def token(self, request: Request) -> str:
         """Return the client's token. Raises HTTPException."""
@@ -63,7 +63,7 @@ class Desk:
         return self.ledger.answer(job.id) or Answer(id=job.id, state="queued")
 
     def count(self, token: str) -> None:
-        """Count one request that costs something. Raises HTTPException for too many a minute."""
+        """Count a request that is limited per minute. Raises HTTPException for too many."""
         most, now = float(self._limits.a_minute), time.monotonic()
         left, then = self._left.get(token, (most, now))
         left = min(most, left + (now - then) * most / 60)

@@ -84,7 +84,9 @@ class Here:
         return found
 
     def _address(self, problem: str | ProblemText) -> str:
-        """Return the address of a reference. A text must equal a shipped one, unless all are trusted.
+        """Return the address of a reference.
+
+        A text must equal that of a shipped reference, unless clients' reference texts are trusted.
 
         Raises UsageError, or ProblemError for a text that is not accepted.
         """

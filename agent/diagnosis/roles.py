@@ -57,7 +57,7 @@ def source(tape: Tape, tensor: Any) -> tuple[Call | None, Any]:
 
 
 def made_by(tape: Tape, tensor: Any, names: frozenset[str], far: int = 4) -> bool:
-    """Return True if one of these operators computed it, allowing a few elementwise operators in between."""
+    """Return True if an operator in `names` computed the tensor, at most a few elementwise operators back."""
     now = [tensor]
     for _ in range(far):
         calls = [call for call in (source(tape, t)[0] for t in now) if call is not None]

@@ -134,7 +134,7 @@ def _distinct(real: Specs, used: Specs) -> bool:
 
 
 def _same_kind(real: JsonValue, used: JsonValue) -> bool:
-    """Return True if both values are numbers, or are equal. Only numbers may change with the sizes."""
+    """Return True if the values are equal or differ only in numbers of one type."""
     if isinstance(real, list) and isinstance(used, list):
         return len(real) == len(used) and all(map(_same_kind, real, used))
     numbers = (int, float)

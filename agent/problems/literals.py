@@ -98,8 +98,7 @@ def _computed(node: ast.expr) -> int | None:
 
 
 def _unused(tree: ast.Module) -> Iterable[ast.AST]:
-    """Yield docstrings, the candidate's own input functions with sizes of their own, and its `__main__` part.
-    """
+    """Yield docstrings, the candidate's input functions with their own sizes, and the `__main__` part."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(
             node, clean=False

@@ -26,8 +26,9 @@ _MS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ns": 1e-6}
 
 
 def read(answer: str) -> tuple[str, ...]:
-    """Return the ideas of an answer, sorted by the time that each should reach; those without a time come
-    last.
+    """Return the ideas of an answer, sorted by the time that each should reach.
+
+    Ideas without a time come last.
     """
     answer = answer[:READ]
     found: list[tuple[float, str]] = []

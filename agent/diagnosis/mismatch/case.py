@@ -10,7 +10,7 @@ from agent.diagnosis.tape import Tape, record
 
 Tensor = torch.Tensor
 MOST_BYTES = 1 << 30
-"""Maximum bytes of all results of a reference that is explained; a wrong reference may take as much again."""
+"""Maximum bytes of all operator results of the reference. A wrong reference may take as many again."""
 
 
 class Case(NamedTuple):
@@ -30,7 +30,7 @@ class Case(NamedTuple):
     """Outputs of the candidate."""
     truth: list[Tensor]
     limits: list[Callable[[Tensor, float], Tensor] | None]
-    """Error allowed around flat values of each output; None requires equality."""
+    """Function for each output that gives the error allowed around flat values; None requires equality."""
     source: str
     """Source of the candidate."""
     spreads: Sequence[float] = ()
@@ -39,7 +39,7 @@ class Case(NamedTuple):
     called: str = ""
     """Name of the wrong value, to begin a sentence; empty if it is an output."""
     part: Tape | None = None
-    """Calls that lead to the outputs, if those are a part of the reference."""
+    """Calls that compute the outputs, if only a part of the reference's calls is considered."""
 
     def tape(self) -> Tape:
         """Record the operators that lead to the outputs. Raises what the reference raises, and TooLarge."""

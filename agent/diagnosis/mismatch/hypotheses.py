@@ -46,13 +46,13 @@ def _mixing(hypothesis: Hypothesis) -> int:
 
 
 def late(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
-    """Yield the hypotheses that lose part of a reduction; they are many and serve when nothing else fits."""
+    """Yield the hypotheses that lose part of a reduction; they are many, tried only if no other one fits."""
     made = (_of(tape, variant) for variant in wrong_references.of(tape, facts, late=True))
     yield from sorted(made, key=lambda hypothesis: hypothesis.rank)
 
 
 def mutated(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
-    """Yield the hypotheses that no rule knows, made from the recorded operators alone."""
+    """Yield the generic mutations, which are made from the recorded operators without rules."""
     groups = Groups(tape)
     yield from _isolated(tape, groups)
     for variant in mutations.of(groups, facts):

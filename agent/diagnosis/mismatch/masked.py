@@ -1,7 +1,7 @@
 """Search for a final mask of the reference that the candidate does not apply.
 
 If the wrong elements are those that a mask sets to one number and all others are right, the mask is not
-applied. The values that the candidate wrote there do not matter.
+applied. The values that the candidate wrote to masked elements do not matter.
 """
 
 from collections.abc import Iterator

@@ -2,8 +2,8 @@
 
 Contract: `made(tape, facts, number, target)` yields hypotheses. Each is the reference with NaN inserted where
 one operator, written less carefully, is undefined. Examples are an empty count, a wholly masked row, an
-overflowing exponential, or a root of a value that rounding makes negative. A match confirms the places of
-non-finite values, and no more.
+overflowing exponential, or a root of a value that rounding makes negative. A match confirms only the places
+of the non-finite values.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ def only_places(target: Target) -> bool:
 
 
 def with_possible(finding: Finding, places: Iterator[Hypothesis], target: Target, number: int) -> Finding:
-    """Add possible origins to a finding; no place is certain if all of an output is wrong."""
+    """Add possible origins of non-finite values to a finding; none is certain if a whole output is bad."""
     words: list[str] = []
     for one in places:
         with contextlib.suppress(*UNFIT):
@@ -71,7 +71,7 @@ def with_possible(finding: Finding, places: Iterator[Hypothesis], target: Target
 
 
 def made(tape: Tape, facts: Facts, number: int, target: Target) -> Iterator[Hypothesis]:
-    """Yield, for each operator and reason, the reference with NaN there.
+    """Yield, for each operator and reason, the reference with NaN where the operator may be undefined.
 
     Where the output is non-finite, its own values replace the NaN for the comparison.
     """
@@ -103,9 +103,9 @@ def _with_nan(tape: Tape, call: Call, place: _Place, wrong: tuple[int, Target]) 
 
 
 def _rows(site: Site) -> Iterator[_Place]:
-    """Yield rows that an exponential cannot reduce.
+    """Yield rows for which a softmax or log-sum-exp may be undefined.
 
-    They are wholly masked, masked in their first tile, or out of the range of exp.
+    These rows are wholly masked, masked in their first tile, or out of the range of exp.
     """
     x, dim = site.given.get("self"), site.given.get("dim", -1)
     dim = dim[0] if isinstance(dim, (list, tuple)) and len(dim) == 1 else dim

@@ -1,6 +1,6 @@
 """Search for a range of values, or of a maximum's position, that tells wrong elements from right ones.
 
-This serves where no mask of the reference does.
+It is used where no mask of the reference tells them apart.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 APART = 10.0
 """Minimum ratio of the error of nearly every wrong element to the largest error of a right one.
 
-Without such a gap, an error that grows with a value would be large wherever the value is.
+At a smaller ratio, an error that only grows with a value would also seem to depend on a range.
 """
 SMALLEST = 0.05
 """Share of the wrong elements whose errors may be smaller, since they are nearly right by chance."""
@@ -99,7 +99,7 @@ def _spread(value: Tensor, shape: torch.Size) -> Tensor | None:
 
 
 def _from(value: Tensor, wrong: Tensor) -> float | None:
-    """Return the value from which elements are wrong, if nearly all from there on are."""
+    """Return the value from which on nearly all elements are wrong, or None."""
     least = value[wrong].min()
     return float(least) if float(((value >= least) & ~wrong).double().mean()) <= BY_CHANCE else None
 

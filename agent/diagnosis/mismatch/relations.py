@@ -1,4 +1,4 @@
-"""Outputs that are a simple function of the right one: negated, moved, exchanged, times a constant."""
+"""Outputs that are a simple function of the right output: negated, moved, exchanged, times a constant."""
 
 import math
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """Inversion of a wrong output through the final operators of the reference, as far as they have an inverse.
 
-The result is the value that would give this output in the rest of the reference.
+The result is the intermediate value from which the reference's remaining operators would compute this output.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ class Stage(NamedTuple):
 
 
 def of(tape: Tape, number: int, output: Tensor) -> Iterator[Stage]:
-    """Yield stages from the last operator backwards; `number` is that of the output."""
+    """Yield the stages before output `number`, from the last operator backwards."""
     tensor, given = tensors(tape.result)[number], output.double()
     for _ in range(MOST):
         call = tape.maker(tensor)

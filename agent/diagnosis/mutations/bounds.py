@@ -1,4 +1,4 @@
-"""Mutations at the edges: missing bounds of positions, and pairs without their diagonal."""
+"""Mutations at borders: positions without their bounds, and pairwise values without the diagonal."""
 
 from collections.abc import Iterator
 
@@ -63,7 +63,7 @@ def _unbounded(groups: Groups, group: Group) -> Iterator[Variant]:
 
 
 def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
-    """Yield variants that read zero wherever the bound holds a position at the border."""
+    """Yield variants that read zero wherever a clamp moves a position to the border."""
     place, made = group.first.given.get("self"), group.first.value
     if not isinstance(place, Tensor) or made is None or len(group.calls) > 1:
         return
@@ -88,7 +88,7 @@ def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
 
 
 def _uncounted(groups: Groups, group: Group, outside: Tensor) -> Iterator[Variant]:
-    """Yield variants in which positions that the bound holds at the border add nothing."""
+    """Yield variants in which positions that a clamp moves to the border add nothing."""
     for call in groups.tape.calls[group.first.number :]:
         key = next((key for key in ("src", "source", "values", "weights") if key in call.given), None)
         added, index = call.given.get(key or ""), call.given.get("index")
@@ -139,7 +139,7 @@ def _wholes(groups: Groups, group: Group) -> Iterator[Group]:
 
 
 def _without_diagonal(group: Group) -> Iterator[Variant]:
-    """Yield a reduction over pairs that leaves out the pair of each element with itself."""
+    """Yield a reduction over a matrix of pairs that leaves out the pair of each element with itself."""
     x = group.first.given.get("self")
     if not isinstance(x, Tensor) or x.dim() < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 3:
         return

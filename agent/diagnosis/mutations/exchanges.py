@@ -17,7 +17,10 @@ Tensor = torch.Tensor
 PAIRS = 120
 """Maximum number of pairs of values that are exchanged."""
 PARTS = 4
-"""Maximum number of parts. With exactly this many only pairs are exchanged, with fewer all orders."""
+"""Maximum number of parts of a split value.
+
+With exactly this many parts only two are exchanged, with fewer all orders are tried.
+"""
 LITERALS = 12
 """Maximum number of literals of the source that are tried for one operand."""
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"})

@@ -62,7 +62,7 @@ def _one_of(results: tuple[Any, ...], place: int, change: Change) -> tuple[Any, 
 
 
 class Use(NamedTuple):
-    """Operand of a group."""
+    """One tensor operand of a group of calls."""
 
     group: Group
     argument: str
@@ -90,7 +90,7 @@ class Use(NamedTuple):
 
 
 class Groups:
-    """Groups of a tape, in order."""
+    """All groups of calls of a tape, in order."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -112,7 +112,7 @@ class Groups:
         return self._of[call.number]
 
     def computing(self) -> Iterator[Group]:
-        """Yield the groups that compute something."""
+        """Yield the groups that compute values, rather than create or move tensors."""
         for group in self.all:
             if not (group.first.is_view or group.name in STILL or group.name in MADE):
                 yield group

@@ -37,7 +37,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _another(groups: Groups, use: Use) -> Iterator[Variant]:
-    """Yield variants with another value of the same shape that exists by then."""
+    """Yield variants with another value of the same shape that is computed before the operand is used."""
     mine, number = use.value, use.group.first.number
     back = groups.ancestors(mine, STEPS)
     found: dict[int, tuple[int, Tensor]] = {}

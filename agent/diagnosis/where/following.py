@@ -21,7 +21,7 @@ class Kernel(NamedTuple):
 
 
 class Writers(NamedTuple):
-    """The last writer of each of a number of words, as int64 tensors."""
+    """Last writers of 4-byte words of memory: each field is a tensor with one entry for each word."""
 
     launch: Tensor
     """Number of the launch, from 1; 0 if no kernel wrote the word."""

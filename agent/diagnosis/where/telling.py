@@ -225,9 +225,9 @@ def _pattern(wrong: Tensor) -> str:
 
 
 def _first_wrong(kernels: list[_Kernel], found: list[Value], operators: bool) -> str | None:
-    """Say which kernels wrote values of the reference, and which is the first that did not.
+    """Say which kernels wrote values of the reference, and which kernel is the first that did not.
 
-    `operators` is true if torch computes something between them.
+    `operators` is true if torch computes something between the launches.
     """
     if len({kernel.name for kernel in kernels}) < 2:
         return _of_one(kernels)

@@ -20,7 +20,7 @@ SEVERAL = "by two or more threads each, and the last one wins"
 
 
 class _Quantity(NamedTuple):
-    """A property that each writer has as a number, and its name."""
+    """A numeric property of writers, such as the index of the block, and its name."""
 
     name: str
     value: Tensor

@@ -151,7 +151,7 @@ def _divisors(site: Site, norm: Norm, count: int) -> Iterator[Variant]:
 
 
 def _moved(mean: Tensor, var: Tensor, ratio: float) -> Tensor:
-    """Return the variance around a mean scaled by `ratio`, divided by the same wrong count."""
+    """Return the variance around a mean scaled by `ratio`, when the variance has the mean's wrong divisor."""
     return (var + (mean * (1 - ratio)).square()) * ratio
 
 

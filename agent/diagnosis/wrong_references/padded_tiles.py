@@ -88,7 +88,7 @@ def _reductions(site: Site) -> Iterator[Variant]:
 
 @rule(*SHAPES, late=True)
 def _variances(site: Site) -> Iterator[Variant]:
-    """Yield variances whose sum of squares counts zeros past the end, less the mean."""
+    """Yield variances whose sum of squares also counts zeros past the end, as deviations from the mean."""
     norm, running = norm_of(site), is_running(site)
     count = 1
     for axis in norm.axes:

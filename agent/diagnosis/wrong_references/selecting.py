@@ -233,7 +233,7 @@ def _of_rank(site: Site, choose: Callable[[Tensor], tuple[Tensor, Tensor]]) -> R
 
 @rule("searchsorted", "bucketize")
 def _searched(site: Site) -> Iterator[Variant]:
-    """Yield the other side of equal bounds, and results that are off by one."""
+    """Yield searches that return the other side of equal bounds, and results that are off by one."""
     right = bool(site.given["right"]) or site.given.get("side") == "right"
     changes: dict[str, Any] = {"right": not right}
     if "side" in site.given:

@@ -31,7 +31,7 @@ class Loss(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Values from which a divisor may be computed."""
+    """Rows of the loss: the values from which a divisor may be computed."""
 
     targets: Tensor
     valid: Tensor

@@ -71,7 +71,7 @@ class Situation(Record):
     mended: tuple[Attempt, ...] = ()
     """Chain of attempts whose automatic fixes led to `last`, oldest first. Empty if `last` is an answer."""
     ledger: Ledger = Ledger()
-    """Attempts on this line so far."""
+    """Ledger of the attempts on this line so far."""
     idea: str = ""
     """Text of an approach that the model is to try."""
     ideas: int = 0

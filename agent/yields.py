@@ -18,7 +18,7 @@ class Yield(Record):
     """Requests, reward and cost of one model."""
 
     asked: int = 0
-    """Number of prompts, including open ones."""
+    """Number of prompts sent to the model, including open ones."""
     reward: float = 0.0
     """Sum of the rewards of the model's answers, each between 0 and 1."""
     cost: float = 0.0

@@ -23,7 +23,7 @@ _FUNCTIONS = frozenset({"__import__", "compile", "eval", "exec", "open"})
 _MEMBERS = frozenset({"fromfile", "hub", "load", "open", "random"})
 """Attributes that make a trace uncacheable.
 
-They reach files through the packages above, or draw random numbers, as numpy's `random` does for sizes.
+They reach files through the packages in `_FIXED`, or draw random numbers, as numpy's `random` does.
 """
 
 

@@ -15,7 +15,7 @@ DOUBT = 0.05
 
 
 class Change(Record):
-    """One problem for which both benches have a timed, verified kernel."""
+    """Speed difference on one problem for which both benches have a timed, verified kernel."""
 
     address: str
     ratio: float
@@ -30,7 +30,7 @@ class Comparison(Record):
     common: int
     """Number of problems that are in both benches; only these are compared."""
     only_a: tuple[str, ...]
-    """Problems solved by A alone."""
+    """Problems for which only bench A has a verified kernel."""
     only_b: tuple[str, ...]
     solved_p: float
     """Probability that chance alone splits the problems solved by one bench only at least as unevenly.

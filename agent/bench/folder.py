@@ -32,7 +32,7 @@ class Limits(Record):
 
 
 class Asked(Record):
-    """Settings of a bench."""
+    """Settings that a bench was started with."""
 
     suite: str
     cases: tuple[Case, ...]
@@ -44,11 +44,11 @@ class Asked(Record):
     flags: dict[str, Any] = {}
     """Settings given on the command line, by name. Never a secret."""
     checks: dict[str, bool] = {}
-    """Fields of `agent.api.Checks`."""
+    """Checks of every candidate: values of fields of `agent.api.Checks`."""
 
 
 class BenchInfo(Record):
-    """Content of bench.json."""
+    """Content of bench.json, the description of a bench."""
 
     version: int = VERSION
     id: str

@@ -37,7 +37,7 @@ class Task(Record):
 
 
 class Outcome(Record):
-    """Outcome of one task."""
+    """Outcome of one task, that is, of one sample of a problem."""
 
     address: str
     group: str
@@ -48,7 +48,7 @@ class Outcome(Record):
     """Reason why there is no verified kernel: the headline of the last attempt, if there is one."""
     attempts: int = 0
     first: Status | None = None
-    """Verdict of the first attempt."""
+    """Verdict on the first attempt."""
     statuses: dict[str, int] = {}
     """Number of attempts with each status."""
     scope: str = ""

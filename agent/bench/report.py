@@ -52,7 +52,7 @@ class Group(Record):
     name: str
     problems: int
     samples: int
-    """Number of runs over all problems."""
+    """Number of runs over all problems of the group."""
     verified: int
     """Number of runs with a verified kernel."""
     solved: Estimate | None

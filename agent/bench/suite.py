@@ -21,7 +21,7 @@ _NUMBERED = re.compile(r"(?P<number>[0-9]+)_.*\.py")
 
 
 class Case(Record):
-    """One problem of a suite."""
+    """One problem of a suite: its address and its group."""
 
     address: str
     """Problem address, as `agent run` takes it."""
@@ -30,7 +30,7 @@ class Case(Record):
 
 
 class _List(Record):
-    """A suite as a file."""
+    """A suite read from a TOML file."""
 
     problems: tuple[str, ...] = ()
     suites: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ TURN_S = 1.0
 
 
 class Used(Record):
-    """Usage of all runs together."""
+    """Tokens and dollars that all runs of a bench have used together."""
 
     tokens: int = 0
     cost_usd: float = 0.0

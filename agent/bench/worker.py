@@ -40,7 +40,7 @@ class Order(Record):
 
 
 class News(Record):
-    """Progress message of an order."""
+    """Progress message on an order, with the label of its task."""
 
     label: str
     text: str

@@ -124,7 +124,10 @@ def stderr() -> Console:
 
 
 def show(*parts: RenderableType) -> None:
-    """Print results below each other. A Text keeps its lines; anything else is laid out to the width."""
+    """Print results below each other.
+
+    A Text keeps its lines; any other renderable is laid out to the terminal's width.
+    """
     console = stdout()
     for part in parts:
         if isinstance(part, Text):

@@ -26,7 +26,7 @@ def bar(on: Console, text: str) -> Iterator["Bar"]:
 
 
 class Bar:
-    """Implementation of `console.Live` for a terminal."""
+    """Spinner with a progress bar: the `console.Live` of a terminal."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress

@@ -36,7 +36,7 @@ WRITES = frozenset(
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
 _ALONE = frozenset({"mul", "relu", "abs", "sign", "clamp", "clamp_min", "sqrt", "pow"})
 STEPS = 40
-"""Maximum number of calls followed back."""
+"""Maximum number of calls that are followed back or forth from a value."""
 
 
 def source(tape: Tape, tensor: Any) -> tuple[Call | None, Any]:

@@ -37,7 +37,7 @@ class Architecture(Record):
 
 
 class Card(Record):
-    """One GPU product with its sizes."""
+    """One GPU product: its architecture, peaks, multiprocessors and cache."""
 
     name: str
     architecture: Architecture

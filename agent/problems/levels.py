@@ -21,7 +21,7 @@ class Level(NamedTuple):
     last: Role
     """Last role, in order, that is scaled down."""
     rests: bool = True
-    """True if a window that leaves elements over at the end must still do so."""
+    """True if a window that leaves elements over at the end must still leave some over."""
     rounds: bool = True
     """True if a reduction larger than ROUNDS must stay above it."""
     extents: bool = True
@@ -79,10 +79,10 @@ def lower_values(dimension: Dimension, value: int, level: Level) -> tuple[int, .
 
 
 def floor(dimension: Dimension, level: Level) -> int:
-    """Return the least value of a dimension.
+    """Return the smallest size that a search may give a dimension.
 
-    For space, a window along one dimension covers more than a block of threads. Along two it covers a tile of
-    16, along three half of one. This leaves borders, an interior and a remainder.
+    A dimension under a 1D window stays larger than a block of threads. Under a 2D window a dimension keeps a
+    tile of 16, under a 3D window half a tile. These sizes leave borders, an interior and a remainder.
     """
     if dimension.role is Role.SPACE and dimension.space == 1:
         return ROUNDS * level.modulus // 32 + 1

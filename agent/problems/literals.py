@@ -18,7 +18,7 @@ _C_INTEGER = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F']+|\d[\d']*)(?:\.0*)?(?:[fF
 _JOINED = re.compile(r"\s*(\*|<<)\s*")
 """Operators that join literals into one number."""
 _MOST_BITS = 62
-"""Maximum bits of a size."""
+"""Maximum bits of a number that counts as a size."""
 _JUDGES_OWN = frozenset({"get_inputs", "get_init_inputs"})
 
 

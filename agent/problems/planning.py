@@ -26,12 +26,13 @@ WORTH = 0.95
 
 
 class Limits(Record):
-    """Maximum cost of a run."""
+    """Maximum cost of one run of a reference on a CPU."""
 
     max_elements: PositiveInt
-    """Elements of the largest step: all inputs, parameters and outputs, or the operands of one operator."""
+    """Maximum elements of a step: all inputs, parameters and outputs, or one operator's operands and results.
+    """
     max_macs: PositiveInt
-    """Multiply-accumulates of all products and convolutions."""
+    """Maximum multiply-accumulates of all products and convolutions together."""
 
 
 class Cost(NamedTuple):
@@ -53,7 +54,7 @@ class Cost(NamedTuple):
 
 
 Values = tuple[int, ...]
-"""Value of each dimension, in order."""
+"""Proposed size of each dimension, in the order of `Search.dimensions`."""
 Judged = Callable[[Values, Level], Cost | None]
 """Function that returns the cost at these values; None if the run does not do the same work at a level."""
 
@@ -101,7 +102,7 @@ def few_draws(trace: Trace) -> bool:
 
 
 class Search:
-    """Search for sizes of one reference."""
+    """Search for the smallest affordable sizes of one reference."""
 
     def __init__(self, dimensions: tuple[Dimension, ...], judged: Judged) -> None:
         self.dimensions = dimensions
@@ -241,7 +242,7 @@ class Search:
         return changed
 
     def _admissible(self, values: Values, level: Level) -> bool:
-        """Return True if different sizes of a role stay different and constructor sizes keep dividing others.
+        """Return True if different sizes of a role stay different and constructor sizes still divide others.
 
         Divisibility is not required if the level lets dimensions become equal.
         """

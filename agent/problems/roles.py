@@ -47,7 +47,7 @@ class Role(IntEnum):
     BATCH = 0
     """Leading dimension of the inputs, across which nothing is computed."""
     SPACE = 1
-    """Dimension that a window slides over."""
+    """Dimension over which a convolution or pooling window slides."""
     FREE = 2
     """Rows, columns or positions: not summed over, except by a product whose operands are inputs."""
     REDUCED = 3
@@ -70,7 +70,7 @@ class Dimension(NamedTuple):
     divided: tuple[str, ...] = ()
     """Names whose value is this dimension's value divided by `step`."""
     step: int = 1
-    """Divisor of every value."""
+    """Number that divides every value of the dimension."""
 
     def sizes(self, value: int) -> dict[str, int]:
         """Return each size by name for this value of the dimension."""

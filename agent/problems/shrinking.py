@@ -96,7 +96,7 @@ def _shrunken(problem: Problem, plan: Plan) -> Shrunken:
 
 
 def at_sizes(problem: Problem, values: Mapping[str, int], trace: Trace) -> Shrunken:
-    """Return the problem with its sizes as in `values`, by name; `trace` is its trace there."""
+    """Return the problem with its sizes as in `values`, by name; `trace` is its trace at these sizes."""
     used = {s.name: (s.value, values.get(s.name, s.value)) for s in sizes(problem.source)}
     return _shrunken(problem, Plan(source=rewritten(problem.source, values), sizes=used, trace=trace))
 

@@ -23,7 +23,7 @@ _SHORTEST_SECRET = 8
 
 
 class EndpointSettings(Record):
-    """One model at one OpenAI-compatible endpoint."""
+    """Address, key and request options of one model at one OpenAI-compatible endpoint."""
 
     base_url: str | None = Field(default=None, repr=False)
     """Base URL up to and including `/v1`. None is OpenAI itself."""
@@ -115,7 +115,7 @@ class EndpointSettings(Record):
 
 
 class StreamProgress(Record):
-    """Progress of one streamed answer."""
+    """Progress of one streamed answer: characters received and seconds."""
 
     text_characters: int
     reasoning_characters: int

@@ -28,7 +28,7 @@ class Several:
         return next(iter(self._providers.values())).name
 
     def hear(self, event: Event) -> None:
-        """Record the outcome of a prompt."""
+        """Record an event of the run: the outcome of a prompt."""
         if isinstance(event, Prompted) and event.move.plan:
             self._plans.add(event.round)
         if isinstance(event, Completed | Evaluated | SecondLook):

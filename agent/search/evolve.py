@@ -21,7 +21,7 @@ ABROAD = 0.5
 """Probability that the kernel to combine with may come from another island."""
 
 Cells = dict[Design, tuple[Attempt, Node]]
-"""The best kernel of each design."""
+"""Best kernel of each design, with the round that made it."""
 
 
 def evolve(tree: Tree, shape: Shape) -> Move | None:

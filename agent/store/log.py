@@ -69,7 +69,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Log:
-    """The events of one run."""
+    """The events of one run as read from its transcript."""
 
     events: tuple[Event, ...] = ()
     problems: tuple[Damage, ...] = ()

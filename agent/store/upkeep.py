@@ -43,7 +43,7 @@ class Fault(Record):
 
 
 class Deleted(Record):
-    """Result of deleting one run."""
+    """Result of deleting one run, or of a dry run."""
 
     run: str
     bytes: int

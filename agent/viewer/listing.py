@@ -29,7 +29,7 @@ class Line(NamedTuple):
 class Listing(NamedTuple):
     lines: tuple[Line, ...]
     left_out: int
-    """Number of characters cut off."""
+    """Number of characters of the source that are cut off."""
 
 
 def listing(source: str, findings: Sequence[Finding] = ()) -> Listing:

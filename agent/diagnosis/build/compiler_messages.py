@@ -14,7 +14,7 @@ Words = Callable[[re.Match[str], str], str]
 
 
 class Meaning(NamedTuple):
-    """Kind and message of a finding."""
+    """Kind and message of the finding for a compiler error."""
 
     kind: str
     message: str

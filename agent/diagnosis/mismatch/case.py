@@ -17,7 +17,7 @@ class Case(NamedTuple):
     """A wrong output and everything known about how the right one is computed."""
 
     model: Callable[..., Any]
-    """Reference in float64."""
+    """Reference model, converted to float64."""
     arguments: Sequence[Any]
     """Arguments of the reference, the same tensors on each call."""
     inputs: list[Tensor]
@@ -25,7 +25,7 @@ class Case(NamedTuple):
     parameters: dict[str, Tensor]
     """Parameters and buffers that `run` uses, by name."""
     defaults: dict[str, Tensor]
-    """Values of the parameters as constructed, without those drawn at random."""
+    """Values of the parameters as constructed, without parameters drawn at random."""
     outputs: list[Tensor]
     """Outputs of the candidate."""
     truth: list[Tensor]
@@ -46,7 +46,7 @@ class Case(NamedTuple):
         return self.part or record(self.run, self.names(), MOST_BYTES)
 
     def run(self) -> Any:
-        """Run the reference."""
+        """Return the results of the reference for the case's arguments."""
         return self.model(*self.arguments)
 
     def names(self) -> dict[int, str]:
@@ -68,6 +68,6 @@ class Hypothesis(NamedTuple):
     replaced: Mapping[int, Tensor] = {}
     """Replacements of inputs and parameters, by `id`."""
     then: Callable[[list[Tensor]], list[Tensor]] | None = None
-    """Function applied to the outputs."""
+    """Function applied to all outputs of the reference."""
     lines: tuple[str, ...] = ()
     """Lines of the reference that the fault changes."""

@@ -136,7 +136,7 @@ def explain(
 
 
 def _unmasked(case: Case, tape: Tape, number: int, target: Target, finding: Finding) -> Explained | None:
-    """Report a mask of the reference that is not applied, if nothing else is wrong."""
+    """Report a mask of the reference that is not applied, if no other element is wrong."""
     found = masked.of(tape, number, target)
     if found is None:
         return None

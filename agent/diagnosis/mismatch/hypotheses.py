@@ -27,13 +27,13 @@ ACROSS = (
     "layout-misread",
     "keepdim-broadcast",
 )
-"""Kinds of faults that make a sample depend on others, the likelier ones first."""
+"""Kinds of faults that make a sample depend on other samples, the likelier kinds first."""
 
 
 def early(case: Case, tape: Tape, facts: Facts, across: bool = False) -> Iterator[Hypothesis]:
     """Yield the hypotheses that are always tried, by rank.
 
-    With `across`, those that mix samples come first.
+    With `across`, hypotheses that mix samples come first.
     """
     variants = [*wrong_references.of(tape, facts), *interpolation.of(Groups(tape), facts)]
     made = [_of(tape, variant) for variant in variants]

@@ -16,7 +16,7 @@ from agent.diagnosis.tape import Call, Tape
 
 Tensor = torch.Tensor
 LEAST = 8
-"""Minimum number of wrong elements."""
+"""Minimum number of wrong elements for the claim that a mask is not applied."""
 SHARE = 0.9
 """Minimum wrong share of the masked elements; a shifted mask is only wrong at its border."""
 

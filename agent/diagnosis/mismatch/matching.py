@@ -165,7 +165,7 @@ class Target:
 
 
 def telling(values: Tensor) -> bool:
-    """Return True if flat values given by a wrong reference would hardly be those of another.
+    """Return True if another wrong reference would hardly give the same flat values.
 
     A single number is enough if the output has only one element. A constant is not enough, unless it is
     non-finite, which few wrong references are.

@@ -14,7 +14,7 @@ LEAST = 8
 CLOSE = 1e-6
 """Tolerance relative to an element's magnitude plus the rms of all elements."""
 LARGEST = 1 << 20
-"""Maximum number of elements searched."""
+"""Maximum number of elements of an output or input that is searched."""
 
 
 class _Pool(NamedTuple):
@@ -22,7 +22,7 @@ class _Pool(NamedTuple):
 
     values: Tensor
     places: Tensor
-    """Flat position of each value."""
+    """Flat position of each value in the tensor."""
 
     @classmethod
     def of(cls, tensor: Tensor) -> "_Pool":

@@ -36,7 +36,7 @@ MASKED = -1e8
 ALMOST_ZERO = 1e-6
 """Share of the largest magnitude below which rounding may make an argument zero or negative."""
 NAMED = 3
-"""Maximum number of causes listed."""
+"""Maximum number of possible causes listed in a finding."""
 EXPONENTIALS = ("exp", "_softmax", "_log_softmax", "logsumexp", "logcumsumexp")
 ALONE = frozenset({"exp", "sigmoid", "tanh", "softplus", "silu", "mish", "log_sigmoid_forward", "logaddexp"})
 
@@ -215,7 +215,7 @@ def _roots(site: Site) -> Iterator[_Place]:
 
 
 def _empty_bags(site: Site) -> Iterator[_Place]:
-    """Yield the means over empty bags."""
+    """Yield the results of an embedding bag for bags without elements."""
     if "embedding_bag" in site.call.name and site.call.value is not None:
         words = f"not finite where a bag of {site.label} is empty: 0/0, divided by a count of zero"
         yield _Place("overflow-to-nan", words, (site.call.value == 0).all(-1, keepdim=True))

@@ -22,7 +22,7 @@ SMALLEST = 0.05
 BY_CHANCE = 0.01
 """Maximum share of elements that are right although their value is in the range of wrong ones."""
 MOST = 80
-"""Maximum number of computed values tested."""
+"""Maximum number of the reference's intermediate values that are tested."""
 ROWS = ("_softmax", "_log_softmax", "logsumexp", "amax", "max", "argmax")
 """Operators that take the maximum of rows."""
 

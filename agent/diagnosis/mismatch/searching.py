@@ -85,7 +85,7 @@ class Search:
         self.seen: list[Seen] = []
 
     def left(self) -> float:
-        """Return the CPU seconds left."""
+        """Return the CPU seconds left for the search."""
         return max(self._until - time.thread_time(), 0.0)
 
     def among(self, candidates: Iterable[Hypothesis], share: float = 1.0) -> list[Found]:

@@ -13,7 +13,7 @@ from agent.diagnosis.tape import Call, Tape
 
 Tensor = torch.Tensor
 MOST = 8
-"""Maximum number of operators inverted."""
+"""Maximum number of final operators of the reference that are inverted."""
 _INVERSES: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.atanh,
     "sigmoid": torch.logit,
@@ -28,10 +28,10 @@ _RESHAPED = frozenset({"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze"
 
 
 class Stage(NamedTuple):
-    """One intermediate value before the output."""
+    """Intermediate value of the reference, with the value that would explain the wrong output."""
 
     value: Tensor
-    """Value in the reference."""
+    """Value that the reference computes."""
     given: Tensor
     """Value that would give the wrong output."""
     words: str

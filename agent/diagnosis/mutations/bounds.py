@@ -156,7 +156,7 @@ def _hollow(func: object, name: str) -> Rewrite:
         own = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device)
         made = invoke(func, given | {"self": x.masked_fill(own, _EMPTY[name])})
         if name == "_log_softmax":
-            # The element itself is still normalised by the sum of the others.
+            # The element itself is still normalised by the sum of the other elements.
             others = x.masked_fill(own, -torch.inf).logsumexp(given["dim"], keepdim=True)
             return torch.as_tensor(x - others)
         return torch.as_tensor(made)

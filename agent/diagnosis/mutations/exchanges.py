@@ -98,7 +98,7 @@ def _parts(groups: Groups) -> Iterator[Variant]:
 
 _NEUTRAL = {"sum": 0.0, "logsumexp": -torch.inf, "amax": -torch.inf, "amin": torch.inf, "max": -torch.inf,
             "min": torch.inf}  # fmt: skip
-"""Neutral element of each reduction."""
+"""Value that leaves each reduction's result unchanged."""
 
 
 def _one_of_several(groups: Groups) -> Iterator[Variant]:

@@ -26,7 +26,7 @@ class Group(NamedTuple):
     number: int
     """Position among the groups with this operator, from 1."""
     of: int
-    """Number of groups with this operator."""
+    """Number of groups of the tape with the same operator."""
 
     @property
     def first(self) -> Call:
@@ -38,7 +38,7 @@ class Group(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the operator in words."""
+        """Return the operator in words, such as `add (number 2 of its kind)`."""
         name = self.name.removeprefix("native_").strip("_")
         number = f" (number {self.number} of its kind)" if self.of > 1 else ""
         return f"{name}{number}" + (f", in all {len(self.calls)} steps" if len(self.calls) > 1 else "")

@@ -67,7 +67,7 @@ class Counters(NamedTuple):
     values: dict[str, float]
     """Values by metric name (see METRICS), in base units."""
     reduced: bool = False
-    """True if measured at smaller sizes than the problem's; GPU and DRAM utilisation mean nothing there."""
+    """True if measured at smaller sizes than the problem's, where GPU and DRAM utilisation mean nothing."""
     waiting: tuple[Waiting, ...] = ()
     """Sampled lines of the candidate at which warps wait longest."""
 

@@ -12,7 +12,7 @@ WARP = 32
 
 
 class Kernel(NamedTuple):
-    """One kernel launch."""
+    """One kernel launch: name and line of the kernel, grid and block sizes."""
 
     name: str
     line: int
@@ -82,7 +82,7 @@ class Output(NamedTuple):
     """An output after the last launch, with its writers."""
 
     values: Tensor
-    """Elements in row-major order."""
+    """Elements of the output in row-major order."""
     writers: Writers
     """Writer of each element, in the same order."""
 

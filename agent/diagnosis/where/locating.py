@@ -20,7 +20,7 @@ from agent.diagnosis.where.values import Value
 
 Tensor = torch.Tensor
 MOST = 200
-"""Maximum number of values tried."""
+"""Maximum number of wrong values that are fed into the reference."""
 ALIKE = 0.9
 """Minimum correlation between what a kernel wrote and the value that it probably stands for."""
 

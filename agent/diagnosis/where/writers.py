@@ -1,4 +1,4 @@
-"""Search for the threads that wrote the wrong elements, where they differ from those of the right ones."""
+"""Search for the threads that wrote the wrong elements, if they are not the writers of the right elements."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -25,9 +25,9 @@ class _Quantity(NamedTuple):
     name: str
     value: Tensor
     size: int
-    """Exclusive upper bound of the values."""
+    """Exclusive upper bound of the property's values."""
     last: str = ""
-    """Name of the largest value."""
+    """Name of the property's largest value, such as `the last block`."""
 
 
 def pattern(wrong: Tensor, output: Output, followed: Followed) -> str | None:
@@ -111,7 +111,7 @@ def _split(index: Tensor, size: tuple[int, int, int]) -> tuple[Tensor, Tensor, T
 
 
 def _told(wrong: Tensor, quantity: _Quantity, listed: bool) -> str | None:
-    """Describe the property's values that wrote the wrong elements and hardly anything else."""
+    """Describe the property's values whose writers wrote the wrong elements and hardly any right ones."""
     count = int(quantity.value.max()) + 1
     every = torch.bincount(quantity.value, minlength=count)
     bad = torch.bincount(quantity.value[wrong], minlength=count)

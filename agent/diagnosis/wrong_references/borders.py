@@ -28,7 +28,7 @@ class Border(NamedTuple):
 
     begins: tuple[int, ...]
     sizes: tuple[int, ...]
-    """Output sizes."""
+    """Size of each padded dimension after padding."""
     modes: tuple[str, ...]
     value: float = 0.0
 

@@ -12,7 +12,7 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 Rows = Callable[[Tensor], Tensor]
-"""Function that reduces the last dimension."""
+"""Function that reduces the last dimension of a tensor."""
 LOOP = r"for|\+=|max|min"
 
 

@@ -165,7 +165,7 @@ class Dispatch:
         self._retire(one)
 
     def _retire(self, one: _Judge) -> None:
-        """End the keeper of a place that is set aside, once nothing is judged there any more."""
+        """End the keeper of a place that is set aside, once no job is judged at that place."""
         if one.aside and one.keeper is not None and one.free == (one.place.slots if one.ready else 0):
             one.keeper.end()
 

@@ -44,7 +44,7 @@ class Keeper:
         return hello.model_dump_json()
 
     def judge(self, order: str) -> str:
-        """Return the Reply to an Order."""
+        """Return the Reply of a judge's process to an Order, both as JSON."""
         process = self._places.get()
         try:
             process, reply = self._replied(process, order)

@@ -15,7 +15,7 @@ class Plan(Record):
 
 
 class Hello(Record):
-    """First message of a judge's process."""
+    """First message of a judge's process: what it judges on, or why it cannot judge."""
 
     about: About | None = None
     verifier: str = ""
@@ -31,7 +31,7 @@ class Order(Record):
 
 
 class Reply(Record):
-    """Result of an order."""
+    """Result of an order: an answer, or the reason why there is none."""
 
     answer: Answer | None = None
     unfit: str = ""

@@ -20,7 +20,7 @@ SENT = ("candidate_timeout", "library_ops", "baselines", "gpu", "unchecked")
 
 
 class Judges(NamedTuple):
-    """The judges of a cluster."""
+    """The judges of a cluster as one service can use them."""
 
     judging: Judging
     about: About

@@ -25,9 +25,9 @@ class Access:
 
     runs_dir: Path
     references: tuple[Path, ...] = ()
-    """Folders of references, which are trusted."""
+    """Folders from which clients may read references, which are trusted."""
     candidates: tuple[Path, ...] = ()
-    """Folders of candidates."""
+    """Folders from which clients may read candidates, which are not trusted."""
     kernelbench_root: Path | None = None
 
     def reference(self, address: str) -> str:

@@ -83,9 +83,9 @@ class Mended(Record):
 
     verdicts: tuple[Verdict, ...]
     changes: tuple[str, ...]
-    """Each mend as a unified diff."""
+    """Changes of each mend as a unified diff."""
     source: str
-    """Text of the last mend."""
+    """Source of the candidate after the last mend."""
 
 
 class Profiled(Record):
@@ -135,7 +135,7 @@ class RunState(Record):
 
 
 class RunLine(Record):
-    """A run in a list."""
+    """Summary of a run in a list of runs."""
 
     run: str
     problem: str | None

@@ -12,7 +12,7 @@ from agent.records import Problem, Record, Status
 
 
 class Origin(Record):
-    """A verified kernel."""
+    """A verified kernel to export, with its verdict."""
 
     name: str
     """Name from which the package name is derived."""
@@ -30,7 +30,7 @@ class Origin(Record):
     differentiable: bool = False
     """True if the kernel's gradients were verified."""
     license: str
-    """License identifier of Hugging Face."""
+    """License of the kernel, as an identifier of Hugging Face."""
 
 
 def of_run(run: Run) -> Origin:

@@ -28,7 +28,7 @@ class Limits(Record):
 
 
 class Desk:
-    """Shared state of the routes."""
+    """Queue, limits and waiting clients, shared by all routes."""
 
     def __init__(self, ledger: Ledger, workers: Workers, judging: Judging, limits: Limits) -> None:
         self.ledger, self.workers, self.judging, self._limits = ledger, workers, judging, limits
@@ -37,7 +37,7 @@ class Desk:
         """Token -> (jobs that its client may still request, time in seconds when this was computed)."""
 
     def token(self, request: Request) -> str:
-        """Return the client's token. Raises HTTPException."""
+        """Return the valid token in a request's header. Raises HTTPException if there is none."""
         kind, _, given = request.headers.get("authorization", "").partition(" ")
         found = [one for one in self._limits.tokens if secrets.compare_digest(one.encode(), given.encode())]
         if kind.lower() != "bearer" or not found:

@@ -110,7 +110,7 @@ class Ledger:
         return found[0] if found else None
 
     def listed(self, most: int) -> list[tuple[str, State]]:
-        """Return the newest jobs first."""
+        """Return id and state of up to `most` jobs, the newest first."""
         with self._lock:
             return self._base.execute(
                 "SELECT id, state FROM jobs ORDER BY number DESC LIMIT ?", (most,)

@@ -33,7 +33,7 @@ MOST_BESIDE = 1_000_000
 
 
 class Plan(Record):
-    """Parameters of a service."""
+    """Address, folder and limits of a service."""
 
     folder: Path
     """Folder for its queue, references and tokens."""

@@ -36,7 +36,7 @@ class Judging(Protocol):
 
 
 class Here:
-    """Judging on this machine."""
+    """Judging of a service's jobs on this machine."""
 
     def __init__(self, settings: Settings, folder: Path, where: str, trusts: bool) -> None:
         """Prepare to judge. `where` names executor and GPU; `trusts` accepts clients' reference texts."""
@@ -119,7 +119,7 @@ class Workers:
         self._ledger, self._judging, self._done = ledger, judging, done
         self._stopping = threading.Event()
         self.steps: dict[str, str] = {}
-        """Job id -> step in progress."""
+        """Map from the id of a running job to its step in progress."""
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
 
     @property

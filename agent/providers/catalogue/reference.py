@@ -33,7 +33,7 @@ class Reference:
     constants: frozenset[int]
     """Integers that appear literally in calls and assignments of Model, or at module level."""
     input_name: str
-    """Name of the argument of `forward`."""
+    """Name of the first argument of `forward`."""
 
 
 def read(problem: Problem) -> Reference:

@@ -131,7 +131,7 @@ def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
         label = _label(run) if run.begun else None
         if label is not None:
             found[label] = (*found.get(label, ()), run)
-    # The random suffix of their names does not order runs of the same second.
+    # The names of runs of the same second differ in a random suffix, which does not order them.
     return {
         label: runs if len(runs) == 1 else tuple(sorted(runs, key=lambda run: run.info.created))
         for label, runs in found.items()

@@ -18,7 +18,7 @@ def bar(on: Console, text: str) -> Iterator["Bar"]:
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
     )
-    # Without these flags rich would redirect stdout to the console of the bar.
+    # Without the two redirect flags, rich would redirect stdout to the console of the bar.
     with Progress(
         *columns, console=on, transient=True, redirect_stdout=False, redirect_stderr=False
     ) as progress:

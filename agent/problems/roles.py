@@ -131,7 +131,8 @@ def _grouped(
     for size in group:
         effect = _effect((size,), real, attempt)
         if effect is None or not effect.any and size.name.startswith("get_"):
-            # `torch.randint(0, 1000, ...)` has no effect of its own but must match the 1000 that has.
+            # The bound of `torch.randint(0, 1000, ...)` changes no shape but must match a size 1000 that
+            # does.
             stuck.append(size)
         elif effect.any and not effect.windows:
             showing.append(size)

@@ -95,7 +95,8 @@ class OpenAICompat:
             failed.begun = draft.answered
         else:
             return self._finished(draft, time.monotonic() - started, request_id)
-        # Raised outside the handler: an SDK exception as its context would keep the request, and so the key.
+        # The error is raised outside the handler, since an SDK exception as its context would keep the
+        # request, and so the key.
         raise failed
 
     def _receive(self, client: OpenAI, body: dict[str, object], draft: Draft, started: float) -> str | None:
@@ -161,7 +162,8 @@ class OpenAICompat:
     def _finished(self, draft: Draft, seconds: float, request_id: str | None) -> Completion:
         if draft.finish_reason == "error":
             raise faults.incomplete("the endpoint broke the answer off with an error")
-        # Masked, since an endpoint that echoes its headers must not leak the key into a transcript.
+        # All text is masked, since an endpoint that echoes its headers must not leak the key into a
+        # transcript.
         mask = self._settings.mask
         return draft.completion(provider=self.name, seconds=seconds, request_id=request_id, mask=mask)
 

@@ -11,7 +11,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_e
 
 from agent.records import RetryScheduled
 
-# Limits retries to about 20 in five minutes, even if the server always asks for no wait.
+# This wait limits retries to about 20 in five minutes, even if the server always asks for no wait.
 _SHORTEST_WAIT_S = 0.05
 
 

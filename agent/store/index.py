@@ -175,8 +175,8 @@ def _load(path: Path) -> list[Row]:
 def _change(path: Path, statement: str, values: list[Row]) -> None:
     if not values:
         return
-    # Ignore every reason why it cannot be written, such as a name that is not UTF-8: the list is right
-    # anyway.
+    # Ignore every reason why the index cannot be written, such as a name that is not UTF-8: the list of runs
+    # is right anyway.
     with suppress(sqlite3.Error, UnicodeEncodeError), _opened(path) as database:
         database.executemany(statement, values)
 

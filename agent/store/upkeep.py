@@ -89,7 +89,7 @@ def delete(run: Run, *, dry: bool = False) -> Deleted:
 
 def _remove(folder: Path) -> bool:
     """Delete a run's files and folder; return False if another process writes it. Raises OSError."""
-    # A new writer must take this lock first; once it has it, it finds the file deleted.
+    # A new writer must first take this lock, and then finds the file deleted.
     with (folder / EVENTS).open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

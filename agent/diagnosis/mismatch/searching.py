@@ -70,7 +70,8 @@ class Search:
         """
         self._right = right or {}
         self._targets, self._only = targets, {part for words in only for part in (words, *words.split(AND))}
-        # Many wrong references are non-finite in the same places; only kinds that claim just this are tried.
+        # Many wrong references are non-finite in the same places, so only the kinds of faults that claim no
+        # more than these places are tried.
         self._places = non_finite.only_places(next(iter(targets.values())))
         self._until = time.thread_time() + budget_s
         self.tried = self.failed = 0

@@ -71,7 +71,7 @@ def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
     whole = groups.tape.maker(place)
     given = whole.given.get("self") if whole is not None and whole.name in _WHOLE else None
     if isinstance(given, Tensor) and given.is_floating_point() and given.shape == made.shape:
-        # Truncation towards zero brings values within bounds that were below them.
+        # Truncation towards zero moves some values from below the bounds to within them.
         yield from _uncounted(groups, group, (given < made.min()) | (given >= made.max() + 1))
     now, seen = list(groups.tape.users(group.first)), 0
     while now and seen < FAR * 2:

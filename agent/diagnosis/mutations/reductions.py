@@ -147,7 +147,7 @@ def _over(operation: Over, chosen: list[int] | None) -> Rewrite:
         made = operation(x, dims) if dims else x
         left = [axis for axis in own if axis not in dims]
         if operation is OPERATIONS["sum"]:
-            # Divisors that follow still count these elements.
+            # A later divisor still counts the elements of dims that are no longer summed.
             made = made * math.prod(x.shape[axis] for axis in left)
         if given.get("keepdim"):
             return made.expand(x.shape) if left else made

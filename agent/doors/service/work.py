@@ -107,7 +107,7 @@ class Here:
             )
         file = self._folder / f"{digest(problem.source)[:32]}.py"
         if not file.exists():
-            # Written atomically, because other threads may read it at the same time.
+            # The file is written atomically, because other threads may read it at the same time.
             write_durably(file, problem.source.encode())
         return str(file)
 

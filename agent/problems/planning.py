@@ -221,7 +221,7 @@ class Search:
                         yield seen, proposal
 
     def _worth(self, seen: Cost | None, now: Cost, limits: Limits) -> bool:
-        """Return True if a step saves enough, or if its cost is unknown."""
+        """Return True if a step saves enough of the cost, or if its cost is unknown."""
         return seen is None or seen.within(limits) or seen.share(limits) <= WORTH * now.share(limits)
 
     def _in_order(self, values: Values, level: Level) -> list[int]:

@@ -15,7 +15,7 @@ from agent.problems.sizes import constructor_sizes, rewritten, sizes
 from agent.records import Record, Trace
 
 BETWEEN = Limits(max_elements=6_000_000, max_macs=150_000_000)
-"""Cost tier between the full protocol and the most that is affordable."""
+"""Cost limits between those of the full protocol and the most that a CPU can afford."""
 
 
 class Plan(Record):

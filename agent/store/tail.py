@@ -1,4 +1,4 @@
-"""Reading the new events of a transcript while it is being written."""
+"""Reader of a transcript's new events while the transcript is being written."""
 
 from agent.errors import EnvironmentFault
 from agent.records import Event

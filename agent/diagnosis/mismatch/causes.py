@@ -60,7 +60,7 @@ With so few elements, one hypothesis in some thousands matches by chance.
 
 
 class _Stage(NamedTuple):
-    """A list of hypotheses and how to try them."""
+    """A list of hypotheses, with the share of time in which they are tried."""
 
     hypotheses: Iterable[Hypothesis]
     share: float = 1.0

@@ -65,7 +65,7 @@ class _Place(NamedTuple):
 
 
 def fitted(tape: Tape, number: int, target: Target) -> Iterator[Hypothesis]:
-    """Yield for every constant the value that brings output `number` closest to the candidate's."""
+    """Yield hypotheses, one for each constant with the value that brings output `number` closest."""
     if not bool(torch.isfinite(target.y).all()):
         return
     for place in _places(tape):

@@ -57,7 +57,7 @@ def of(case: Case, tape: Tape, number: int, target: Target) -> str | None:
 
 
 def _gradients(case: Case, number: int, place: int, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
-    """Return the gradients of one output element; empty if the reference has none."""
+    """Return the gradient of one output element for each leaf; empty if the reference has no gradient."""
     before = [leaf.requires_grad for leaf in leaves]
     try:
         for leaf in leaves:

@@ -60,7 +60,7 @@ def mutated(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
 
 
 def _isolated(tape: Tape, groups: Groups) -> Iterator[Hypothesis]:
-    """Yield statistics for each index of a dimension, where the reference takes them over all indices."""
+    """Yield hypotheses with statistics for each index of a dimension instead of over all indices."""
     shapes = [tuple(t.shape) for t in tensors(tape.result)]
     for words, rewrites, size in reductions.isolated(groups):
         for axis in {shape.index(size) for shape in shapes if size in shape}:

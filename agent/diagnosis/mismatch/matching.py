@@ -47,7 +47,7 @@ COUNTED = 1 << 16
 
 
 class Match(NamedTuple):
-    """Agreement of an output with that of a variant."""
+    """Agreement of the candidate's output with that of a variant, a wrong reference."""
 
     whole: bool
     """True if the output agrees everywhere; otherwise it agrees on the wrong elements only."""

@@ -25,7 +25,7 @@ class Pattern(NamedTuple):
     words: str
     """Words that complete "the wrong elements are ..."."""
     kind: str | None = None
-    """Cause if nothing wrote these elements or all of them hold one value."""
+    """Kind of fault if nothing wrote the elements or all of them hold one value; None if it is unknown."""
     region: bool = True
     """True if the words determine the elements; False if they only name indices of scattered elements."""
 

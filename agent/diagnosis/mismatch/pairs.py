@@ -85,7 +85,7 @@ class Seen(NamedTuple):
 def likely(
     case: Case, both: Both, seen: list[Seen], target: Target, tried: set[tuple[int, int]], least: int = LEAST
 ) -> Iterator[Hypothesis]:
-    """Yield pairs of the faults seen, the likeliest first.
+    """Yield pairs of the single faults in `seen`, the likeliest first.
 
     Pairs in `tried` (by `id`) are skipped; new ones are added to it.
     """

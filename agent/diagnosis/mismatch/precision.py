@@ -32,7 +32,7 @@ LEAST = 64
 DISTINCT = 16
 """Minimum number of different fractions that all fit a shorter format, to exclude chance.
 
-float16 holds one in 8192 random float32 values.
+float16 represents one in 8192 random float32 values exactly.
 """
 _ROUNDING = ("round", "floor", "ceil", "trunc", "bucketize", "fake_quantize_per_tensor_affine")
 _VARIANCES = ("native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std", "var_mean")

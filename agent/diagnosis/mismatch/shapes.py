@@ -56,7 +56,7 @@ def _unlikely(words: str) -> int:
 
 
 def _formulas(tape: Tape, given: Shape, wanted: Shape) -> Iterator[str]:
-    """Yield the window formulas of the sizes that the given shape lacks, with the slips behind them."""
+    """Yield the window formulas of expected sizes that the candidate's shape lacks, with the likely slips."""
     missing = {size for size in wanted if size not in given}
     for call in reversed(tape.calls):
         windows = _windows(call)

@@ -46,7 +46,7 @@ def _one_side(distance: Tensor, side: int) -> Tensor:
 
 
 def _unbounded(groups: Groups, group: Group) -> Iterator[Variant]:
-    """Yield a position that is not clamped, while the integer computed from it stays within bounds."""
+    """Yield variants without the clamp of a position, while the integer computed from it stays in bounds."""
     value = group.first.value
     wholes = list(_wholes(groups, group))
     if value is None or not value.is_floating_point() or not wholes:
@@ -139,7 +139,7 @@ def _wholes(groups: Groups, group: Group) -> Iterator[Group]:
 
 
 def _without_diagonal(group: Group) -> Iterator[Variant]:
-    """Yield a reduction over a matrix of pairs that leaves out the pair of each element with itself."""
+    """Yield variants of a reduction over a matrix of pairs without each element's pair with itself."""
     x = group.first.given.get("self")
     if not isinstance(x, Tensor) or x.dim() < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 3:
         return

@@ -180,5 +180,5 @@ def variant(kind: str, words: str, rewrites: dict[int, Rewrite], rank: int) -> V
 
 
 def taking(call: Call, argument: str, value: Tensor) -> Needing:
-    """Return the call with another value of the run for an argument, as it stands at that time."""
+    """Return a rewrite of the call that takes another value of the run for an argument."""
     return Needing((value,), lambda given, values: invoke(call.func, given | {argument: values[0]}))

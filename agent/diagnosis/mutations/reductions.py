@@ -87,7 +87,7 @@ def _operation(group: Group) -> Over | None:
 
 
 def _divisors(groups: Groups) -> Iterator[Variant]:
-    """Yield quotients whose divisor is another reduction of the dividend."""
+    """Yield variants of a quotient whose divisor is another reduction of the dividend."""
     for group in groups.computing():
         x, other = group.first.given.get("self"), group.first.given.get("other")
         if group.name != "div" or not isinstance(x, Tensor) or not isinstance(other, Tensor) or x.dim() == 0:

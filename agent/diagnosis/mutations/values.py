@@ -182,7 +182,7 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
 
 
 def _of_constants(value: Tensor) -> Iterator[Changed]:
-    """Yield one number for another in values with at most four different numbers, such as a filter."""
+    """Yield changes of one number to another, in values with at most four different numbers."""
     known = (
         torch.unique(value.detach())
         if value.is_floating_point() and 1 < value.numel() <= 64

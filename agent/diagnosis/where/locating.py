@@ -1,4 +1,4 @@
-"""Search for the kernel at fault: fed with what the kernel wrote, the reference gives the wrong output.
+"""Search for the kernel at fault: with the values that it wrote, the reference gives the wrong output.
 
 A match proves that the kernel's value is wrong and that all computation after it is right.
 """

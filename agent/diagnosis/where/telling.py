@@ -38,7 +38,7 @@ LOCATING_S = 0.3
 
 
 class Told(NamedTuple):
-    """Result of the search: sentences, or an explained cause."""
+    """Result of the search in what kernels wrote: sentences, or an explained cause."""
 
     sentences: tuple[str, ...] = ()
     explained: Explained | None = None
@@ -52,7 +52,7 @@ class _Kernel(NamedTuple):
     writings: list[Writing]
     held: list[Held]
     right: bool
-    """True if each piece that they wrote holds a value of the reference, an input or one repeated number."""
+    """True if each written allocation holds a value of the reference, an input or one repeated number."""
     writes_output: bool
 
 

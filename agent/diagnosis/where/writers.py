@@ -130,7 +130,7 @@ def _told(wrong: Tensor, quantity: _Quantity, listed: bool) -> str | None:
 
 
 def _which(hit: list[int], present: list[int], quantity: _Quantity) -> str | None:
-    """Describe the set of values as a comparison."""
+    """Describe the property values of wrong elements as one comparison; None if there is none."""
     compared: Callable[[str], str] = quantity.name.format
     is_index = "{}" in quantity.name and "Idx" in quantity.name
     if len(hit) == 1:
@@ -154,7 +154,7 @@ def _which(hit: list[int], present: list[int], quantity: _Quantity) -> str | Non
 
 
 def _each(hit: list[int], quantity: _Quantity) -> str | None:
-    """List the values one by one; None if there are too many."""
+    """List the property values of wrong elements one by one; None if there are too many."""
     numbers = ", ".join(map(str, hit))
     if len(hit) > LISTED:
         return None

@@ -168,7 +168,7 @@ def changes_of(
 
 @rule("pixel_shuffle", "pixel_unshuffle")
 def _shuffled(site: Site) -> Iterator[Variant]:
-    """Yield the factors of the channel dim (channel, block row, block column) in another order."""
+    """Yield variants with the channel dim's factors (channel, block row, block column) in another order."""
     x: Tensor = site.given["self"]
     up = site.call.name == "pixel_shuffle"
     r = site.given.get("upscale_factor") or site.given["downscale_factor"]

@@ -172,7 +172,7 @@ def _exchanged(own: Geometry) -> Iterator[Change]:
 
 
 def _held(own: Geometry) -> Iterator[Change]:
-    """Yield transposed convolutions that do not test if the stride divides a position."""
+    """Yield changes to a transposed convolution that does not test if the stride divides a position."""
     long = tuple(axis for axis, stride in enumerate(own.stride) if stride > 1)
     for axes in dict.fromkeys((long, *((axis,) for axis in long))):
         if axes:

@@ -13,7 +13,7 @@ MOST = 24
 
 @rule("div")
 def _by_sizes(site: Site) -> Iterator[Variant]:
-    """Yield a computed divisor replaced by a size, such as the count of all elements for the valid count."""
+    """Yield variants with a size for a computed divisor, such as all elements for the valid ones."""
     a, b = site.given["self"], site.given["other"]
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or site.tape.name(b) is not None:
         return

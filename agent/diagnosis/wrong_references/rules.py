@@ -175,7 +175,7 @@ def _everywhere(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Va
 
 
 def _for_any_number(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Variant]:
-    """Yield a fault that several calls share, each with its own number."""
+    """Yield variants with one fault in several calls, each call with its own number."""
     found: dict[tuple[str, str, str], list[Variant]] = {}
     for (name, kind, said), variants in alike.items():
         if (

@@ -76,7 +76,7 @@ def _left_out_or_doubled(site: Site) -> Iterator[Variant]:
 
 @rule()
 def _exchanged(site: Site) -> Iterator[Variant]:
-    """Yield this operator and the next one in the opposite order."""
+    """Yield variants with this operator and the next one in the opposite order."""
     first = site.call
     users = site.tape.users(first)
     main = operand_like(first)

@@ -31,7 +31,7 @@ class Completed(Wanted):
 
 
 class Scored(Record):
-    """Result of a completion."""
+    """State of a completion's job, with the score once it is judged."""
 
     id: str = ""
     """Id of its candidate's job; empty if it holds no candidate."""

@@ -28,7 +28,7 @@ from agent.records import Record
 
 
 class Order(Record):
-    """Order to begin or to resume a run."""
+    """Order to a process of a bench: begin or resume a run."""
 
     label: str
     address: str

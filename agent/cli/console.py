@@ -39,7 +39,10 @@ class _State:
     quiet: bool = False
     begun: float = field(default_factory=time.monotonic)
     drawing: Console | None = None
-    """Console that draws the progress bar. Lines printed through another one would collide with it."""
+    """Console that draws the progress bar.
+
+    Lines printed through another console would collide with the bar.
+    """
 
 
 _state = _State()

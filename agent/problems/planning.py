@@ -49,7 +49,7 @@ class Cost(NamedTuple):
         return self != other and self.elements <= other.elements and self.macs <= other.macs
 
     def share(self, limits: Limits) -> float:
-        """Return the used share of the limits: 1 if the tighter one is reached."""
+        """Return the used share of the limits: 1 if the tighter limit is reached."""
         return max(self.elements / limits.max_elements, self.macs / limits.max_macs)
 
 
@@ -169,7 +169,7 @@ class Search:
         return Found(values, now, level)
 
     def _more_samples(self, values: Values, now: Cost, limits: Limits, level: Level) -> tuple[Values, Cost]:
-        """Enlarge the batch as far as it fits, since later steps may have left room."""
+        """Enlarge the batch as far as the limits allow, since later steps may have left room."""
         for place, dimension in enumerate(self.dimensions):
             if dimension.role is Role.BATCH:
                 more = lower_values(dimension, dimension.value, level)

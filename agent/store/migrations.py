@@ -1,15 +1,20 @@
 """Upgrade of documents of earlier schema versions, with one plain function per step.
 
-1 first release 2 optional fields: measurements of GPU runs (profile, card, intervals), how a problem was
-admitted, what a candidate handles beyond the stated inputs, what was requested, where an output is wrong; the
-stage `integrity`, the baseline `graph` 3 event `unjudged`; in a scope, the parameters with other names; the
-field `lane` of a build, which says what built an extension, renamed to `backend` 4 events `second_look` and
-`unconfirmed`; in a scope, whether a second look confirmed the verdict. Before, it was made together with the
-first look, or not at all 5 in a prompt, the rounds that it continues and when it was asked; in a candidate, a
-second parent; in a retry, its round; in a run, its policy and spending; in an answer, the model that was
-asked and the tokens from the endpoint's cache 6 in a build, the program that was made; in an answer without a
-candidate, that it was built to the program of an earlier one; in a measurement, the launches of
-torch.compile; in a prompt, whether it asks for ideas 7 in a candidate that could not be judged, what follows
+    1   first release
+    2   optional fields: measurements of GPU runs (profile, card, intervals), how a problem was admitted,
+        what a candidate handles beyond the stated inputs, what was requested, where an output is wrong;
+        the stage `integrity`, the baseline `graph`
+    3   event `unjudged`; in a scope, the parameters with other names; the field `lane` of a build, which
+        says what built an extension, renamed to `backend`
+    4   events `second_look` and `unconfirmed`; in a scope, whether a second look confirmed the verdict.
+        Before, the second look was made together with the first look, or not at all
+    5   in a prompt, the rounds that it continues and when it was asked; in a candidate, a second parent; in
+        a retry, its round; in a run, its policy and spending; in an answer, the model that was asked and the
+        tokens from the endpoint's cache
+    6   in a build, the program that was made; in an answer without a candidate, that it was built to the
+        program of an earlier one; in a measurement, the launches of torch.compile; in a prompt, whether it
+        asks for ideas
+    7   in `unjudged`, what the run does next
 
 Files are never rewritten: every read passes through these functions.
 """

@@ -66,7 +66,7 @@ DIVIDES = frozenset(
 ALL_ALIKE = frozenset({"keepdim-broadcast", "index-ignored", "first-batch-only"})
 """Kinds that give one value to all elements. With a fitted factor they match any constant output."""
 SHIFTS = frozenset({"index-off-by-one"})
-"""Kinds of which two undo or repeat each other, so that a pair is one fault by another name."""
+"""Kinds of which two faults undo or repeat each other, so that their pair is one fault by another name."""
 ALIKE = 1e-4
 AND = ", and "
 LEAST = 8

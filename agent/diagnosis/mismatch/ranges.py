@@ -52,7 +52,7 @@ def _apart(target: Target) -> bool:
 
 
 def _maxima(tape: Tape) -> Iterator[tuple[str, Tensor]]:
-    """Yield the position of the maximum of each row."""
+    """Yield words and positions of the maximum of each row, for every operator that takes one."""
     for call in tape.calls:
         x, dim = call.given.get("self"), call.given.get("dim")
         dim = dim[0] if isinstance(dim, (list, tuple)) and len(dim) == 1 else dim
@@ -62,7 +62,7 @@ def _maxima(tape: Tape) -> Iterator[tuple[str, Tensor]]:
 
 
 def _values(tape: Tape) -> Iterator[tuple[str, Tensor]]:
-    """Yield inputs and parameters, then values computed from them."""
+    """Yield inputs and parameters by name, then values computed from them."""
     seen: set[int] = set()
     for call in tape.calls:
         for given in call.given.values():

@@ -99,8 +99,7 @@ def _parameters(case: Case, tape: Tape) -> Iterator[Hypothesis]:
 
 
 def _inputs(case: Case, tape: Tape) -> Iterator[Hypothesis]:
-    """Yield hypotheses with inputs swapped, made integers, rounded or misread, or sample 0 for all samples.
-    """
+    """Yield hypotheses with inputs swapped, made integers, rounded or misread, or sample 0 for all."""
     for one, a in enumerate(case.inputs):
         for other, b in enumerate(case.inputs):
             if one < other and a.shape == b.shape and a.dtype == b.dtype:

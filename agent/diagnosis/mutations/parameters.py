@@ -180,7 +180,7 @@ def _said(value: Any) -> str:
 
 
 def _others(name: str, value: Any, group: Group) -> Iterator[Any]:
-    """Yield other values of the argument's type."""
+    """Yield values of the argument's type that may stand in place of its own value."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):

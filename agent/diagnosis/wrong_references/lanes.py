@@ -1,6 +1,6 @@
 """Elements that a parallel sum loses: whole lanes, warps, strides, and the last partial block.
 
-Each loss is a mask over the reduced elements in memory order, for the block sizes a candidate may use.
+Each such loss is a mask over the reduced elements in memory order, for the block sizes a candidate may use.
 """
 
 from collections.abc import Iterator

@@ -49,8 +49,7 @@ def _not_updated(site: Site) -> Iterator[Variant]:
 
 
 def _read_otherwise(site: Site, own: list[Call], name: str) -> Iterator[Variant]:
-    """Yield variants in which an operator reads the state after instead of before its update, or conversely.
-    """
+    """Yield variants with one operator that reads the state on the other side of its update."""
     state, tape = site.given["self"], site.tape
     first, last = own[0].number, own[-1].number
     new = _after(tape, own[-1])

@@ -1,8 +1,8 @@
 """Kernelwright turns a PyTorch reference into a verified, hand-written CUDA kernel.
 
-    from agent import Checks, evaluate, load_problem, solve
+from agent import Checks, evaluate, load_problem, solve
 
-Importing this package imports nothing else. Each name is loaded when it is first used (`agent.api`).
+Importing this package loads none of its modules. Each public name is loaded when it is first used.
 """
 
 from importlib import import_module

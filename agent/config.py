@@ -106,7 +106,7 @@ class Resolved:
     def command(self) -> str | None:
         """Return an error text if a project file names a program to run, else None.
 
-        The file came with somebody's repository.
+        A project file may come with another person's repository.
         """
         layer = self.layers.get("provider")
         if (
@@ -160,7 +160,7 @@ def kernel_settings() -> KernelSettings:
 def child_environment() -> dict[str, str]:
     """Return the environment for a judging process.
 
-    It says where programs and GPUs are, and holds no secrets.
+    Its variables locate programs and GPUs, and none of them is a secret.
     """
     # Threads that spin while they wait would take processor time from concurrent evaluations.
     known = {"OMP_WAIT_POLICY": "passive", **os.environ}
@@ -174,7 +174,7 @@ def child_environment() -> dict[str, str]:
 def candidate_environment() -> dict[str, str]:
     """Return the environment for a candidate.
 
-    It holds less than the judge's, and no directory of the user.
+    It has fewer variables than the environment of a judging process, and none names a directory of the user.
     """
     known = child_environment()
     allowed = {name: value for name, value in known.items() if _matches(name, _CANDIDATE_ALLOWED)}
@@ -182,7 +182,7 @@ def candidate_environment() -> dict[str, str]:
 
 
 def forget_secrets() -> None:
-    """Remove what looks like a secret from this process's environment, and so from its children's."""
+    """Remove variables that look like secrets from this process's environment, and so from its children's."""
     for name in [name for name in os.environ if _matches(name.upper(), _SECRET)]:
         del os.environ[name]
 

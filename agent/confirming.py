@@ -3,7 +3,7 @@
 A candidate that the first look verified counts at once as unconfirmed, and the next prompt is sent. Second
 looks run one at a time. Whenever none is running, the best attempt gets one if it is unconfirmed. An attempt
 that a better one replaces before its look starts gets none. A look that has started is always finished, since
-the run falls back on what it confirms. A run may defer second looks to its end, or make none.
+the run falls back on the attempt that it confirms. A run may defer second looks to its end, or make none.
 """
 
 import threading

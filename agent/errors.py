@@ -56,7 +56,7 @@ class EnvironmentFault(AgentError):
 
 
 class NothingOffered(EnvironmentFault):
-    """A provider without a model that has no kernel for this problem. It may have one for others."""
+    """Raised by a provider without a model that has no kernel for this problem."""
 
 
 class PassingFault(EnvironmentFault):
@@ -105,7 +105,10 @@ class AwaitingAnswers(EndpointError):
 
 
 class AwaitingGpu(AgentError):
-    """Raised while answers wait to be judged on another machine. The run continues when resumed there."""
+    """Raised while answers wait to be judged on another machine.
+
+    The run continues when it is resumed on that machine.
+    """
 
     exit_code = 75
 

@@ -35,7 +35,7 @@ def on_reply(error: ReplyError) -> Feedback:
 
 
 def on_evaluation(attempt: Attempt) -> Feedback:
-    """Return the feedback on a judged attempt. Its kind is that of the headline, or `verified`."""
+    """Return the feedback on a judged attempt. Its kind is that of the headline finding, or `verified`."""
     evaluation = attempt.evaluation
     if evaluation.status is Status.VERIFIED:
         lines, kind = _verified(evaluation), "verified"

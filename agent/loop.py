@@ -163,7 +163,7 @@ class _Search:
             return self.standing.best
 
     def _missing(self) -> AwaitingAnswers | AwaitingGpu:
-        """Return one error that names everything that is awaited."""
+        """Return one error that names every answer and verdict that is missing."""
         errors = [one.error for one in self.awaited.values()]
         return type(errors[0])("; ".join(dict.fromkeys(map(str, errors))))
 

@@ -33,7 +33,7 @@ class Entry(Record):
     cause: str
     """Kind of the headline finding. Empty for a verified attempt."""
     message: str
-    """Message of the headline, truncated to one line."""
+    """Message of the headline finding, truncated to one line."""
     signature: str
     """Identity of the fault, independent of numbers and line. Empty for a verified attempt."""
     changed: str
@@ -165,7 +165,7 @@ def _hunks(before: str, after: str) -> list[Hunk]:
 
 
 def _words(before: Attempt, attempt: Attempt, hunks: list[Hunk]) -> str:
-    """Describe the change in one line. A rewrite is only counted (see `REWRITTEN`)."""
+    """Describe the change in one line. Of a rewrite, give only the number of new lines (see `REWRITTEN`)."""
     if attempt.candidate.origin == "mend" and attempt.candidate.note:
         return _line(f"mended mechanically: {attempt.candidate.note}", CAUSE_CHARACTERS)
     if not hunks:

@@ -145,7 +145,7 @@ def _ends_unopened(line: str, end: re.Match[str], fence: str) -> bool:
 
 
 def _fence_after(line: str, fence: str) -> str:
-    """Return the characters of the fence that is open after a line, or an empty string."""
+    """Return the characters of the Markdown code fence that is open after a line, or an empty string."""
     match = _FENCE.match(line)
     if match is None:
         return fence

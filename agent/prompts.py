@@ -71,7 +71,7 @@ class Situation(Record):
     mended: tuple[Attempt, ...] = ()
     """Chain of attempts whose automatic fixes led to `last`, oldest first. Empty if `last` is an answer."""
     ledger: Ledger = Ledger()
-    """Attempts on this line so far."""
+    """Ledger of the attempts on this line so far."""
     idea: str = ""
     """Text of an approach that the model is to try."""
     ideas: int = 0
@@ -185,7 +185,10 @@ def _template(situation: Situation) -> Template:
 
 
 def _cards(trace: Trace) -> list[str]:
-    """Return the operators with a card, each once, in order. `add_` uses the card of `add`."""
+    """Return the traced operators that have a card (a text in `prompts/partials/ops`), each once, in order.
+
+    `add_` uses the card of `add`.
+    """
     names = dict.fromkeys(operation.op.rstrip("_") for operation in trace.operations)
     folder = resources.folder("prompts") / "partials" / "ops"
     files = {name: folder / f"{name}.jinja2" for name in names}
@@ -214,7 +217,7 @@ def _remembered(situation: Situation) -> dict[str, object]:
 
 
 def _excerpt(attempt: Attempt) -> str:
-    """Return the numbered lines around the headline's line, or an empty string if it names none."""
+    """Return the numbered source lines around the headline finding; empty if the finding names no line."""
     headline = attempt.evaluation.headline
     line = headline.location.line if headline and headline.location else None
     if line is None:

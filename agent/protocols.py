@@ -45,7 +45,7 @@ class Executor(Protocol):
 
 
 class Look(NamedTuple):
-    """Outcome of a look at a candidate."""
+    """Outcome of a second look at a candidate."""
 
     found: Evaluation | EnvironmentFault
     """New verdict, or the fault that prevented the look."""

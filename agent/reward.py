@@ -48,7 +48,7 @@ class Scale(Record):
     doubling: float = 0.5
     """Reward per doubling of the speed over the fastest baseline, by the lower end of the interval."""
     most_speed: float = 2.0
-    """Maximum reward for speed."""
+    """Maximum reward for the speedup."""
 
 
 class Score(Record):
@@ -145,7 +145,7 @@ def unjudged(why: str) -> Score:
 
 
 def scored(found: Evaluation, scale: Scale | None = None) -> Score:
-    """Return the score of a verdict."""
+    """Return the score that a verdict earns."""
     scale = scale or Scale()
     rejected = found.status is Status.REJECTED
     kinds = (finding.kind for finding in found.findings if finding.severity == "error")

@@ -11,18 +11,19 @@ from math import inf, log, sqrt
 from agent.records import Attempt, Completed, Evaluated, Event, Record, SecondLook, Status
 
 VERIFIED = 0.5
-"""Reward of a verified kernel. The rest, up to 1, is for the fraction of time that it saves."""
+"""Reward of a verified kernel. The fraction of time that the kernel saves raises it up to 1."""
 
 
 class Yield(Record):
     """Requests, reward and cost of one model."""
 
     asked: int = 0
-    """Number of prompts, including open ones."""
+    """Number of prompts sent to the model, including open ones."""
     reward: float = 0.0
-    """Sum of the rewards of its answers, each between 0 and 1."""
+    """Sum of the rewards of the model's answers, each between 0 and 1."""
     cost: float = 0.0
-    """Sum of the costs of its answers, in dollars if known for all, else in tokens, else in answers."""
+    """Sum of the costs of the model's answers, in dollars if known for all, else in tokens, else in answers.
+    """
 
 
 def choose(models: Sequence[str], known: Mapping[str, Yield]) -> str:

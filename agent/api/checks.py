@@ -30,7 +30,7 @@ class Checks(Record):
     """Wait for the second look at a candidate that was verified on a GPU.
 
     If False, the scope says `confirmed: false`. The emulator and `quick` make no second look, so False is
-    refused there. In a run, False means `confirm="none"` of `Search`.
+    refused for them. In a run, False means `confirm="none"` of `Search`.
     """
     admit_anyway: bool = False
     """Judge even a problem that lets wrong answers pass. The evaluation records this."""

@@ -29,7 +29,7 @@ POLL_S = 20.0
 """Maximum time that one request waits for a verdict, in seconds."""
 REQUEST_S = 60.0
 PATIENCE_S = 300.0
-"""Time for which requests to an unavailable service are repeated, in seconds. It may be restarting."""
+"""Time for which requests are repeated while the service is unavailable, in seconds."""
 _PAUSE_S = 0.5
 State = Literal["queued", "running", "done", "failed"]
 
@@ -68,7 +68,7 @@ class Answer(Record):
 
 
 class About(Record):
-    """Version and hardware of a service."""
+    """Version and hardware of a judge service."""
 
     version: str
     executor: Literal["cuda", "emulator"]

@@ -130,7 +130,7 @@ class Session:
         return self._finish("no_kernel", f"no verified kernel in {self.budget.spent.rounds} rounds")
 
     def best(self) -> Attempt | None:
-        """Return the best attempt on disk."""
+        """Return the best verified attempt of the run on disk."""
         return ranking.best_of(self.run.read().attempts, None)
 
     def _finish(self, outcome: Outcome, reason: str) -> RunFinished:

@@ -137,7 +137,7 @@ def resume(
     checks = with_requirements(stored.checked(checks, asked), require)
     choices = Choices(
         require=require,
-        # A run from a version without automatic fixes made none and continues without them.
+        # A run that was begun by a version without automatic fixes continues without them.
         autofix=choices.autofix and asked.options.get("mend") is True,
         in_order=choices.in_order or asked.options.get("in_order") is True,
         no_wait=choices.no_wait,
@@ -210,7 +210,7 @@ class _Work:
         self, settings: Settings, problem: Problem, checks: Checks, choices: Choices, told: Listener
     ) -> None:
         confirm = settings.confirm if checks.confirm else "none"
-        # Stored by name, so that a run resumed on another machine keeps its target GPU.
+        # The target GPU is stored by name, so that a run keeps it when resumed on another machine.
         self._settings = settings.model_copy(update={"gpu": gpu_of(settings), "confirm": confirm})
         self._problem, self._checks = problem, checks.model_copy(update={"confirm": True})
         self._choices, self._told = choices, told

@@ -23,7 +23,7 @@ _FUNCTIONS = frozenset({"__import__", "compile", "eval", "exec", "open"})
 _MEMBERS = frozenset({"fromfile", "hub", "load", "open", "random"})
 """Attributes that make a trace uncacheable.
 
-They reach files through the packages above, or draw random numbers, as numpy's `random` does for sizes.
+They reach files through the packages in `_FIXED`, or draw random numbers, as numpy's `random` does.
 """
 
 
@@ -52,7 +52,7 @@ def depends_on_its_text_alone(source: str) -> bool:
             if any(alias.name.split(".")[0] not in _FIXED for alias in node.names):
                 return False
         elif isinstance(node, ast.ImportFrom):
-            # A relative import does not name one of these packages.
+            # A relative import names none of the packages in `_FIXED`.
             if node.level or (node.module or "").split(".")[0] not in _FIXED:
                 return False
         elif isinstance(node, ast.Name):

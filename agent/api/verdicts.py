@@ -15,7 +15,7 @@ def brief(attempt: Attempt) -> str:
 
 
 def told(evaluation: Evaluation) -> str:
-    """Return the text of `brief` for an evaluation."""
+    """Return the verdict of an evaluation in a few words, as `brief` does for an attempt."""
     if evaluation.status is not Status.VERIFIED:
         return f"{evaluation.status}{_WITHDRAWN if evaluation.withdrawn else ''}"
     return scoped(evaluation.scope, evaluation.measurement.speedup if evaluation.measurement else None)

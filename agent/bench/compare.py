@@ -15,7 +15,7 @@ DOUBT = 0.05
 
 
 class Change(Record):
-    """One problem for which both benches have a timed, verified kernel."""
+    """Speed difference on one problem for which both benches have a timed, verified kernel."""
 
     address: str
     ratio: float
@@ -28,14 +28,17 @@ class Comparison(Record):
     """Comparison of bench B with bench A."""
 
     common: int
-    """Number of problems in both; only these are compared."""
+    """Number of problems that are in both benches; only these are compared."""
     only_a: tuple[str, ...]
-    """Problems solved by A alone."""
+    """Problems for which only bench A has a verified kernel."""
     only_b: tuple[str, ...]
     solved_p: float
-    """Probability of a split at least as uneven by chance (McNemar's exact test, two-sided)."""
+    """Probability that chance alone splits the problems solved by one bench only at least as unevenly.
+
+    McNemar's exact test, two-sided.
+    """
     ratio: Estimate | None
-    """Geometric mean of the ratios with its interval; None if no problem was timed in both."""
+    """Geometric mean of the speed ratios with its interval; None if no problem was timed in both benches."""
     changes: tuple[Change, ...]
     """Changes by problem, the largest difference first."""
     remarks: tuple[str, ...]

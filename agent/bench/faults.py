@@ -13,7 +13,7 @@ FILE = "faults.jsonl"
 FaultEnding = Literal["refused", "unsolved", "failed"]
 """Endings without a verdict. `refused`: no valid problem; `unsolved`: the provider has nothing for it.
 
-Both are final. A `failed` task is tried again when the bench is resumed.
+These two endings are final. A `failed` task is tried again when the bench is resumed.
 """
 
 

@@ -23,7 +23,7 @@ VERSION = 1
 
 
 class Limits(Record):
-    """Limits for all runs together; None means no limit."""
+    """Limits for all runs of the bench together; None means no limit."""
 
     tokens: int | None = None
     cost_usd: float | None = None
@@ -32,7 +32,7 @@ class Limits(Record):
 
 
 class Asked(Record):
-    """Settings of a bench."""
+    """Settings that a bench was started with."""
 
     suite: str
     cases: tuple[Case, ...]
@@ -44,11 +44,11 @@ class Asked(Record):
     flags: dict[str, Any] = {}
     """Settings given on the command line, by name. Never a secret."""
     checks: dict[str, bool] = {}
-    """Fields of `agent.api.Checks`."""
+    """Checks of every candidate: values of fields of `agent.api.Checks`."""
 
 
 class BenchInfo(Record):
-    """Content of bench.json."""
+    """Content of bench.json, the description of a bench."""
 
     version: int = VERSION
     id: str
@@ -119,7 +119,9 @@ def open_bench(address: str, runs_dir: Path) -> Bench:
 
 
 def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
-    """Return the runs of each label, the latest last; it counts, the earlier ones came to no verdict.
+    """Return the runs of each label, the latest last.
+
+    Only the latest run counts; the earlier ones came to no verdict.
 
     A run that was stopped before its first event is left out, because it cannot be resumed.
     """
@@ -129,7 +131,7 @@ def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
         label = _label(run) if run.begun else None
         if label is not None:
             found[label] = (*found.get(label, ()), run)
-    # The random suffix of their names does not order runs of the same second.
+    # The names of runs of the same second differ in a random suffix, which does not order them.
     return {
         label: runs if len(runs) == 1 else tuple(sorted(runs, key=lambda run: run.info.created))
         for label, runs in found.items()
@@ -138,6 +140,9 @@ def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
 
 @lru_cache(maxsize=1 << 16)
 def _label(run: store.Run) -> str | None:
-    """Return the label of a run's task, which never changes. Cached, since a bench asks after each run."""
+    """Return the label of a run's task, which never changes.
+
+    The label is cached, since a bench reads it again after each run.
+    """
     label = run.info.settings.options.get("label")
     return label if isinstance(label, str) else None

@@ -12,7 +12,9 @@ from agent.records import Measurement, Record, RunFinished, Status
 from agent.store import history
 
 Ending = Literal["verified", "unsolved", "budget", "refused", "failed", "unfinished", "open"]
-"""Ending of a task. `unsolved`: no rounds left. `budget`: its share is used up. `open`: not begun.
+"""Ending of a task.
+
+`unsolved`: no rounds left. `budget`: the task's share of the budget is used up. `open`: not begun.
 
 `refused`: not a valid reference, or one that accepts wrong answers. `failed`: a fault of the environment or
 the endpoint. `unfinished`: begun and not ended.
@@ -35,7 +37,7 @@ class Task(Record):
 
 
 class Outcome(Record):
-    """Outcome of one task."""
+    """Outcome of one task, that is, of one sample of a problem."""
 
     address: str
     group: str
@@ -46,7 +48,7 @@ class Outcome(Record):
     """Reason why there is no verified kernel: the headline of the last attempt, if there is one."""
     attempts: int = 0
     first: Status | None = None
-    """Verdict of the first attempt."""
+    """Verdict on the first attempt."""
     statuses: dict[str, int] = {}
     """Number of attempts with each status."""
     scope: str = ""
@@ -92,7 +94,7 @@ class Outcome(Record):
 
 
 def tasks(bench: Bench) -> tuple[Task, ...]:
-    """Return the tasks in the order in which they begin: every problem once, then every one again."""
+    """Return the tasks in the order in which they begin: sample 1 of every problem, then sample 2, ..."""
     asked = bench.info.asked
     return tuple(
         Task(case=case, sample=sample) for sample in range(1, asked.samples + 1) for case in asked.cases
@@ -156,7 +158,8 @@ def _ended(finished: RunFinished | None, fault: faults.Fault | None) -> tuple[En
         case "budget":
             return "budget", finished.reason
         case "failed":
-            # With a verified kernel the run counts: its best is confirmed like any other.
+            # A failed run with a verified kernel counts as verified: its best kernel is confirmed like any
+            # other.
             return ("verified", "") if finished.best is not None else ("failed", finished.reason)
         case _:
             return "unfinished", finished.reason

@@ -98,7 +98,7 @@ SHOWN = ("eager", "compile", "graph")
 
 
 def _each(report: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the column heads and a row for each run. Other baselines have a column only if timed."""
+    """Return the column heads and a row for each run. Baselines outside SHOWN have a column only if timed."""
     timed = {name for one in report.outcomes for name in one.times_ms}
     shown = [name for name in BASELINES if name in SHOWN or name in timed]
     heads = ("problem", "run", "came to", "attempts", "against best", *shown, "roofline", "why")

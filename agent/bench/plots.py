@@ -23,7 +23,7 @@ class Curve(NamedTuple):
     name: str
     path: str
     end: float
-    """Position of the curve's name."""
+    """Vertical position of the label with the curve's name."""
     points: tuple[tuple[float, float, str], ...]
 
 
@@ -32,7 +32,7 @@ class Curves(NamedTuple):
     x: tuple[Tick, ...]
     y: tuple[Tick, ...]
     one: float
-    """Position of p = 1."""
+    """Horizontal position of p = 1."""
 
 
 class Bar(NamedTuple):

@@ -81,7 +81,7 @@ class Pool:
             process.stdin.write(order.model_dump_json() + "\n")
             process.stdin.flush()
         except OSError:
-            # The process has just died; the reader reports that.
+            # The process has just died; the thread that reads its output reports this.
             return
 
     def news(self, timeout_s: float) -> Iterator[News | Done]:

@@ -18,7 +18,7 @@ def write(out: TextIO, message: Record) -> None:
 
 
 def messages_out() -> TextIO:
-    """Return the stream for messages; redirect other output to stderr, so that it is not mixed in."""
+    """Return a stream for messages on stdout, and redirect all other output to stderr."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return out

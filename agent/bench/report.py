@@ -52,7 +52,7 @@ class Group(Record):
     name: str
     problems: int
     samples: int
-    """Number of runs over all problems."""
+    """Number of runs over all problems of the group."""
     verified: int
     """Number of runs with a verified kernel."""
     solved: Estimate | None
@@ -63,10 +63,10 @@ class Group(Record):
     """Share of runs whose first candidate was verified."""
     endings: dict[str, int]
     causes: dict[str, int]
-    """Reasons why runs have no verified kernel, the most frequent first."""
+    """Reasons why runs have no verified kernel, each with its number of runs, the most frequent first."""
     speeds: tuple[Speeds, ...]
     roofline: Estimate | None
-    """Median share of the roofline."""
+    """Median share of the roofline that the verified kernels reach."""
     spending: Spending
 
 
@@ -77,7 +77,7 @@ class Report(Record):
     scopes: dict[str, int]
     """Number of verified kernels for each scope of their verdicts."""
     groups: tuple[Group, ...]
-    """Each group of problems, then all problems."""
+    """Figures of each group of problems, then of all problems."""
     outcomes: tuple[Outcome, ...]
 
     @property

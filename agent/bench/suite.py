@@ -21,7 +21,7 @@ _NUMBERED = re.compile(r"(?P<number>[0-9]+)_.*\.py")
 
 
 class Case(Record):
-    """One problem of a suite."""
+    """One problem of a suite: its address and its group."""
 
     address: str
     """Problem address, as `agent run` takes it."""
@@ -30,14 +30,14 @@ class Case(Record):
 
 
 class _List(Record):
-    """A suite as a file."""
+    """A suite read from a TOML file."""
 
     problems: tuple[str, ...] = ()
     suites: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
-    """Keep problems whose address contains one of these."""
+    """Keep only problems whose address contains one of these texts."""
     skip: tuple[str, ...] = ()
-    """Leave out problems whose address contains one of these."""
+    """Leave out problems whose address contains one of these texts."""
     every: int = 1
     """Keep every n-th problem: 5 keeps the fifth, the tenth, ..."""
 

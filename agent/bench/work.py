@@ -21,7 +21,7 @@ TURN_S = 1.0
 
 
 class Used(Record):
-    """Usage of all runs together."""
+    """Tokens and dollars that all runs of a bench have used together."""
 
     tokens: int = 0
     cost_usd: float = 0.0
@@ -62,7 +62,7 @@ class Share(Record):
 def share(
     limits: Limits, used: Used, open_shares: Iterable[Share], *, seconds_left: float | None, waiting: int
 ) -> Share:
-    """Return an equal part of what is left after the shares of runs in progress are reserved.
+    """Return one run's equal part of the limits left after the shares of runs in progress are reserved.
 
     `waiting` is the number of runs that have not begun, including this one. `seconds_left` is for all
     processes together.
@@ -139,7 +139,7 @@ class _Work:
         return f"go on with: agent bench --resume {self._bench.id}{elsewhere}"
 
     def _begin(self) -> bool:
-        """Begin the next task; return False if nothing is left for it."""
+        """Begin the next task; return False if a limit leaves nothing for it."""
         label = self._waiting[0]
         left = share(
             self._asked.limits, Used.by(self._found.values()), self._shares.values(),

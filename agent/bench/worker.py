@@ -28,7 +28,7 @@ from agent.records import Record
 
 
 class Order(Record):
-    """Order to begin or to resume a run."""
+    """Order to a process of a bench: begin or resume a run."""
 
     label: str
     address: str
@@ -40,7 +40,7 @@ class Order(Record):
 
 
 class News(Record):
-    """Progress message of an order."""
+    """Progress message on an order, with the label of its task."""
 
     label: str
     text: str

@@ -24,7 +24,7 @@ PROCESSORS_EACH = 4
 """Processors per concurrent run, which builds, judges and waits by turns."""
 RUNS_PER_GPU = 4
 RUNS_PER_PROCESSOR = 4
-"""Concurrent runs per processor if they are judged on a cluster and only ask models here."""
+"""Concurrent runs per processor if a cluster judges them and this machine only asks models."""
 CLUSTER = "cluster"
 """Subfolder of a bench that stores the answers of a cluster's judges."""
 TOKEN = "AGENT_SERVICE_TOKEN"

@@ -20,7 +20,7 @@ PARTS = {
     "schedules": "fastest schedules of composed kernels by GPU",
     "admission": "results of trying wrong answers on problems",
 }
-"""Subfolders of the cache. Nothing else under `cache_dir` is counted or deleted."""
+"""Subfolders of the cache. Other files under `cache_dir` are neither counted nor deleted."""
 
 
 def cache(

@@ -39,7 +39,10 @@ class _State:
     quiet: bool = False
     begun: float = field(default_factory=time.monotonic)
     drawing: Console | None = None
-    """Console that draws the progress bar. Lines printed through another one would collide with it."""
+    """Console that draws the progress bar.
+
+    Lines printed through another console would collide with the bar.
+    """
 
 
 _state = _State()
@@ -124,7 +127,10 @@ def stderr() -> Console:
 
 
 def show(*parts: RenderableType) -> None:
-    """Print results below each other. A Text keeps its lines; anything else is laid out to the width."""
+    """Print results below each other.
+
+    A Text keeps its lines; any other renderable is laid out to the terminal's width.
+    """
     console = stdout()
     for part in parts:
         if isinstance(part, Text):

@@ -47,7 +47,7 @@ Workers = Annotated[
 
 
 class Choice(NamedTuple):
-    """Parsed options of a sweep."""
+    """Parsed options of `agent kernels bench --sweep`."""
 
     names: Sequence[str]
     to: Path

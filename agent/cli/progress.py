@@ -18,7 +18,7 @@ def bar(on: Console, text: str) -> Iterator["Bar"]:
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
     )
-    # Without these flags rich would redirect stdout to the console of the bar.
+    # Without the two redirect flags, rich would redirect stdout to the console of the bar.
     with Progress(
         *columns, console=on, transient=True, redirect_stdout=False, redirect_stderr=False
     ) as progress:
@@ -26,7 +26,7 @@ def bar(on: Console, text: str) -> Iterator["Bar"]:
 
 
 class Bar:
-    """Implementation of `console.Live` for a terminal."""
+    """Spinner with a progress bar: the `console.Live` of a terminal."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress

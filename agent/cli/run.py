@@ -118,7 +118,7 @@ def run(
 
 
 class Asked(NamedTuple):
-    """Parsed options of the command."""
+    """Parsed options of `agent run`."""
 
     flags: Flags
     checks: Checks

@@ -75,7 +75,7 @@ def together(runs: Sequence[store.RunSummary]) -> str:
 
 @lru_cache
 def _verdict(scope: str, speedup: float | None) -> str:
-    # Cached because thousands of runs share a few scopes.
+    # The text is cached because thousands of runs share a few scopes.
     return scoped(Scope.model_validate_json(scope), speedup)
 
 

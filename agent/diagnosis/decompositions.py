@@ -1,8 +1,8 @@
-"""Decompositions of operators that torch runs as one into plain operators.
+"""Decompositions of torch's fused operators into plain operators.
 
-A fault inside such an operator is a fault in one of its parts, for which there are rules. Each function takes
-the operator's arguments and returns its results, equal up to rounding. Results that no reference reads
-(seeds, counts for gradients) are empty tensors.
+A fault inside a fused operator is a fault in one of its parts, for which `wrong_references` has rules. Each
+function takes the operator's arguments and returns its results, equal up to rounding. Results that no
+reference reads (seeds, counts for gradients) are empty tensors.
 """
 
 import math
@@ -153,7 +153,7 @@ def _variance_and_mean(self: Tensor, *rest: Any, **more: Any) -> tuple[Tensor, T
 
 
 def _mean_beside(self: Tensor, rest: tuple[Any, ...], more: dict[str, Any]) -> Tensor:
-    """Return the mean over the same dimensions as the variance or standard deviation."""
+    """Return the mean over the dimensions over which the call takes a variance or standard deviation."""
     dim = more.get("dim", rest[0] if rest and not isinstance(rest[0], bool) else None)
     kept = more.get("keepdim", rest[2] if len(rest) > 2 else False)
     return self.mean(dim, keepdim=kept) if dim is not None else self.mean()
@@ -170,7 +170,7 @@ def _plus_vector(self: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alp
 
 
 def _pairs_of_rows(self: Tensor, p: float = 2) -> Tensor:
-    """Return the distance of each row to every later row, in row order of the upper triangle."""
+    """Return the p-norm distance of each matrix row to every later row, ordered as in the upper triangle."""
     rows = self.shape[0]
     one, other = torch.triu_indices(rows, rows, 1, device=self.device).unbind()
     return torch.as_tensor(torch.linalg.vector_norm(self[one] - self[other], p, -1))
@@ -184,7 +184,11 @@ def _margins(
     self: Tensor, target: Tensor, p: float = 1, margin: float = 1, weight: Tensor | None = None,
     reduction: int = 1,
 ) -> Tensor:  # fmt: skip
-    """Return the loss max(0, margin - right + other) over the other classes, divided by the class count."""
+    """Return the multi-margin loss.
+
+    The sum of max(0, margin - right score + wrong score) over the wrong classes is divided by the class
+    count.
+    """
     rows, classes = (self, target) if self.dim() == 2 else (self.unsqueeze(0), target.reshape(1))
     lacking = (margin - rows.gather(1, classes.unsqueeze(1)) + rows).clamp_min(0)
     lacking = lacking if p == 1 else lacking.pow(p)

@@ -1,7 +1,7 @@
 """A recorded run as a graph that is replayed from the changed calls on, without the reference's Python.
 
-Values that the reference reads as Python numbers (`item`, `tolist`) must stay as recorded. If one differs,
-Changed is raised and the reference itself has to be run.
+Values that the reference reads as Python numbers (`item`, `tolist`) must stay as recorded. If such a value
+differs in a replay, Changed is raised and the reference itself has to be run.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,7 +84,10 @@ class Graph:
         self._always = reduce(or_, (self._followed[n] for n, again in enumerate(self._again) if again), 0)
 
     def play(self, rewrites: Mapping[int, Rewrite], replaced: Mapping[int, torch.Tensor]) -> Any:
-        """Return the run's result with calls rewritten and leaves replaced by `id`. Raises Changed."""
+        """Return the run's result with calls rewritten by number, and inputs or parameters replaced by `id`.
+
+        Raises Changed.
+        """
         new: dict[int, Any] = {key: value.clone() for key, value in self._before.items()}
         new |= {key: value.clone() if key in self._before else value for key, value in replaced.items()}
         played = reduce(or_, (self._followed[number] for number in rewrites), self._always)

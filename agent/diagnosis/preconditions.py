@@ -1,9 +1,9 @@
 """Preconditions on operand values that torch checks on a CPU but a GPU asserts in a kernel or ignores.
 
 A failed assertion in a kernel ends the CUDA context of the whole process. A wrong reference may compute any
-value, so every run in search of a cause takes place under `checked`. It tests the operands of such operators
-first and raises Unmet, as a CPU would. The table is keyed by operator, so it covers every caller: a rule, a
-mutation, the reference's own code or a composite function of torch.
+value, so every run in search of a cause takes place under `checked`. It tests the operands of these operators
+before they run, and raises Unmet where a CPU would raise. The table is keyed by operator, so it covers every
+caller: a rule, a mutation, the reference's own code or a composite function of torch.
 
 Only values are tested here. Torch checks shapes and types on the host for every device.
 """
@@ -293,7 +293,8 @@ class _Checked(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Otherwise the first operator imports torch's compiler, which takes longer than a diagnosis.
+        # Returning False keeps the first operator from importing torch's compiler, which takes longer than a
+        # diagnosis.
         return False
 
     def __torch_dispatch__(

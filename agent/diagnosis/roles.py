@@ -36,7 +36,7 @@ WRITES = frozenset(
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
 _ALONE = frozenset({"mul", "relu", "abs", "sign", "clamp", "clamp_min", "sqrt", "pow"})
 STEPS = 40
-"""Maximum number of calls followed back."""
+"""Maximum number of calls that are followed back or forth from a value."""
 
 
 def source(tape: Tape, tensor: Any) -> tuple[Call | None, Any]:
@@ -57,7 +57,7 @@ def source(tape: Tape, tensor: Any) -> tuple[Call | None, Any]:
 
 
 def made_by(tape: Tape, tensor: Any, names: frozenset[str], far: int = 4) -> bool:
-    """Return True if one of these operators computed it, allowing a few elementwise operators in between."""
+    """Return True if an operator in `names` computed the tensor, at most a few elementwise operators back."""
     now = [tensor]
     for _ in range(far):
         calls = [call for call in (source(tape, t)[0] for t in now) if call is not None]

@@ -2,8 +2,8 @@
 
 Contract: `record(run)` calls `run` under a dispatch mode. `Tape.again` repeats the run with the results of
 chosen operator calls replaced; calls that do not depend on them are not computed again. The reference has to
-run the same operators each time. Nothing is known of its source. Operators that torch runs as one are
-recorded as their parts (`agent.diagnosis.decompositions`).
+run the same operators each time. Its source is not read. Fused operators of torch are recorded as their parts
+(`agent.diagnosis.decompositions`).
 """
 
 import contextlib
@@ -184,7 +184,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Otherwise the first operator imports torch's compiler, which takes longer than a diagnosis.
+        # Returning False keeps the first operator from importing torch's compiler, which takes longer than a
+        # diagnosis.
         return False
 
     def __torch_dispatch__(
@@ -256,7 +257,7 @@ def _place(part: int) -> Place | None:
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_FOREIGN):
         if frame.f_code.co_filename == alignments.__file__:
-            # The loop of a decomposed operator counts as a loop, too.
+            # A loop inside a decomposed operator counts as a loop of the reference.
             part = frame.f_lasti
         frame = frame.f_back  # type: ignore[assignment]
     return frame and Place(frame.f_code.co_filename, frame.f_lineno, frame.f_lasti, part)

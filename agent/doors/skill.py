@@ -1,7 +1,7 @@
 """A skill for coding agents: how to use the judge, and how to read its answers.
 
 The skill is a folder with `SKILL.md`, as coding agents expect it. The rules come from our own prompts and the
-list of findings from the documentation, so they cannot diverge. The rest is `skill.md`.
+list of findings from the documentation, so they cannot diverge. The remaining text is `skill.md`.
 """
 
 import shutil

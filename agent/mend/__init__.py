@@ -41,7 +41,7 @@ _MENDERS: dict[str, Mender] = {
 
 
 class Mended(Record):
-    """A candidate's source after a mend."""
+    """A candidate's source after its mends."""
 
     source: str
     did: tuple[str, ...]

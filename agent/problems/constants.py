@@ -1,9 +1,9 @@
 """Values of fake tensors that depend only on the source, so that a constructor can read them.
 
 `ConstantValues` is a dispatch mode, entered inside `FakeTensorMode`. It follows deterministic operators on no
-tensors, or only on tensors with known values, and keeps each real result up to MAX_ELEMENTS. It answers from
-these if fake tensors cannot (`.item()`, `nonzero`). Random, uninitialised or externally written tensors have
-no value. Imports torch: for the tracing child only.
+tensors, or only on tensors with known values, and keeps each real result up to MAX_ELEMENTS. From the kept
+results it answers calls that fake tensors cannot (`.item()`, `nonzero`). Random, uninitialised or externally
+written tensors have no value. Imports torch: for the tracing child only.
 """
 
 from typing import Any, cast
@@ -26,7 +26,7 @@ _UNINITIALISED = ("empty", "new_empty", "resize")
 
 
 class ConstantValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Dispatch mode that keeps values while it is active; `fake` is the mode around it."""
+    """Dispatch mode that keeps values while it is active; `fake` is the enclosing FakeTensorMode."""
 
     def __init__(self, fake: FakeTensorMode) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

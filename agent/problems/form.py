@@ -25,10 +25,10 @@ def same_operators(real: Trace, used: Trace) -> bool:
 def same_work(real: Trace, used: Trace, *, rests: bool = True, extents: bool = True) -> bool:
     """Return True if `used` runs the same operators in the same order and only sizes differ.
 
-    A group keeps at least two channels if it had more than one. With `extents`, a reduction still reduces and
-    a dimension is 1 only if it was. Dimensions that differ still do: among the parameters, among the outputs,
-    and in at least one call of each operator. With `rests`, a window that left elements over at the end of
-    its input still does.
+    A group keeps at least two channels if it had more than one. With `extents`, an operator that reduced its
+    operand still does, and a dimension has size 1 only if it had before. Dimensions of different sizes stay
+    different: among the parameters, among the outputs, and in at least one call of each operator. With
+    `rests`, a pooling or convolution window that left elements over at the end of its input still does.
     """
     if not same_operators(real, used):
         return False
@@ -60,7 +60,10 @@ def group_size(operation: Operation) -> int:
 
 
 def macs(operation: Operation) -> int:
-    """Return half the FLOPs if they exceed one per element read, as only in products and convolutions."""
+    """Return the multiply-accumulates of a product or convolution, 0 for any other operator.
+
+    Only products and convolutions need more than one FLOP per element read.
+    """
     read = sum(spec.elements for spec in operation.inputs)
     return operation.flops // 2 if operation.flops > read else 0
 
@@ -74,7 +77,7 @@ def _same_operation(real: Operation, used: Operation) -> bool:
 
 
 def _rests(operation: Operation) -> list[bool]:
-    """Return for each dimension of a window True if the last window leaves elements over."""
+    """Return for each dimension of a window True if the last window leaves elements of the input over."""
     given = operation.attributes
     windows, steps = given.get("kernel_size"), given.get("stride")
     if given.get("transposed") or not operation.inputs:
@@ -109,7 +112,7 @@ def _same_kinds(real: Specs, used: Specs) -> bool:
 
 
 def _extents(real: Specs, used: Specs) -> set[tuple[int, int]]:
-    """Return each dimension as (before, after)."""
+    """Return the distinct pairs (real size, used size) over all dimensions."""
     return {
         (before, after)
         for one, other in zip(real, used, strict=True)
@@ -123,7 +126,7 @@ def _ones_kept(real: Specs, used: Specs) -> bool:
 
 
 def _distinct(real: Specs, used: Specs) -> bool:
-    """Return True if dimensions that differed still do."""
+    """Return True if dimensions that had different sizes still have different sizes."""
     extents = _extents(real, used)
     return len({after for _, after in extents}) == len(extents) or all(
         before == other for before, after in extents for other, also in extents if after == also
@@ -131,7 +134,7 @@ def _distinct(real: Specs, used: Specs) -> bool:
 
 
 def _same_kind(real: JsonValue, used: JsonValue) -> bool:
-    """Return True if both values have the same kind: numbers may change with the sizes, the rest may not."""
+    """Return True if the values are equal or differ only in numbers of one type."""
     if isinstance(real, list) and isinstance(used, list):
         return len(real) == len(used) and all(map(_same_kind, real, used))
     numbers = (int, float)

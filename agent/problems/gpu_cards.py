@@ -20,7 +20,7 @@ WARP = 32
 
 
 class Architecture(Record):
-    """One compute capability."""
+    """Limits of one compute capability."""
 
     capability: str
     """Compute capability as nvidia-smi prints it, such as `9.0`."""
@@ -37,7 +37,7 @@ class Architecture(Record):
 
 
 class Card(Record):
-    """One product."""
+    """One GPU product: its architecture, peaks, multiprocessors and cache."""
 
     name: str
     architecture: Architecture
@@ -48,9 +48,10 @@ class Card(Record):
     """Copy bandwidth, read plus written; None if not measured in this project."""
 
     def warps(self, registers: int) -> int:
-        """Return how many warps of a kernel fit into the registers of a multiprocessor.
+        """Return how many warps of a kernel with `registers` per thread fit on a multiprocessor.
 
-        Each quarter has 16,384 registers, allocated to warps in units of 256 (CUDA occupancy calculator).
+        Each quarter of a multiprocessor has 16,384 registers, allocated to warps in units of 256 (CUDA
+        occupancy calculator).
         """
         of_a_warp = -(-registers * WARP // 256) * 256
         return min(self.architecture.warps, 4 * (REGISTERS // 4 // of_a_warp)) if of_a_warp else 0

@@ -15,13 +15,13 @@ ROUNDS = 1024
 
 
 class Level(NamedTuple):
-    """Limits on how far a search may go."""
+    """Limits on how far a search may scale sizes down."""
 
     modulus: int
     last: Role
     """Last role, in order, that is scaled down."""
     rests: bool = True
-    """True if a window that leaves elements over at the end must still do so."""
+    """True if a window that leaves elements over at the end must still leave some over."""
     rounds: bool = True
     """True if a reduction larger than ROUNDS must stay above it."""
     extents: bool = True
@@ -43,7 +43,10 @@ BY_DEFAULTS = (
     Level(32, Role.DEFAULT, rounds=False),
     Level(4, Role.DEFAULT, rests=False, rounds=False),
 )
-"""Levels for when nothing else is enough: a candidate that omits such an argument cannot be built then."""
+"""Levels that also change defaults of the constructor, for when no other level is enough.
+
+A candidate whose constructor lacks an argument with a default cannot be built then.
+"""
 LOOSE = (
     Level(32, Role.REDUCED, rests=False, rounds=False, extents=False),
     Level(8, Role.REDUCED, rests=False, rounds=False, extents=False),
@@ -76,10 +79,10 @@ def lower_values(dimension: Dimension, value: int, level: Level) -> tuple[int, .
 
 
 def floor(dimension: Dimension, level: Level) -> int:
-    """Return the least value of a dimension.
+    """Return the smallest size that a search may give a dimension.
 
-    For space, a window along one dimension covers more than a block of threads. Along two it covers a tile of
-    16, along three half of one. This leaves borders, an interior and a remainder.
+    A dimension under a 1D window stays larger than a block of threads. Under a 2D window a dimension keeps a
+    tile of 16, under a 3D window half a tile. These sizes leave borders, an interior and a remainder.
     """
     if dimension.role is Role.SPACE and dimension.space == 1:
         return ROUNDS * level.modulus // 32 + 1

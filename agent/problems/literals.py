@@ -2,8 +2,8 @@
 
 A kernel with hard-coded sizes is correct only at the real shape, so a mismatch at smaller sizes proves
 nothing against it. The evidence is textual and errs on the cautious side. A 512 that is a block size counts
-if 512 is also a size; so do products and shifts of literals, `8 * 64` and `1 << 9`. Sizes computed from
-anything else are not covered.
+if 512 is also a size; so do products and shifts of literals, `8 * 64` and `1 << 9`. Sizes computed from names
+or calls are not covered.
 """
 
 import ast
@@ -18,7 +18,7 @@ _C_INTEGER = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F']+|\d[\d']*)(?:\.0*)?(?:[fF
 _JOINED = re.compile(r"\s*(\*|<<)\s*")
 """Operators that join literals into one number."""
 _MOST_BITS = 62
-"""Maximum bits of a size."""
+"""Maximum bits of a number that counts as a size."""
 _JUDGES_OWN = frozenset({"get_inputs", "get_init_inputs"})
 
 
@@ -26,7 +26,8 @@ def integers(candidate: str) -> Iterator[tuple[int, int]]:
     """Yield the integer literals of a candidate with their lines, in Python and in C++ or CUDA strings.
 
     Comments, docstrings, C string literals, and code that only serves the candidate's own `get_inputs` and
-    `get_init_inputs` are left out: the judge never calls those. A float without a fraction (`512.0f`) counts.
+    `get_init_inputs` are left out: the judge never calls these two functions. A float without a fraction
+    (`512.0f`) counts.
     """
     try:
         tree = syntax_tree(candidate)
@@ -97,7 +98,7 @@ def _computed(node: ast.expr) -> int | None:
 
 
 def _unused(tree: ast.Module) -> Iterable[ast.AST]:
-    """Yield docstrings, the candidate's own inputs with the sizes only they use, and its `__main__` part."""
+    """Yield docstrings, the candidate's input functions with their own sizes, and the `__main__` part."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(
             node, clean=False

@@ -3,8 +3,8 @@
 A pure search, like `planning`. It starts at the real sizes, where the condition holds. It lowers one size
 after another to the least value that keeps the condition, until a run is cheap. The batch goes first, then
 other inputs, then constructor arguments, and last sizes whose real value is a literal in the candidate. Sizes
-of equal value are lowered together, and only then one by one. The same reference and the same answers give
-the same sizes.
+of equal value are first lowered together, then one by one. The same reference and the same answers give the
+same sizes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +46,7 @@ class _Move(NamedTuple):
     names: tuple[str, ...]
     value: int
     alone: bool = False
-    """True if other sizes with the same real value stay."""
+    """True if other sizes with the same real value are not lowered."""
     is_batch: bool = False
 
 
@@ -89,7 +89,7 @@ class _Search:
         return not move.is_batch and (move.value in self._literals or move.value <= SMALL)
 
     def _is_batch(self, name: str) -> bool:
-        """Return True if it is the leading dimension of every input and of nothing in the model's state."""
+        """Return True if the size is the leading dimension of every input and of no parameter or buffer."""
         real = self._problem.trace
         half = max(2, self._real[name] // 2)
         seen = self._attempt(rewritten(self._problem.source, self._real | {name: half}))

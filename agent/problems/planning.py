@@ -26,12 +26,13 @@ WORTH = 0.95
 
 
 class Limits(Record):
-    """Maximum cost of a run."""
+    """Maximum cost of one run of a reference on a CPU."""
 
     max_elements: PositiveInt
-    """Elements of the largest step: all inputs, parameters and outputs, or the operands of one operator."""
+    """Maximum elements of a step: all inputs, parameters and outputs, or one operator's operands and results.
+    """
     max_macs: PositiveInt
-    """Multiply-accumulates of all products and convolutions."""
+    """Maximum multiply-accumulates of all products and convolutions together."""
 
 
 class Cost(NamedTuple):
@@ -44,16 +45,16 @@ class Cost(NamedTuple):
         return self.elements <= limits.max_elements and self.macs <= limits.max_macs
 
     def below(self, other: "Cost") -> bool:
-        """Return True if no part is more and at least one is less."""
+        """Return True if neither elements nor multiply-accumulates are more and at least one is less."""
         return self != other and self.elements <= other.elements and self.macs <= other.macs
 
     def share(self, limits: Limits) -> float:
-        """Return the used share of the limits: 1 if the tighter one is reached."""
+        """Return the used share of the limits: 1 if the tighter limit is reached."""
         return max(self.elements / limits.max_elements, self.macs / limits.max_macs)
 
 
 Values = tuple[int, ...]
-"""Value of each dimension, in order."""
+"""Proposed size of each dimension, in the order of `Search.dimensions`."""
 Judged = Callable[[Values, Level], Cost | None]
 """Function that returns the cost at these values; None if the run does not do the same work at a level."""
 
@@ -101,7 +102,7 @@ def few_draws(trace: Trace) -> bool:
 
 
 class Search:
-    """Search for sizes of one reference."""
+    """Search for the smallest affordable sizes of one reference."""
 
     def __init__(self, dimensions: tuple[Dimension, ...], judged: Judged) -> None:
         self.dimensions = dimensions
@@ -168,7 +169,7 @@ class Search:
         return Found(values, now, level)
 
     def _more_samples(self, values: Values, now: Cost, limits: Limits, level: Level) -> tuple[Values, Cost]:
-        """Enlarge the batch as far as it fits, since later steps may have left room."""
+        """Enlarge the batch as far as the limits allow, since later steps may have left room."""
         for place, dimension in enumerate(self.dimensions):
             if dimension.role is Role.BATCH:
                 more = lower_values(dimension, dimension.value, level)
@@ -220,7 +221,7 @@ class Search:
                         yield seen, proposal
 
     def _worth(self, seen: Cost | None, now: Cost, limits: Limits) -> bool:
-        """Return True if a step saves enough, or if its cost is unknown."""
+        """Return True if a step saves enough of the cost, or if its cost is unknown."""
         return seen is None or seen.within(limits) or seen.share(limits) <= WORTH * now.share(limits)
 
     def _in_order(self, values: Values, level: Level) -> list[int]:
@@ -241,7 +242,7 @@ class Search:
         return changed
 
     def _admissible(self, values: Values, level: Level) -> bool:
-        """Return True if different sizes of a role stay different and constructor sizes keep dividing others.
+        """Return True if different sizes of a role stay different and constructor sizes still divide others.
 
         Divisibility is not required if the level lets dimensions become equal.
         """

@@ -50,7 +50,7 @@ _FORMULAS: Mapping[Any, Callable[..., int]] = {
         torch.ops.aten._scaled_dot_product_flash_attention
     ],
 }
-"""FLOP formulas: torch's for products, convolutions and attention, and those missing there."""
+"""FLOP formulas: torch's for products, convolutions and attention, and our own for recurrent layers."""
 _LOOKUPS = frozenset({"embedding", "gather", "index", "index_select"})
 """Operators that read only as much of their first operand as they write."""
 
@@ -243,7 +243,7 @@ def json_value(value: Any) -> JsonValue:
 
 
 def _flops(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
-    """Return the FLOPs by formula, 0 for moves, and one per element read for all other operators."""
+    """Return the FLOPs by formula, 0 for moves, and one FLOP per element read for all other operators."""
     formula = _FORMULAS.get(func.overloadpacket)
     if formula is not None:
         return int(formula(*args, **kwargs, out_val=result))

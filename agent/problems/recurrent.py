@@ -2,8 +2,8 @@
 
 `RecurrentLayers` is a function mode, entered around a `Recorder`. torch splits such a call into some fifteen
 operators per step and layer, so a trace would grow with the sequence and differ for every length. On fake
-tensors one step runs, which checks the shapes, and stands for all. Packed sequences are left unchanged.
-Imports torch: for the tracing child only.
+tensors only one step runs, which checks the shapes; the other steps have the same shapes. Packed sequences
+are left unchanged. Imports torch: for the tracing child only.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,10 +1,10 @@
 """Classify each size of a reference by the changes in its trace when that size changes.
 
 Traces are requested from the caller; no code of a reference runs here. Sizes form one Dimension if they are
-equal and have the same role. So do sizes that can only change together, such as a literal in `get_inputs` and
-the constructor argument it has to match. Two values with a fixed ratio also form one (an image and the
-windows that tile it). A size that changes no shape, or changes a window (kernel size, stride, padding,
-dilation), is not a dimension.
+equal and have the same role. Sizes that can only change together also form one Dimension, such as a literal
+in `get_inputs` and the constructor argument it has to match. So do two values with a fixed ratio (an image
+and the windows that tile it). A size that changes no shape, or changes a window (kernel size, stride,
+padding, dilation), is not a dimension.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from agent.problems.sizes import Size
 from agent.records import Operation, TensorSpec, Trace
 
 Values = Mapping[str, int]
-"""Changed sizes by name; the others stay real."""
+"""Changed sizes by name; sizes not listed keep their real values."""
 Attempt = Callable[[Values], Trace | None]
 """Function that traces the reference at other sizes; None if it does not run on them."""
 
@@ -47,7 +47,7 @@ class Role(IntEnum):
     BATCH = 0
     """Leading dimension of the inputs, across which nothing is computed."""
     SPACE = 1
-    """Dimension that a window slides over."""
+    """Dimension over which a convolution or pooling window slides."""
     FREE = 2
     """Rows, columns or positions: not summed over, except by a product whose operands are inputs."""
     REDUCED = 3
@@ -55,7 +55,7 @@ class Role(IntEnum):
     CONSTRUCTOR = 4
     """Constructor argument: channels, features, heads."""
     DEFAULT = 5
-    """Default of the constructor, passed explicitly when it changes."""
+    """Default of a constructor argument, passed explicitly when it changes."""
 
 
 class Dimension(NamedTuple):
@@ -70,7 +70,7 @@ class Dimension(NamedTuple):
     divided: tuple[str, ...] = ()
     """Names whose value is this dimension's value divided by `step`."""
     step: int = 1
-    """Divisor of every value."""
+    """Number that divides every value of the dimension."""
 
     def sizes(self, value: int) -> dict[str, int]:
         """Return each size by name for this value of the dimension."""
@@ -131,7 +131,8 @@ def _grouped(
     for size in group:
         effect = _effect((size,), real, attempt)
         if effect is None or not effect.any and size.name.startswith("get_"):
-            # `torch.randint(0, 1000, ...)` has no effect of its own but must match the 1000 that has.
+            # The bound of `torch.randint(0, 1000, ...)` changes no shape but must match a size 1000 that
+            # does.
             stuck.append(size)
         elif effect.any and not effect.windows:
             showing.append(size)
@@ -151,7 +152,7 @@ def _grouped(
 
 
 def _effect(sizes: Iterable[Size], real: Trace, attempt: Attempt) -> _Effect | None:
-    """Return the effect of changing these sizes in their ratio; None if no other value runs."""
+    """Return the effect of changing these sizes in their ratio; None if the reference runs at no others."""
     sizes = tuple(sizes)
     value = max(size.value for size in sizes)
     step = value // min(size.value for size in sizes)
@@ -208,7 +209,8 @@ def _is_reduced(operation: Operation, number: int, place: int, trace: Trace) -> 
     """Return True if an operator sums, normalises or scans over a dimension of one operand."""
     given, rank = operation.attributes, len(operation.inputs[number].shape)
     if operation.op in _PRODUCTS:
-        # With two inputs all three dimensions are alike, unless one is a vector: that is a sum.
+        # In a product of two inputs all three dimensions are alike, unless one operand is a vector: such a
+        # product is a sum.
         alike = not trace.state and operation.outputs[0].shape[-1] > 1
         return not alike and (number, place) in _PRODUCTS[operation.op]
     if operation.op == "native_layer_norm" or "scaled_dot_product" in operation.op:

@@ -88,5 +88,5 @@ def product_tflops(gpu: Gpu) -> float:
 
 
 def _is_product(operation: Operation) -> bool:
-    """Return True for more than one FLOP per element read, as only in products and convolutions."""
+    """Return True for a product or convolution: only these need more than one FLOP per element read."""
     return operation.flops > sum(spec.elements for spec in operation.inputs)

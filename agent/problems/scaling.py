@@ -1,4 +1,4 @@
-"""A reference at smaller sizes: the least that a search finds, with their source and their trace.
+"""A reference at smaller sizes: the smallest that a search finds, with their source and their trace.
 
 This module combines the places of sizes (`sizes`), their roles (`roles`) and the search (`planning`).
 `attempt` traces a changed source and returns None if the reference does not run on it. No other code of a
@@ -15,7 +15,7 @@ from agent.problems.sizes import constructor_sizes, rewritten, sizes
 from agent.records import Record, Trace
 
 BETWEEN = Limits(max_elements=6_000_000, max_macs=150_000_000)
-"""Cost tier between the full protocol and the most that is affordable."""
+"""Cost limits between those of the full protocol and the most that a CPU can afford."""
 
 
 class Plan(Record):
@@ -27,9 +27,9 @@ class Plan(Record):
     modulus: int | None = None
     """Modulus of the remainder that each changed size except the batch keeps; None if nothing changed."""
     lost: tuple[str, ...] = ()
-    """Properties of the real sizes that these lack, for the scope of a verdict."""
+    """Properties of the real sizes that the new sizes lack, for the scope of a verdict."""
     large: "Plan | None" = None
-    """Larger sizes for a few draws, if the real ones are too costly for a single one."""
+    """Larger sizes for a few draws, if the real ones are too costly for a single draw."""
 
 
 class Scaling:
@@ -47,7 +47,8 @@ class Scaling:
     def least(self, *limits: Limits) -> Plan | None:
         """Return sizes within the first of `limits` that has any; None if there are none.
 
-        If nothing else is enough, dimensions may become equal, and then constructor defaults may change.
+        If these searches find no sizes, dimensions may become equal, and then constructor defaults may
+        change.
         """
         for levels in (LEVELS, LOOSE, BY_DEFAULTS):
             for bounds in limits:

@@ -1,8 +1,8 @@
 """A problem at sizes that a CPU can afford.
 
-Sizes shrink until a run is affordable on a CPU. `scaling` decides what each size is, which may change and how
-far; this module applies it to a Problem. The real sizes stay if they are affordable or if nothing may change.
-The outcome does not depend on how busy the machine is.
+Sizes shrink until a run is affordable on a CPU. `scaling` decides the role of each size, which sizes may
+change and how far; this module applies it to a Problem. The real sizes stay if they are affordable or if
+nothing may change. The outcome does not depend on how busy the machine is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,13 +37,13 @@ class Shrunken(Record):
     fits: bool
     """False if these sizes still cost more than is affordable."""
     hard: tuple[int, ...]
-    """Numbers that reveal the real sizes: those that changed, and products with them."""
+    """Numbers that reveal the real sizes: the changed sizes, and products with them."""
     modulus: int | None = None
     """Modulus of the remainder that each changed size except the batch keeps; None if none changed."""
     lost: tuple[str, ...] = ()
-    """Properties of the real sizes that these lack."""
+    """Properties of the real sizes that the used sizes lack."""
     large: "Shrunken | None" = None
-    """Larger sizes for a few draws, if the real ones are too costly for a single one."""
+    """Larger sizes for a few draws, if the real ones are too costly for a single draw."""
 
     @property
     def changed(self) -> dict[str, tuple[int, int]]:
@@ -96,7 +96,7 @@ def _shrunken(problem: Problem, plan: Plan) -> Shrunken:
 
 
 def at_sizes(problem: Problem, values: Mapping[str, int], trace: Trace) -> Shrunken:
-    """Return the problem with its sizes as in `values`, by name; `trace` is its trace there."""
+    """Return the problem with its sizes as in `values`, by name; `trace` is its trace at these sizes."""
     used = {s.name: (s.value, values.get(s.name, s.value)) for s in sizes(problem.source)}
     return _shrunken(problem, Plan(source=rewritten(problem.source, values), sizes=used, trace=trace))
 

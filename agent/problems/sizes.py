@@ -2,7 +2,7 @@
 
 The analysis is purely textual. A rewritten source differs from the original only in the digits of the sizes,
 and in a `get_init_inputs` that also passes changed defaults of the constructor. Values computed from names
-are not sizes: they follow.
+are not sizes: they change with the sizes that they are computed from.
 """
 
 import ast
@@ -82,7 +82,7 @@ def rewritten(source: str, new_values: Mapping[str, int]) -> str:
     """Return `source` with the named sizes changed.
 
     `get_init_inputs` passes a changed default of the constructor, so that everything built from the same
-    arguments has it too.
+    arguments has the changed value too.
     """
     changed = [size for size in sizes(source) if new_values.get(size.name, size.value) != size.value]
     text = source.encode()
@@ -115,7 +115,7 @@ def _at_module_level(parsed: _Source) -> Iterator[Size]:
 
 
 def _renamed(found: list[Size]) -> tuple[Size, ...]:
-    """Append a number to a name that is assigned more than once."""
+    """Append a number to the name of a size that is assigned more than once."""
     seen: dict[str, int] = {}
     renamed = []
     for size in found:
@@ -128,7 +128,7 @@ def _renamed(found: list[Size]) -> tuple[Size, ...]:
 def _integers(function: ast.FunctionDef | None) -> Iterator[ast.expr]:
     """Yield the largest expressions of integer literals inside a function, in source order.
 
-    An operand of arithmetic with anything else (`2 * n - 1`, `torch.rand(n) * 100`) is not a size.
+    A literal in arithmetic with a name or a call (`2 * n - 1`, `torch.rand(n) * 100`) is not a size.
     """
 
     def within(node: ast.AST) -> Iterator[ast.expr]:

@@ -285,7 +285,7 @@ def main(
             result = do(job, lambda step: (folder / "step").write_text(step, encoding="utf-8"))
         except ReferenceFault as fault:
             result = {"fault": {"line": fault.line, "message": str(fault), "detail": fault.detail}}
-        # The child's outermost boundary: a defect of the tracer must not look like the reference's.
+        # The child's outermost boundary: a defect of the tracer must not look like a fault of the reference.
         except Exception as error:  # noqa: BLE001
             result = {"defect": {"message": repr(error), "detail": traceback.format_exc()}}
         faulthandler.cancel_dump_traceback_later()

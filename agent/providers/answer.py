@@ -27,7 +27,10 @@ def _parts(value: object, *keys: str) -> str:
 
 
 def _reasoning(message: dict[str, object]) -> str:
-    """Return the reasoning of one message or delta. The first of several field names counts."""
+    """Return the reasoning of one message or delta.
+
+    Servers use several field names; the first that is set counts.
+    """
     return (
         string(message.get("reasoning"))
         or string(message.get("reasoning_content"))

@@ -145,7 +145,7 @@ class _Talk:
                 writes = stream is self.process.stdin
                 selector.register(stream, selectors.EVENT_WRITE if writes else selectors.EVENT_READ)
             while time.monotonic() < self.deadline and len(self.answer) <= LARGEST_ANSWER_BYTES:
-                # Checked before the pipes are read, so that the last output is not missed.
+                # The exit is checked before the pipes are read, so that the last output is not missed.
                 over = _is_over(self.process)
                 if over:
                     _tell(self.process, signal.SIGKILL)

@@ -16,14 +16,14 @@ from agent.records.base import Record
 
 OPENAI_URL = "https://api.openai.com/v1"
 _MASK = "[key]"
-# Any text that looks like a credential, since endpoints quote parts of what they were sent.
+# The pattern matches any text like a credential, since endpoints quote parts of what they were sent.
 _CREDENTIAL = re.compile(r"\bsk-[\w*.\-]{4,}|(?<=[Bb]earer )\S+")
 # A dummy key for a local server ("x", "EMPTY") is no secret, and masking it would garble ordinary words.
 _SHORTEST_SECRET = 8
 
 
 class EndpointSettings(Record):
-    """One model at one OpenAI-compatible endpoint."""
+    """Address, key and request options of one model at one OpenAI-compatible endpoint."""
 
     base_url: str | None = Field(default=None, repr=False)
     """Base URL up to and including `/v1`. None is OpenAI itself."""
@@ -110,12 +110,12 @@ class EndpointSettings(Record):
 
     def scrub(self, text: str, *, limit: int = 300) -> str:
         """Return a server's text as one printable line with everything like a credential masked."""
-        # Masked before truncation, since part of a key is still a secret.
+        # The key is masked before truncation, since part of a key is still a secret.
         return one_line(_CREDENTIAL.sub(_MASK, self.mask(text)), limit=limit)
 
 
 class StreamProgress(Record):
-    """Progress of one streamed answer."""
+    """Progress of one streamed answer: characters received and seconds."""
 
     text_characters: int
     reasoning_characters: int

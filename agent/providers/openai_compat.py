@@ -95,13 +95,14 @@ class OpenAICompat:
             failed.begun = draft.answered
         else:
             return self._finished(draft, time.monotonic() - started, request_id)
-        # Raised outside the handler: an SDK exception as its context would keep the request, and so the key.
+        # The error is raised outside the handler, since an SDK exception as its context would keep the
+        # request, and so the key.
         raise failed
 
     def _receive(self, client: OpenAI, body: dict[str, object], draft: Draft, started: float) -> str | None:
         """Send one request, fill the draft, and return the request id that the server reports."""
         settings = self._settings
-        # Without a stream, the server is silent for the whole generation.
+        # If the answer is not streamed, the server is silent for the whole generation.
         silence_s = min(settings.idle_s, settings.timeout_s) if body.get("stream") else settings.timeout_s
         timeout = openai.Timeout(silence_s, connect=min(settings.connect_s, settings.timeout_s))
         api = client.responses if settings.api == "responses" else client.chat.completions
@@ -161,7 +162,8 @@ class OpenAICompat:
     def _finished(self, draft: Draft, seconds: float, request_id: str | None) -> Completion:
         if draft.finish_reason == "error":
             raise faults.incomplete("the endpoint broke the answer off with an error")
-        # Masked, since an endpoint that echoes its headers must not leak the key into a transcript.
+        # All text is masked, since an endpoint that echoes its headers must not leak the key into a
+        # transcript.
         mask = self._settings.mask
         return draft.completion(provider=self.name, seconds=seconds, request_id=request_id, mask=mask)
 
@@ -239,7 +241,8 @@ def _client(settings: EndpointSettings) -> OpenAI:
             api_key=settings.key,
             base_url=settings.url,
             max_retries=0,
-            # Explicit, so that an Authorization in OPENAI_CUSTOM_HEADERS cannot replace the key.
+            # The header is explicit, so that an Authorization in OPENAI_CUSTOM_HEADERS cannot replace the
+            # key.
             default_headers={"Authorization": f"Bearer {settings.key}"},
         )
     except (ImportError, OSError, ValueError, openai.OpenAIError) as error:

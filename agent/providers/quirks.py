@@ -1,8 +1,8 @@
 """Request options that one model at one endpoint accepts, learned from its refusals.
 
 Contract: the first request has every option that the user set. A refusal (400 or 422) that names an option
-drops it, or renames it if there is another name, once each. A token limit is renamed and never dropped, since
-it bounds the user's cost. This module knows no HTTP and sends nothing.
+drops the option, or renames it if the API has another name for it, once each. A token limit is renamed and
+never dropped, since it bounds the user's cost. This module knows no HTTP and sends nothing.
 
 OpenAI's reasoning models refuse the deprecated `max_tokens`, while many other servers do not know
 `max_completion_tokens` (https://platform.openai.com/docs/api-reference/chat/create).
@@ -50,7 +50,7 @@ class Dialect(Record):
         """Return the parameters of one request."""
         if settings.api == "responses":
             options = responses.body(settings, prompt, instructed=self.instructed)
-            # Explicit, since `transformers serve` streams by default.
+            # `stream` is always sent, since `transformers serve` streams by default.
             options |= {"stream": settings.stream}
         else:
             options = self._chat(settings, prompt)

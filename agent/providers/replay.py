@@ -3,7 +3,7 @@
 Contract: an answer is matched by the hash of its request (`Prompt.id`). A prompt that was asked twice gets
 its stored answers in order. A prompt without a stored answer is an error. With `in_order`, the stored answers
 are returned in order and the prompts are ignored. Completions are returned as they were received. The caller
-reads the store and passes the pairs.
+reads the stored run and passes the pairs of prompt id and completion.
 """
 
 from collections import defaultdict, deque

@@ -1,7 +1,7 @@
 """Retries of failed requests and the waits between them.
 
-Contract: tenacity makes every retry. The SDK's own retries are off, since two layers would multiply. This
-module knows no HTTP: the caller decides which faults are transient.
+Contract: tenacity makes every retry. The SDK's own retries are off, since retries at two layers would
+multiply. This module knows no HTTP: the caller decides which faults are transient.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_e
 
 from agent.records import RetryScheduled
 
-# Limits retries to about 20 in five minutes, even if the server always asks for no wait.
+# This wait limits retries to about 20 in five minutes, even if the server always asks for no wait.
 _SHORTEST_WAIT_S = 0.05
 
 
@@ -35,7 +35,7 @@ class RequestFailed(Exception):
         self.what = what
         """Description of the failure in one line."""
         self.mend = mend
-        """Advice for the user."""
+        """Advice for the user on how to fix the failure."""
         self.transient = transient
         self.wait_s = wait_s
         """Wait that the server asked for, in seconds."""

@@ -28,7 +28,7 @@ class Several:
         return next(iter(self._providers.values())).name
 
     def hear(self, event: Event) -> None:
-        """Record the outcome of a prompt."""
+        """Record an event of the run: the outcome of a prompt."""
         if isinstance(event, Prompted) and event.move.plan:
             self._plans.add(event.round)
         if isinstance(event, Completed | Evaluated | SecondLook):
@@ -59,7 +59,7 @@ class Several:
         for model in self._providers:
             own = known.get(model, yields.Yield())
             asked = own.asked + max(0, self._open[model])
-            # An open request is expected to cost the mean of those before it.
+            # An open request is expected to cost the mean of the earlier requests.
             cost = own.cost / own.asked * asked if own.asked else float(asked)
             known[model] = own.model_copy(update={"asked": asked, "cost": cost})
         return known

@@ -21,7 +21,7 @@ from agent.records import Completion, Evaluated, Event, Measurement, Prompt
 Change = Mapping[str, int]
 """Change to the default schedule of every kernel: exponents of two by parameter name.
 
-`forms` selects the other implementation of products, such as our own for 16-bit matrix products.
+The parameter `forms` selects another implementation of products, such as our own for 16-bit matrices.
 """
 FOLDER = "schedules"
 MOVES: tuple[Change, ...] = (
@@ -57,8 +57,8 @@ class Tuning:
     def __init__(self, make: Callable[[Sequence[Change]], list[str]], place: Path, goes_on: bool) -> None:
         """Load the best known schedule and compose its file.
 
-        `make` composes a file for each change. `place` is the cache file with the best change and those left
-        to try. With `goes_on`, further changes are tried. Raises Declined if no file can be composed.
+        `make` composes a file for each change. `place` is the cache file with the best change and the changes
+        left to try. With `goes_on`, further changes are tried. Raises Declined if no file can be composed.
         """
         self._make, self._place, self._goes_on = make, place, goes_on
         self._lock = threading.Lock()

@@ -161,7 +161,7 @@ class Budget:
     def asks_again(self, number: int) -> None:
         """Charge the lost answer of a question before the question is sent again.
 
-        Raises BudgetExceeded if the rest does not suffice for another answer.
+        Raises BudgetExceeded if the remaining budget does not allow another answer.
         """
         with self._lock:
             lost = self._lost.pop(number, None)

@@ -14,14 +14,17 @@ from agent.search.shape import Shape, is_reached, is_worth_a_round
 from agent.search.tree import Node, Tree
 
 REPAIRS = 1
-"""Maximum number of consecutive repairs of an answer; a new answer is rarely worth less."""
+"""Maximum number of consecutive repairs of an answer.
+
+More repairs are rarely worth more than a new answer.
+"""
 COMBINE, AFRESH = 0.2, 0.1
 """Shares of an island's rounds that combine two kernels, and that begin with a new approach."""
 ABROAD = 0.5
 """Probability that the kernel to combine with may come from another island."""
 
 Cells = dict[Design, tuple[Attempt, Node]]
-"""The best kernel of each design."""
+"""Best kernel of each design, with the round that made it."""
 
 
 def evolve(tree: Tree, shape: Shape) -> Move | None:

@@ -26,7 +26,10 @@ _MS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ns": 1e-6}
 
 
 def read(answer: str) -> tuple[str, ...]:
-    """Return the ideas of an answer, sorted by their bounds; ideas without one come last, in their order."""
+    """Return the ideas of an answer, sorted by the time that each should reach.
+
+    Ideas without a time come last.
+    """
     answer = answer[:READ]
     found: list[tuple[float, str]] = []
     marks = list(_ITEM.finditer(answer))

@@ -14,9 +14,9 @@ class Shape(Record):
     """Width of a search, and the quality that ends it."""
 
     samples: int = 4
-    """Number of lines begun afresh."""
+    """Number of lines of attempts that start from scratch."""
     width: int = 2
-    """Number of lines that are continued, or of islands."""
+    """Number of lines of attempts that are continued, or of islands in `evolve`."""
     patience: int = 2
     """Number of answers without a better kernel after which a line ends."""
     good_enough: float | None = None

@@ -45,7 +45,7 @@ class Node:
     mended: tuple[int, ...] = ()
     """Attempts that `last` was mended from, oldest first."""
     ledger: Ledger = Ledger()
-    """Attempts of the line."""
+    """Ledger of the attempts of the line, for prompts."""
 
     @property
     def begins(self) -> bool:
@@ -59,19 +59,19 @@ class Tree:
 
     nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
     attempts: Mapping[int, Attempt] = field(default_factory=lambda: MappingProxyType({}))
-    """Attempts with their current verdicts."""
+    """Attempts by number, with their current verdicts."""
     known: Ledger = Ledger()
-    """Attempts of all lines."""
+    """Ledger of the attempts of all lines."""
     idle: int = 0
     """Number of answers since the best kernel improved or was withdrawn."""
     plan: str = ""
-    """Answer to the question for ideas."""
+    """Text of the model's answer to the question for ideas; empty if there is none."""
     asked: int = 0
     """Number of the latest round, including rounds that do not count."""
     gains: tuple[float, ...] = ()
     """For each answer, the log speedup of the best kernel until the next answer arrived."""
     answered: tuple[int, ...] = ()
-    """Rounds of those answers."""
+    """Round of each answer in `gains`."""
 
     @property
     def open(self) -> tuple[Node, ...]:

@@ -24,7 +24,7 @@ def remove_best(run: Run) -> None:
 def write_best(run: Run, attempt: Attempt, problem: Problem) -> None:
     """Write the attempt's source under a docstring with problem, run, scope and measurement, atomically.
 
-    The file needs torch and nothing else. Raises ValueError for an attempt that is not verified,
+    The file needs no package but torch. Raises ValueError for an attempt that is not verified,
     EnvironmentFault when the disk refuses.
     """
     if attempt.evaluation.status is not Status.VERIFIED:

@@ -51,7 +51,7 @@ def write_durably(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp creates private files; these should be as readable as the user's other files.
+        # mkstemp creates private files, but stored files should be as readable as the user's other files.
         temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:

@@ -28,7 +28,7 @@ from agent.store.summary import RunState, state_of
 
 
 class PromptDocument(Record):
-    """One prompt as it was sent."""
+    """One prompt as it was sent to the model."""
 
     id: str
     """Request hash: sha256 of roles and contents."""
@@ -67,7 +67,7 @@ class RoundDocument(Record):
     """Rounds that this one continues, and its idea; null where its prompt cannot be read."""
     prompt: PromptDocument | None
     completion: Completion | None
-    """Null when no answer was received."""
+    """Answer of the model; null when none was received."""
     rejected: Feedback | None
     """Set when the answer held no candidate; the round still counts."""
     retries: tuple[RetryScheduled, ...]
@@ -77,19 +77,19 @@ class RoundDocument(Record):
     unjudged: tuple[Unjudged, ...] = ()
     """Candidates that a fault of kernelwright or of the machine kept from being judged."""
     unconfirmed: tuple[Unconfirmed, ...] = ()
-    """Second looks at these attempts that such a fault prevented."""
+    """Second looks at the round's attempts that a fault of kernelwright or of the machine prevented."""
 
 
 class DamagedLine(Record):
     """A line of events.jsonl that cannot be read and is missing from this document."""
 
     line: int
-    """Line number, counted from 1."""
+    """Number of the line in events.jsonl, counted from 1."""
     reason: str
 
 
 class RunDocument(Record):
-    """The whole document."""
+    """A run with all its rounds, as one JSON document."""
 
     schema_version: int = SCHEMA_VERSION
     """Schema version of this document; older runs are exported in this version's format."""

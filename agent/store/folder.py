@@ -47,7 +47,7 @@ class RunSettings(Record):
 
 
 class RunInfo(Record):
-    """Content of run.toml."""
+    """Content of run.toml, the description of a run."""
 
     schema_version: int = SCHEMA_VERSION
     id: str
@@ -59,7 +59,7 @@ class RunInfo(Record):
 
 @dataclass(frozen=True)
 class Run:
-    """Folder of one run."""
+    """A run on disk, by its folder."""
 
     path: Path
     address: str

@@ -76,7 +76,7 @@ class Entry(Record):
 
     @property
     def cause(self) -> Finding | None:
-        """Return the headline finding."""
+        """Return the headline finding of the attempt, or None."""
         return self.attempt.evaluation.headline
 
     @property

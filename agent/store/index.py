@@ -29,7 +29,7 @@ VERSION = 1
 Progress = Callable[[int, int], None]
 """Callback that takes the number of runs read and the number of runs to read."""
 Stamp = tuple[int, int]
-"""Size of events.jsonl in bytes and its modification time in ns; zeros if there is no such file."""
+"""Size of events.jsonl in bytes and its modification time in ns; zeros if the file does not exist."""
 Row = tuple[Any, ...]
 """Stamp, followed by the fields of the summary."""
 
@@ -163,7 +163,8 @@ def _load(path: Path) -> list[Row]:
         with _opened(path) as database:
             return database.execute(_READ).fetchall()
     except sqlite3.OperationalError as error:
-        # Not writable, locked for long, or no space: the transcripts hold the same data, only slower.
+        # The index is not writable, locked for long, or without space. The transcripts hold the same data,
+        # but take longer to read.
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
             _discard(path)  # a different table
     except (sqlite3.DatabaseError, UnicodeDecodeError):
@@ -174,8 +175,8 @@ def _load(path: Path) -> list[Row]:
 def _change(path: Path, statement: str, values: list[Row]) -> None:
     if not values:
         return
-    # Ignore every reason why it cannot be written, such as a name that is not UTF-8: the list is right
-    # anyway.
+    # Ignore every reason why the index cannot be written, such as a name that is not UTF-8: the list of runs
+    # is right anyway.
     with suppress(sqlite3.Error, UnicodeEncodeError), _opened(path) as database:
         database.executemany(statement, values)
 

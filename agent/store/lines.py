@@ -1,7 +1,7 @@
 """Conversion between an event and one line of events.jsonl, with long texts stored as blobs.
 
 A line is strict ASCII JSON. A text longer than BLOB_CHARS becomes `{"$blob": sha256, "chars": n}`, and a
-float that JSON lacks becomes `{"$float": "-inf"}`. A key of the data that begins with `$` gets a second one.
+float that JSON lacks becomes `{"$float": "-inf"}`. A key of the data that begins with `$` gets a second `$`.
 Decoding returns exactly the encoded event.
 """
 

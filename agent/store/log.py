@@ -1,8 +1,8 @@
-"""A transcript as read back: every readable line, and the problems of the others.
+"""A transcript as read back: every readable line, and a record of each damaged line.
 
-Reading never fails because of a file's content: a damaged line is reported with its number, the others are
-read. A line counts once its newline is written. Text after the last newline was being written when the
-process died. It is reported as `cut` and ignored.
+Reading never fails because of a file's content: a damaged line is reported with its number, and the other
+lines are read. A line counts once its newline is written. Text after the last newline was being written when
+the process died. It is reported as `cut` and ignored.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,7 +69,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Log:
-    """The events of one run."""
+    """The events of one run as read from its transcript."""
 
     events: tuple[Event, ...] = ()
     problems: tuple[Damage, ...] = ()

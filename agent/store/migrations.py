@@ -7,14 +7,14 @@
     3   event `unjudged`; in a scope, the parameters with other names; the field `lane` of a build, which
         says what built an extension, renamed to `backend`
     4   events `second_look` and `unconfirmed`; in a scope, whether a second look confirmed the verdict.
-        Before, it was made together with the first look, or not at all
+        Before, the second look was made together with the first look, or not at all
     5   in a prompt, the rounds that it continues and when it was asked; in a candidate, a second parent; in
         a retry, its round; in a run, its policy and spending; in an answer, the model that was asked and the
         tokens from the endpoint's cache
     6   in a build, the program that was made; in an answer without a candidate, that it was built to the
         program of an earlier one; in a measurement, the launches of torch.compile; in a prompt, whether it
         asks for ideas
-    7   in a candidate that could not be judged, what follows
+    7   in `unjudged`, what the run does next
 
 Files are never rewritten: every read passes through these functions.
 """
@@ -51,7 +51,7 @@ def _from_1(document: Document) -> Document:
 def _from_2(document: Document) -> Document:
     """Upgrade to version 3, which added an event and renamed a build's `lane` to `backend`.
 
-    Before, the fault that this event records ended the run.
+    The event is `unjudged`. Before, the fault that it records ended the run.
     """
     document = _numbered(document, 3)
     attempt = document.get("attempt")

@@ -80,7 +80,7 @@ def ordered(runs: Iterable[RunSummary], by: Order) -> list[RunSummary]:
 def moment(text: str, now: datetime | None = None) -> datetime:
     """Parse `2026-11-20`, `2026-11-20T17:00`, or an age: `30d`, `12h`, `90m`, `2w`. The default zone is UTC.
 
-    Raises UsageError for anything else.
+    Raises UsageError for any other text.
     """
     age = _AGE.fullmatch(text)
     try:

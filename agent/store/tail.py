@@ -1,4 +1,4 @@
-"""Reading the new events of a transcript while it is being written."""
+"""Reader of a transcript's new events while the transcript is being written."""
 
 from agent.errors import EnvironmentFault
 from agent.records import Event
@@ -23,7 +23,8 @@ class Tail:
 
         An event counts once its newline is written. Raises EnvironmentFault when the file cannot be read.
         """
-        # Checked before reading, so that the last lines of a writer that has ended are read below.
+        # The writer is checked before reading, so that the last lines of a writer that has ended are read
+        # below.
         alive = is_being_written(self._folder)
         found: list[Event | Damage] = []
         for line in self._new_lines():

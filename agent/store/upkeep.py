@@ -20,7 +20,10 @@ from agent.store.log import Log
 from agent.store.writer import BLOBS, EVENTS
 
 _BORN_S = 60.0
-"""Seconds for which a run without events is kept. Between its folder and its lock lie milliseconds."""
+"""Seconds for which a run without events is kept.
+
+A new run takes its lock milliseconds after its folder is made.
+"""
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
 _OURS = frozenset({MANIFEST, EVENTS, BEST, BLOBS})
 _BEGUN = ".new-"
@@ -40,7 +43,7 @@ class Fault(Record):
 
 
 class Deleted(Record):
-    """Result of deleting one run."""
+    """Result of deleting one run, or of a dry run."""
 
     run: str
     bytes: int
@@ -86,7 +89,7 @@ def delete(run: Run, *, dry: bool = False) -> Deleted:
 
 def _remove(folder: Path) -> bool:
     """Delete a run's files and folder; return False if another process writes it. Raises OSError."""
-    # A new writer must take this lock first; once it has it, it finds the file deleted.
+    # A new writer must first take this lock, and then finds the file deleted.
     with (folder / EVENTS).open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

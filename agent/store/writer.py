@@ -19,7 +19,7 @@ EVENTS = "events.jsonl"
 BLOBS = "blobs"
 
 _PATIENCE_S = 1.0
-"""Seconds to wait for the lock. `agent runs` holds it far shorter, to see whether a run is alive."""
+"""Seconds to wait for the lock. `agent runs` holds it much more briefly, to see whether a run is alive."""
 
 
 class Writer:
@@ -40,7 +40,7 @@ class Writer:
                 raise UsageError(f"run {folder.name} was just deleted by another process")
             with writing(self._path):
                 self._seq = self._drop_incomplete_line()
-                # A changed time makes the index read the run again.
+                # A changed modification time makes the index read the run again.
                 os.utime(self._path)
                 sync_folder(folder)
         except BaseException:

@@ -17,7 +17,7 @@ OF_A_BENCH = "/bench"
 
 
 class Row(NamedTuple):
-    """One run of the bench."""
+    """One run of the bench as the page lists it."""
 
     problem: str
     sample: int

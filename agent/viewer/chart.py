@@ -1,8 +1,9 @@
 """Geometry of a run's chart: the position of each attempt, in units of the drawing.
 
 With measured times, the y axis shows milliseconds on a logarithmic scale, with the reference's own times and
-the roofline's floor. Without, as on the emulator, it shows how far each attempt came, from no code to
-verified. `templates/chart.html` draws it. This module measures and estimates nothing.
+the roofline's floor. Without measured times, as on the emulator, it shows the level that each attempt
+reached, from no code to verified. `templates/chart.html` draws it. This module measures and estimates
+nothing.
 """
 
 import math
@@ -18,7 +19,7 @@ WIDTH, LEFT, RIGHT, TOP = 960, 132, 172, 18
 ROW = 26
 TIMES_HEIGHT = 200
 LINE = 14
-"""Height of one line of text."""
+"""Height of one line of text, in units of the drawing."""
 LEVELS = (
     ("verified", "verified"),
     ("incorrect", "wrong result"),
@@ -53,7 +54,7 @@ class Rule(NamedTuple):
     y: float
     words: str
     words_y: float
-    """Position of the label: beside the line, or below the label of a line that is too close."""
+    """Position of the label: beside its line, or below the label of a line that is too close."""
 
 
 class Chart(NamedTuple):

@@ -23,13 +23,13 @@ class Line(NamedTuple):
     number: int
     text: Markup
     findings: tuple[Finding, ...]
-    """Findings that point to this line; the last line also has those that point beyond it."""
+    """Findings that point to this line; the last line also has the findings that point beyond it."""
 
 
 class Listing(NamedTuple):
     lines: tuple[Line, ...]
     left_out: int
-    """Number of characters cut off."""
+    """Number of characters of the source that are cut off."""
 
 
 def listing(source: str, findings: Sequence[Finding] = ()) -> Listing:

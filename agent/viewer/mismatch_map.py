@@ -36,7 +36,7 @@ def draw(recorded: MismatchMap) -> Drawing:
 
 
 def describe(recorded: MismatchMap) -> str:
-    """Describe the map in words: how much is wrong, along which axes, and in how many cells."""
+    """Describe the map in words: the share of wrong elements, the axes, and the number of cells with any."""
     everything = "".join(recorded.cells)
     touched = sum(digit != "0" for digit in everything)
     full = everything.count("9")

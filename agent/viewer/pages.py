@@ -40,7 +40,7 @@ class Inline(NamedTuple):
 
 
 def run_page(view: RunView, base: str, live: str | None) -> str:
-    """Return the server's page of a run, with one step inlined. The others are fetched when opened."""
+    """Return the server's page of a run, with one step inlined. The other steps are fetched when opened."""
     chosen = view.chosen
     return _render(
         "run.html",

@@ -90,7 +90,7 @@ class Step:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run and its log."""
+    """A run with its log, and what its page derives from them."""
 
     run: store.Run
     log: store.Log

@@ -15,7 +15,7 @@ BAR, MARGIN = 240, 8
 """Width of the strip that shows speedups, and the margin at each end."""
 MOST_PROBLEMS = 40
 MOST_DOTS = 200
-"""Maximum number of runs of one problem that are drawn besides its best."""
+"""Maximum number of runs of one problem that are drawn besides its best run."""
 SORTS = (
     (Order.DATE, "newest"),
     (Order.SPEEDUP, "fastest"),
@@ -27,7 +27,10 @@ SORTS = (
 
 @dataclass(frozen=True)
 class Query:
-    """Query from the address. Unknown values match nothing or become the default; they are no error."""
+    """Query of the list, from the page's address.
+
+    Unknown values match nothing or become the default; they are no error.
+    """
 
     q: str = ""
     problem: str = ""
@@ -100,7 +103,7 @@ class Listed(NamedTuple):
     providers: tuple[str, ...]
     best_by_problem: tuple[Speedups, ...]
     one: float
-    """Position on the strip of the reference's own speed."""
+    """Position of speedup 1, the reference's own speed, on the strip."""
     previous: str | None
     next: str | None
 

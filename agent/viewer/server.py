@@ -34,7 +34,8 @@ def serve(runs_dir: Path, shown: Shown, port: int, ready: Callable[[str], None])
         # uvicorn ends its streams, then raises the signal again.
         with suppress(KeyboardInterrupt):
             ready(address_of(listener, shown))
-            # Done while the user opens the browser; requests that arrive meanwhile wait in the socket.
+            # Templates are compiled while the user opens the browser; requests that arrive meanwhile wait in
+            # the socket.
             pages.prepare()
             server.run(sockets=[listener])
 

@@ -77,7 +77,10 @@ def status(value: Status | str) -> str:
 
 
 def verdict(attempt: Attempt) -> str:
-    """Return the verdict, *verified* always with its scope: `incorrect`, `verified (emulator, shrunken)`."""
+    """Return the verdict in words: `incorrect`, `verified (emulator, shrunken)`.
+
+    A verified one always names its scope.
+    """
     evaluation = attempt.evaluation
     if evaluation.status is not Status.VERIFIED:
         return status(evaluation.status) + (", withdrawn by its second look" if evaluation.withdrawn else "")

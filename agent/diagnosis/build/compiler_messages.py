@@ -1,7 +1,7 @@
 """Translation of one error of g++ or nvcc into a stable kind, a cause in plain words and a fix.
 
-Only the text of a message and its source line are read, nothing else of the build. The wordings are those of
-g++ 9 to 14 and of nvcc 11 to 13 (EDG's front end). Unknown messages keep the compiler's words.
+Only the text of a message and its source line are read, no other output of the build. The wordings are those
+of g++ 9 to 14 and of nvcc 11 to 13 (EDG's front end). Unknown messages keep the compiler's words.
 """
 
 import re
@@ -14,7 +14,7 @@ Words = Callable[[re.Match[str], str], str]
 
 
 class Meaning(NamedTuple):
-    """Kind and message of a finding."""
+    """Kind and message of the finding for a compiler error."""
 
     kind: str
     message: str

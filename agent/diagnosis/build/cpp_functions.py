@@ -1,7 +1,7 @@
 """Functions that C++ and CUDA text declares and defines, read without a compiler.
 
 Only namespace scope is read: names, parameters, linkage and the namespace. The parser knows neither types nor
-macros and omits what it cannot read. A compiler has the last word on all of this.
+macros and omits what it cannot read. Only a compiler can confirm what is read here.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Tables of the headers that declare C++ or CUDA names, and of the imports that bind Python names.
 
-Only names that candidates use and whose header is certain are listed; other names have no answer.
+Only names that candidates use and whose header is certain are listed; for other names the functions return
+None.
 """
 
 import re

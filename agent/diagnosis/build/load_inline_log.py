@@ -69,7 +69,7 @@ def _place(path: str, line: int, request: BuildRequest) -> tuple[str, int]:
         own = lines[inside - 1]
         return (source_map.CANDIDATE, own) if own else (name, line)
     if name == "main.cpp" and inside > len(lines):
-        # One line opens the module; each function then has its own.
+        # In the generated bindings one line opens the module and one line follows for each function.
         return BINDINGS, inside - len(lines) - 1
     return name, line
 

@@ -10,14 +10,14 @@ from agent.diagnosis.tape import Tape, record
 
 Tensor = torch.Tensor
 MOST_BYTES = 1 << 30
-"""Maximum bytes of all results of a reference that is explained; a wrong reference may take as much again."""
+"""Maximum bytes of all operator results of the reference. A wrong reference may take as many again."""
 
 
 class Case(NamedTuple):
     """A wrong output and everything known about how the right one is computed."""
 
     model: Callable[..., Any]
-    """Reference in float64."""
+    """Reference model, converted to float64."""
     arguments: Sequence[Any]
     """Arguments of the reference, the same tensors on each call."""
     inputs: list[Tensor]
@@ -25,12 +25,12 @@ class Case(NamedTuple):
     parameters: dict[str, Tensor]
     """Parameters and buffers that `run` uses, by name."""
     defaults: dict[str, Tensor]
-    """Values of the parameters as constructed, without those drawn at random."""
+    """Values of the parameters as constructed, without parameters drawn at random."""
     outputs: list[Tensor]
     """Outputs of the candidate."""
     truth: list[Tensor]
     limits: list[Callable[[Tensor, float], Tensor] | None]
-    """Error allowed around flat values of each output; None requires equality."""
+    """Function for each output that gives the error allowed around flat values; None requires equality."""
     source: str
     """Source of the candidate."""
     spreads: Sequence[float] = ()
@@ -39,14 +39,14 @@ class Case(NamedTuple):
     called: str = ""
     """Name of the wrong value, to begin a sentence; empty if it is an output."""
     part: Tape | None = None
-    """Calls that lead to the outputs, if those are a part of the reference."""
+    """Calls that compute the outputs, if only a part of the reference's calls is considered."""
 
     def tape(self) -> Tape:
         """Record the operators that lead to the outputs. Raises what the reference raises, and TooLarge."""
         return self.part or record(self.run, self.names(), MOST_BYTES)
 
     def run(self) -> Any:
-        """Run the reference."""
+        """Return the results of the reference for the case's arguments."""
         return self.model(*self.arguments)
 
     def names(self) -> dict[int, str]:
@@ -68,6 +68,6 @@ class Hypothesis(NamedTuple):
     replaced: Mapping[int, Tensor] = {}
     """Replacements of inputs and parameters, by `id`."""
     then: Callable[[list[Tensor]], list[Tensor]] | None = None
-    """Function applied to the outputs."""
+    """Function applied to all outputs of the reference."""
     lines: tuple[str, ...] = ()
     """Lines of the reference that the fault changes."""

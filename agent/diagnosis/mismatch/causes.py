@@ -36,19 +36,22 @@ LARGEST_ELEMENTS = 1 << 25
 """Maximum number of output elements compared with variants; each needs several copies in float64."""
 TOO_LARGE = "Too large to be compared with wrong references; judge smaller sizes for the cause."
 ROUNDING = 1e-5
-"""Maximum share of the error left by a fault that itself makes rounding errors larger."""
+"""Maximum share of the error that a fault may leave unexplained if the fault amplifies rounding errors."""
 ALIKE = 1e-3
 """Relative difference of the errors left by two faults, below which they count as one."""
 FURTHER_AWAY = 10.0
-"""Multiple of ROUNDING that faults of every other kind have to leave unexplained."""
+"""Multiple of ROUNDING: the share of the error that faults of every other kind have to leave unexplained."""
 COMMON = mutations.RANK + 2
-"""Rank up to which mutations, which no rule knows, are tried before pairs of faults."""
+"""Maximum rank of generic mutations (faults without a rule) that are tried before pairs of faults."""
 RULES_SHARE = 0.25
-"""Share of the time left after the rules for pairs of their faults."""
+"""Share of the remaining time for pairs of the rules' faults, once each is tried alone."""
 PAIRS_SHARE = 0.7
-"""Share of the time left after the common mutations for pairs with them."""
+"""Share of the remaining time for pairs with common mutations, once each is tried alone."""
 PARTLY_SHARE = 0.5
-"""Share of the time left for each further stage once a region is explained; other outputs need time, too."""
+"""Share of the remaining time for each further stage, once a fault explains part of the output.
+
+Other outputs need time, too.
+"""
 CHANCE = 3
 """Number of wrong elements up to which a second draw has to agree.
 
@@ -57,11 +60,11 @@ With so few elements, one hypothesis in some thousands matches by chance.
 
 
 class _Stage(NamedTuple):
-    """A list of hypotheses and how to try them."""
+    """A list of hypotheses, with the share of time in which they are tried."""
 
     hypotheses: Iterable[Hypothesis]
     share: float = 1.0
-    """Share of the time left."""
+    """Share of the remaining search time that the stage may use."""
     pairs: bool = False
     single: bool = False
     """True if the stage may hold a single fault as likely as a pair that was found before."""
@@ -72,7 +75,8 @@ class Explained(NamedTuple):
 
     finding: Finding
     open: tuple[str, ...] = ()
-    """Words of those faults, the headline's first; empty if one or none is left."""
+    """Words of the faults that fit this output equally, the headline's first; empty if one or none is left.
+    """
     named: tuple[str, ...] = ()
     """Words of all faults that explain the output, the headline's first."""
     unconfirmed: bool = False
@@ -89,9 +93,9 @@ def explain(
 ) -> Explained:
     """Return `finding` with the cause of the wrong output, if one can be found.
 
-    `among` restricts the hypotheses to those with these words, which another output left open. `budget_s` is
-    in CPU seconds. With `across`, faults that make samples depend on each other come first, since a few
-    samples alone gave no cause. `beside` holds numbers of outputs to ignore.
+    `among` restricts the search to hypotheses with these words, those that another output could not tell
+    apart. `budget_s` is in CPU seconds. With `across`, faults that make samples depend on each other come
+    first, since a few samples alone gave no cause. `beside` holds numbers of outputs to ignore.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         return Explained(wording.with_evidence(finding, TOO_LARGE))
@@ -132,7 +136,7 @@ def explain(
 
 
 def _unmasked(case: Case, tape: Tape, number: int, target: Target, finding: Finding) -> Explained | None:
-    """Report a mask of the reference that is not applied, if nothing else is wrong."""
+    """Report a mask of the reference that is not applied, if no other element is wrong."""
     found = masked.of(tape, number, target)
     if found is None:
         return None
@@ -219,7 +223,7 @@ def _searched_on(search: Search, found: list[Found], stages: Iterable[_Stage]) -
         share = stage.share * (PARTLY_SHARE if found else 1.0)
         found = closest([*found, *search.among(stage.hypotheses, share)])
         if search.out_of_time:
-            # Building the next list takes time as well.
+            # Building the next stage's hypotheses takes time as well.
             break
     return found
 
@@ -284,7 +288,7 @@ def _right(case: Case, wrong: tuple[int, ...]) -> dict[int, Target]:
 
 
 def _nearly(case: Case, search: Search, target: Target, finding: Finding) -> Explained | None:
-    """Report a wrong reference that explains all but rounding, if no other kind does."""
+    """Report a wrong reference that explains the error except rounding, if faults of no other kind do."""
     if search.closest is None or search.closest[1].rank >= pairs.RANK or target.count < pairs.LEAST:
         return None
     nearness, hypothesis = search.closest

@@ -1,7 +1,7 @@
 """Fit of the reference's constants to a wrong output by Newton's method.
 
-The fit serves wrong numbers that do not stand in the candidate's source. One number is fitted at a time. The
-other elements, all of which have to agree, confirm that it is the cause.
+The fit serves wrong numbers that do not stand in the candidate's source. One number is fitted at a time. All
+elements have to agree with the fit, which confirms the cause.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from agent.diagnosis.mismatch.matching import Target
 from agent.diagnosis.tape import Call, Tape
 
 RANK = 8
-"""Rank of fitted constants, after unlikely slips: some number fits wherever a single thing changes."""
+"""Rank of fitted constants, after unlikely slips, since fitted constants also match many other faults."""
 LEAST = 16
 """Minimum number of elements for an arbitrary fitted number to count."""
 STEPS = 6
@@ -45,9 +45,9 @@ _BY_OPERATOR = {
 
 _OPERANDS = {"mul": "factor", "div": "divisor", "add": "summand", "sub": "subtrahend"}
 DIGITS = 2
-"""Significant digits of a constant that somebody would write.
+"""Maximum significant digits of a constant as a programmer would write it.
 
-A fitted value within the relative distance `FITTED` of such a number is taken for it.
+A fitted value within the relative distance `FITTED` of a number with so few digits counts as that number.
 """
 NOTHING = 1e-6
 """Ratio to the right factor below which a fitted factor counts as zero."""
@@ -65,7 +65,7 @@ class _Place(NamedTuple):
 
 
 def fitted(tape: Tape, number: int, target: Target) -> Iterator[Hypothesis]:
-    """Yield for every constant the value that brings output `number` closest to the wrong one."""
+    """Yield hypotheses, one for each constant with the value that brings output `number` closest."""
     if not bool(torch.isfinite(target.y).all()):
         return
     for place in _places(tape):
@@ -74,7 +74,7 @@ def fitted(tape: Tape, number: int, target: Target) -> Iterator[Hypothesis]:
             # A number that sets an index or a shape cannot be varied by a small step.
             value = _fit(tape, place, number, target)
         if value is not None and target.y.numel() < LEAST:
-            # Some number fits few elements in every place, so only a number that somebody would write counts.
+            # With few elements, every constant can be fitted, so only a value with few digits counts.
             value = _written(value)
         if value is not None and value != place.value:
             operator = place.call.name.strip("_")

@@ -15,9 +15,9 @@ Tensor = torch.Tensor
 FEW = 4
 """Maximum number of input and parameter elements reported."""
 LARGEST = 1 << 20
-"""Maximum number of elements of all inputs and parameters; more cost more time than they are worth."""
+"""Maximum number of elements of all inputs and parameters. The gradient of more takes too long."""
 LONGEST = 300
-"""Maximum number of operators; the gradient of more costs more time than it is worth."""
+"""Maximum number of operators of the reference. The gradient through more takes too long."""
 
 
 class Leaf(NamedTuple):
@@ -28,7 +28,10 @@ class Leaf(NamedTuple):
 
 
 def of(case: Case, tape: Tape, number: int, target: Target) -> str | None:
-    """Return a sentence about output `number`; None if the gradient has more elements or is unknown."""
+    """Return a sentence on the inputs of the first wrong element of output `number`.
+
+    None if the element depends on more than FEW values, or if its gradient is unknown.
+    """
     names = case.names()
     known = {id(t): t for t in (*case.inputs, *case.parameters.values())}
     leaves = [Leaf(names[key], t) for key, t in known.items() if t.is_floating_point() and t.numel()]
@@ -54,7 +57,7 @@ def of(case: Case, tape: Tape, number: int, target: Target) -> str | None:
 
 
 def _gradients(case: Case, number: int, place: int, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
-    """Return the gradients of one output element; empty if the reference has none."""
+    """Return the gradient of one output element for each leaf; empty if the reference has no gradient."""
     before = [leaf.requires_grad for leaf in leaves]
     try:
         for leaf in leaves:

@@ -33,7 +33,7 @@ def of(tape: Tape, target: Target) -> str | None:
 
 
 def _conditions(tape: Tape) -> Iterator[tuple[str, Tensor]]:
-    """Yield boolean values of the reference, then the signs of its inputs."""
+    """Yield conditions in words with their masks: the reference's booleans, then the signs of its inputs."""
     for call in tape.calls:
         value = call.value
         if value is None or value.dtype is not torch.bool or value.numel() < 2 or call.name in MOVES:

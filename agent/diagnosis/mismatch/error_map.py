@@ -9,9 +9,13 @@ from agent.records.mismatch import MOST_CELLS
 
 Tensor = torch.Tensor
 WARP = 32
-"""Row width unit: a 1D output is folded into rows of a multiple of it, so lost lanes show as columns."""
+"""Threads of a warp.
+
+The rows of a folded 1D output have a multiple of this width, so lost lanes show as columns.
+"""
 SURELY_MORE = 1.0 + 1e-9
-"""Minimum ratio by which a pair of axes has to say more than a later pair, beyond rounding."""
+"""Minimum ratio by which the variance of a pair of axes must exceed that of the later pairs, beyond rounding.
+"""
 
 
 def of(wrong: Tensor, output: int = 0) -> MismatchMap:
@@ -55,7 +59,7 @@ def _shares(wrong: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def _folded(flat: Tensor) -> tuple[Tensor, tuple[Axis, Axis]]:
-    """Fold one dimension into rows of neighbours; what the last row lacks counts as right."""
+    """Fold a flat mask into rows of neighbouring elements; padding of the last row counts as right."""
     width = -(-flat.numel() // (MOST_CELLS * WARP)) * WARP
     height = -(-flat.numel() // width)
     padded = torch.zeros(height * width, dtype=torch.bool, device=flat.device)

@@ -16,16 +16,16 @@ from agent.diagnosis.tape import Tape
 
 Tensor = torch.Tensor
 LEFT = 1e-6
-"""Maximum share of the error that may remain, as a sum of squares."""
+"""Maximum share of the error that may remain after a fit, as a sum of squares."""
 EACH = 4
 """Minimum number of elements of a row for each number fitted to it."""
 MOST_DIMS = 5
 DISTINCT = 1e-3
-"""Relative difference, to the largest, below which fitted numbers count as one."""
+"""Difference below which fitted numbers count as equal, relative to the largest of them."""
 
 
 class Fit(NamedTuple):
-    """A fit of each row to the right one."""
+    """Fit that turns each row of the right output into the wrong one by a factor or an offset."""
 
     dims: tuple[int, ...]
     """Dimensions that distinguish rows; empty if everything is one row."""
@@ -34,7 +34,7 @@ class Fit(NamedTuple):
 
 
 def of(tape: Tape, number: int, target: Target) -> str | None:
-    """Return a sentence, or None if the errors have no such structure; `number` is that of the output."""
+    """Return a sentence on the structure of the errors of output `number`, or None if there is none."""
     y, truth = target.y.reshape(target.shape), target.truth.reshape(target.shape)
     fit = _best(y, truth)
     if fit is not None:
@@ -61,7 +61,7 @@ def _told(fit: Fit) -> str:
 
 
 def _fits(y: Tensor, truth: Tensor) -> Iterator[Fit]:
-    """Yield fits, those with fewer numbers first."""
+    """Yield fits of the right output to the wrong one, those with fewer fitted numbers first."""
     axes = [axis for axis in range(y.dim()) if y.shape[axis] > 1]
     for count in range(len(axes)):
         for dims in combinations(axes, count):

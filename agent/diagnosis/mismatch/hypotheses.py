@@ -27,13 +27,13 @@ ACROSS = (
     "layout-misread",
     "keepdim-broadcast",
 )
-"""Kinds of faults that make a sample depend on others, the likelier ones first."""
+"""Kinds of faults that make a sample depend on other samples, the likelier kinds first."""
 
 
 def early(case: Case, tape: Tape, facts: Facts, across: bool = False) -> Iterator[Hypothesis]:
     """Yield the hypotheses that are always tried, by rank.
 
-    With `across`, those that mix samples come first.
+    With `across`, hypotheses that mix samples come first.
     """
     variants = [*wrong_references.of(tape, facts), *interpolation.of(Groups(tape), facts)]
     made = [_of(tape, variant) for variant in variants]
@@ -46,13 +46,13 @@ def _mixing(hypothesis: Hypothesis) -> int:
 
 
 def late(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
-    """Yield the hypotheses that lose part of a reduction; they are many and serve when nothing else fits."""
+    """Yield the hypotheses that lose part of a reduction; they are many, tried only if no other one fits."""
     made = (_of(tape, variant) for variant in wrong_references.of(tape, facts, late=True))
     yield from sorted(made, key=lambda hypothesis: hypothesis.rank)
 
 
 def mutated(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
-    """Yield the hypotheses that no rule knows, made from the recorded operators alone."""
+    """Yield the generic mutations, which are made from the recorded operators without rules."""
     groups = Groups(tape)
     yield from _isolated(tape, groups)
     for variant in mutations.of(groups, facts):
@@ -60,7 +60,7 @@ def mutated(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
 
 
 def _isolated(tape: Tape, groups: Groups) -> Iterator[Hypothesis]:
-    """Yield statistics for each index of a dimension, where the reference takes them over all indices."""
+    """Yield hypotheses with statistics for each index of a dimension instead of over all indices."""
     shapes = [tuple(t.shape) for t in tensors(tape.result)]
     for words, rewrites, size in reductions.isolated(groups):
         for axis in {shape.index(size) for shape in shapes if size in shape}:

@@ -1,7 +1,7 @@
 """Search for a final mask of the reference that the candidate does not apply.
 
 If the wrong elements are those that a mask sets to one number and all others are right, the mask is not
-applied. The values that the candidate wrote there do not matter.
+applied. The values that the candidate wrote to masked elements do not matter.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from agent.diagnosis.tape import Call, Tape
 
 Tensor = torch.Tensor
 LEAST = 8
-"""Minimum number of wrong elements."""
+"""Minimum number of wrong elements for the claim that a mask is not applied."""
 SHARE = 0.9
 """Minimum wrong share of the masked elements; a shifted mask is only wrong at its border."""
 

@@ -2,7 +2,8 @@
 
 An element matches if it is as close to the variant as the error budget allows a right answer to be to the
 truth. A sample of the elements is compared first, since nearly all variants fail there. The matching values
-have to be telling: truncation, a ReLU or a lost factor can all give zeros.
+also have to be telling, that is, unlikely under other faults: truncation, a ReLU or a lost factor can all
+give zeros.
 """
 
 import math
@@ -36,8 +37,8 @@ Several hundred variants are tried, and a float32 number agrees to 1e-4 by chanc
 VARIED = 16
 """Minimum number of elements unlike the commonest value that make a match telling, integers included.
 
-At even odds for each, one variant in 65,536 matches by chance. Of fewer than twice as many elements, half
-have to differ.
+At even odds for each, one variant in 65,536 matches by chance. If the output has fewer than twice as many
+elements, half of them have to differ.
 """
 
 
@@ -46,24 +47,25 @@ COUNTED = 1 << 16
 
 
 class Match(NamedTuple):
-    """Agreement of an output with that of a variant."""
+    """Agreement of the candidate's output with that of a variant, a wrong reference."""
 
     whole: bool
     """True if the output agrees everywhere; otherwise it agrees on the wrong elements only."""
     residual: float
     """Largest distance between output and variant where they agree."""
     departure: float
-    """Largest distance between variant and truth there, which is what the variant explains."""
+    """Largest distance between variant and truth where output and variant agree: the error that is explained.
+    """
     telling: bool
     """True if the agreeing values would hardly agree with another variant."""
     placed: bool
     """True if the match determines the wrong elements: it is whole, or some elements are not finite."""
     size: float = 0.0
-    """Largest magnitude of truth or variant there."""
+    """Largest magnitude of truth or variant where output and variant agree."""
 
 
 class Target:
-    """One wrong output."""
+    """An output of the candidate with the truth and the allowed error."""
 
     def __init__(self, output: Tensor, truth: Tensor, limit: Limit | None) -> None:
         """Compare output and truth; with `limit` None, values have to be equal."""
@@ -84,7 +86,7 @@ class Target:
     def match(self, value: Tensor, sampled: Tensor | None = None) -> Match | None:
         """Return the match with a variant; None if even the wrong elements differ from it.
 
-        `sampled` is the result of the method of that name, if known.
+        `sampled` is the result of the method `sampled` for the variant, if known.
         """
         if value.numel() != self.y.numel():
             return None
@@ -117,7 +119,7 @@ class Target:
         return bool(self._near(v, self.y).all())
 
     def sampled(self, value: Tensor) -> Tensor:
-        """Return a sample of wrong and right elements."""
+        """Return a variant's values at a fixed sample of wrong and right elements."""
         return value.detach().reshape(-1)[self._chosen].double()
 
     def nearness(self, v: Tensor) -> float:
@@ -163,10 +165,10 @@ class Target:
 
 
 def telling(values: Tensor) -> bool:
-    """Return True if flat values given by a wrong reference would hardly be those of another.
+    """Return True if another wrong reference would hardly give the same flat values.
 
-    One number is enough if the output has only one. A constant is not, unless it is non-finite, since few
-    wrong references are.
+    A single number is enough if the output has only one element. A constant is not enough, unless it is
+    non-finite, which few wrong references are.
     """
     if not bool(torch.isfinite(values).all()):
         return True

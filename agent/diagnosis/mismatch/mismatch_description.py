@@ -37,7 +37,7 @@ def non_finite(y: torch.Tensor, native: torch.Tensor) -> Finding | None:
 def explain(y: torch.Tensor, truth: torch.Tensor, wrong: torch.Tensor | None) -> Finding:
     """Return the finding for an output outside its error budget.
 
-    `wrong` marks the elements outside; None when only the rms over all elements is too large.
+    `wrong` marks the elements outside the budget; None when only the rms over all elements is too large.
     """
     if wrong is None:
         message = (

@@ -25,17 +25,17 @@ class Pattern(NamedTuple):
     words: str
     """Words that complete "the wrong elements are ..."."""
     kind: str | None = None
-    """Cause if nothing wrote these elements or all of them hold one value."""
+    """Kind of fault if nothing wrote the elements or all of them hold one value; None if it is unknown."""
     region: bool = True
-    """True if the words determine the elements; False if they only name indices with scattered ones."""
+    """True if the words determine the elements; False if they only name indices of scattered elements."""
 
 
 def patterns(wrong: Tensor, blocks: Iterable[int], alike: Tensor | None = None) -> Iterator[Pattern]:
     """Yield every pattern that fits, the most telling first.
 
     `wrong` has the output's shape and at least one wrong element. `blocks` holds sizes of blocks and tiles,
-    the likelier ones first. `alike` marks elements, in memory order, with the value of the wrong ones; some
-    may be right by chance.
+    the likelier ones first. `alike` marks the elements, in memory order, that hold the same value as the
+    wrong ones; some of them may be right by chance.
     """
     if bool(wrong.all()):
         yield Pattern("all elements")
@@ -147,7 +147,7 @@ def _borders(wrong: Tensor) -> Pattern | None:
 
 
 def _lanes(flat: Tensor) -> Pattern | None:
-    """Return the pattern of the same lanes wrong in every 32 elements in memory."""
+    """Return the pattern that the same lanes are wrong in every 32 elements in memory."""
     if flat.numel() < 128:
         return None
     lanes = flat[: flat.numel() // 32 * 32].reshape(-1, 32).double().mean(0)

@@ -10,19 +10,19 @@ from agent.diagnosis.mismatch.mismatch_description import unravelled
 
 Tensor = torch.Tensor
 LEAST = 8
-"""Minimum number of wrong elements; so many are not all found elsewhere by chance."""
+"""Minimum number of wrong elements. Fewer might all equal other elements by chance."""
 CLOSE = 1e-6
 """Tolerance relative to an element's magnitude plus the rms of all elements."""
 LARGEST = 1 << 20
-"""Maximum number of elements searched."""
+"""Maximum number of elements of an output or input that is searched."""
 
 
 class _Pool(NamedTuple):
-    """Values to search, in ascending order."""
+    """Values of a tensor in ascending order, in which equal values are searched."""
 
     values: Tensor
     places: Tensor
-    """Flat position of each value."""
+    """Flat position of each value in the tensor."""
 
     @classmethod
     def of(cls, tensor: Tensor) -> "_Pool":
@@ -43,7 +43,7 @@ def of(case: Case, target: Target) -> str | None:
     wrong = target.wrong
     held = y[wrong]
     enough = target.count >= LEAST and y.numel() <= LARGEST and bool(torch.isfinite(held).all())
-    # Integers are found anywhere.
+    # Integer values equal other elements by chance.
     if not enough or fractions(held) < PARTICULAR or not bool(torch.isfinite(truth).all()):
         return None
     first = int(wrong.to(torch.uint8).argmax())
@@ -66,7 +66,7 @@ def of(case: Case, target: Target) -> str | None:
 def _chosen(
     given: Tensor, y: Tensor, truth: Tensor, first: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the input positions that the first wrong element holds and should hold.
+    """Return the position in the input that the first wrong element comes from, and the right position.
 
     None unless all elements of output and truth come from this input.
     """

@@ -2,8 +2,8 @@
 
 Contract: `made(tape, facts, number, target)` yields hypotheses. Each is the reference with NaN inserted where
 one operator, written less carefully, is undefined. Examples are an empty count, a wholly masked row, an
-overflowing exponential, or a root of a value that rounding makes negative. A match confirms the places of
-non-finite values, and no more.
+overflowing exponential, or a root of a value that rounding makes negative. A match confirms only the places
+of the non-finite values.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ MASKED = -1e8
 ALMOST_ZERO = 1e-6
 """Share of the largest magnitude below which rounding may make an argument zero or negative."""
 NAMED = 3
-"""Maximum number of causes listed."""
+"""Maximum number of possible causes listed in a finding."""
 EXPONENTIALS = ("exp", "_softmax", "_log_softmax", "logsumexp", "logcumsumexp")
 ALONE = frozenset({"exp", "sigmoid", "tanh", "softplus", "silu", "mish", "log_sigmoid_forward", "logaddexp"})
 
@@ -56,7 +56,7 @@ def only_places(target: Target) -> bool:
 
 
 def with_possible(finding: Finding, places: Iterator[Hypothesis], target: Target, number: int) -> Finding:
-    """Add possible origins to a finding; no place is certain if all of an output is wrong."""
+    """Add possible origins of non-finite values to a finding; none is certain if a whole output is bad."""
     words: list[str] = []
     for one in places:
         with contextlib.suppress(*UNFIT):
@@ -71,7 +71,7 @@ def with_possible(finding: Finding, places: Iterator[Hypothesis], target: Target
 
 
 def made(tape: Tape, facts: Facts, number: int, target: Target) -> Iterator[Hypothesis]:
-    """Yield, for each operator and reason, the reference with NaN there.
+    """Yield, for each operator and reason, the reference with NaN where the operator may be undefined.
 
     Where the output is non-finite, its own values replace the NaN for the comparison.
     """
@@ -103,9 +103,9 @@ def _with_nan(tape: Tape, call: Call, place: _Place, wrong: tuple[int, Target]) 
 
 
 def _rows(site: Site) -> Iterator[_Place]:
-    """Yield rows that an exponential cannot reduce.
+    """Yield places of rows for which a softmax or log-sum-exp may be undefined.
 
-    They are wholly masked, masked in their first tile, or out of the range of exp.
+    These rows are wholly masked, masked in their first tile, or out of the range of exp.
     """
     x, dim = site.given.get("self"), site.given.get("dim", -1)
     dim = dim[0] if isinstance(dim, (list, tuple)) and len(dim) == 1 else dim
@@ -151,7 +151,7 @@ def _as_result(site: Site, x: Tensor, dim: int) -> tuple[Tensor, bool]:
 
 
 def _prefixes(site: Site) -> Iterator[_Place]:
-    """Yield underflow in a running sum of exponentials that subtracts the maximum of the whole row."""
+    """Yield places of underflow in a running sum of exponentials that subtracts the whole row's maximum."""
     if site.call.name != "logcumsumexp":
         return
     x, dim = site.given["self"], site.given["dim"]
@@ -166,7 +166,7 @@ def _prefixes(site: Site) -> Iterator[_Place]:
 
 
 def _alone(site: Site) -> Iterator[_Place]:
-    """Yield overflow of exp of one element, in an activation written by its formula."""
+    """Yield places where exp of one element overflows in an activation written by its formula."""
     x = site.given.get("self")
     if site.call.name not in ALONE or not isinstance(x, Tensor) or not x.is_floating_point():
         return
@@ -176,7 +176,7 @@ def _alone(site: Site) -> Iterator[_Place]:
 
 
 def _quotients(site: Site) -> Iterator[_Place]:
-    """Yield divisors that are zero without a bound or an eps, as in a mean over nothing."""
+    """Yield places where a divisor is zero without a bound or an eps, as in a mean of zero elements."""
     over = site.given.get("other") if site.call.name == "div" else site.given.get("self")
     if site.call.name not in ("div", "reciprocal", "rsqrt", "log") or not isinstance(over, Tensor):
         return
@@ -206,7 +206,7 @@ def _bare(site: Site, over: Tensor) -> Iterator[tuple[Tensor, str]]:
 
 
 def _roots(site: Site) -> Iterator[_Place]:
-    """Yield roots and logarithms of values that rounding may make zero or negative."""
+    """Yield places of roots and logarithms of values that rounding may make zero or negative."""
     x = site.given.get("self")
     if site.call.name not in ("sqrt", "rsqrt", "log") or not isinstance(x, Tensor):
         return
@@ -215,14 +215,14 @@ def _roots(site: Site) -> Iterator[_Place]:
 
 
 def _empty_bags(site: Site) -> Iterator[_Place]:
-    """Yield the means over empty bags."""
+    """Yield places of results of an embedding bag for bags without elements."""
     if "embedding_bag" in site.call.name and site.call.value is not None:
         words = f"not finite where a bag of {site.label} is empty: 0/0, divided by a count of zero"
         yield _Place("overflow-to-nan", words, (site.call.value == 0).all(-1, keepdim=True))
 
 
 def _products(site: Site) -> Iterator[_Place]:
-    """Yield masks applied as products, where 0 is multiplied by minus infinity."""
+    """Yield places where a mask applied as a product multiplies 0 by minus infinity."""
     if site.call.name != "masked_fill" or site.given.get("value") != -torch.inf:
         return
     kept = ~site.given["mask"]

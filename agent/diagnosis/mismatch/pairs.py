@@ -1,8 +1,9 @@
 """Search for two faults in one answer: pairs of wrong references, the likeliest first.
 
-The effect of each single fault is known from the search for one. Some pairs have changes that add up, or
-factors that multiply, to the error. They take turns with pairs of any fault and one that explains much of the
-error or agrees with many elements. A pair is a hypothesis like any other and counts if it gives the output.
+The effect of each single fault is known from the search for single faults. Some pairs have changes that add
+up, or factors that multiply, to the error. They are tried in turn with pairs of which one fault alone
+explains much of the error or corrects many elements. A pair is a hypothesis like any other and counts if it
+gives the output.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,33 +22,36 @@ from agent.diagnosis.wrong_references.composing import composed
 
 Tensor = torch.Tensor
 ADDED_UP = 300
-"""Maximum number of pairs tried because their changes add up to the error; as many are tried by factors."""
+"""Maximum number of pairs tried because their changes add up to the error.
+
+As many pairs are tried because their factors multiply to the error.
+"""
 FIRSTS = 12
-"""Number of best single faults by each measure; each is tried with the others."""
+"""Number of single faults, the best by each measure, that are paired with every other fault."""
 RANK = 10
 """Rank of pairs, above that of every single fault."""
 PLAIN = 2
-"""Maximum rank of a rule's fault that is tried because changes add up."""
+"""Maximum rank of a rule's fault in pairs whose changes add up to the error."""
 PLAINEST = 1200
-"""Maximum number of such faults."""
+"""Maximum number of faults from which pairs whose changes add up are made."""
 SILENT = 200
 """Maximum number of faults without an effect of their own that are tried in pairs."""
 MOST = 6000
 """Maximum number of faults with an effect of their own that are tried in pairs."""
 BESIDE = 1000
-"""Maximum number of faults tried beside one fault."""
+"""Maximum number of partners tried for one fault."""
 RARER = 0.02
-"""Score that a fault loses for each rank."""
+"""Amount by which each rank lowers the score of a fault as a partner."""
 MENDED = 4
-"""Minimum number of sampled wrong elements that a fault alone corrects to guide the choice of the other."""
+"""Minimum number of sampled wrong elements that a fault corrects alone to guide the choice of its partner."""
 RAREST = mutations.RANK + 2
-"""Maximum rank of a fault in a pair; pairs of rarer ones give what another single fault gives."""
+"""Maximum rank of a fault in a pair. Pairs of rarer faults mostly equal some single fault."""
 NOT_OF_TWO = frozenset({"operator-doubled", "truncated-to-integer"})
 """Kinds that are only claimed of single faults."""
 UNLIKELY = frozenset({"operator-doubled", "scale-doubled", "truncated-to-integer"})
 """Kinds of unlikely slips; what they explain mostly has another explanation as well."""
 MUTATED = mutations.RANK
-"""Lowest rank of mutations, which no rule knows."""
+"""Lowest rank of generic mutations."""
 COLUMNS = 128
 """Approximate number of elements by which changes are added up, to limit the cost with many faults."""
 LOST = frozenset(
@@ -58,11 +62,11 @@ LOST = frozenset(
 DIVIDES = frozenset(
     {"wrong-divisor", "sum-for-mean", "mean-for-sum", "pool-divisor", "scale-missing", "scale-doubled"}
 )
-"""Kinds that are one fault together with a fitted factor: another divisor."""
+"""Kinds that together with a fitted factor are one fault: another divisor."""
 ALL_ALIKE = frozenset({"keepdim-broadcast", "index-ignored", "first-batch-only"})
-"""Kinds that give one value to all elements; with an unexplained factor this is any value for all."""
+"""Kinds that give one value to all elements. With a fitted factor they match any constant output."""
 SHIFTS = frozenset({"index-off-by-one"})
-"""Kinds of which two undo or repeat each other, so that a pair is one fault by another name."""
+"""Kinds of which two faults undo or repeat each other, so that their pair is one fault by another name."""
 ALIKE = 1e-4
 AND = ", and "
 LEAST = 8
@@ -81,7 +85,7 @@ class Seen(NamedTuple):
 def likely(
     case: Case, both: Both, seen: list[Seen], target: Target, tried: set[tuple[int, int]], least: int = LEAST
 ) -> Iterator[Hypothesis]:
-    """Yield pairs of the faults seen, the likeliest first.
+    """Yield pairs of the single faults in `seen`, the likeliest first.
 
     Pairs in `tried` (by `id`) are skipped; new ones are added to it.
     """
@@ -106,7 +110,10 @@ def likely(
 def _times_a_constant(
     case: Case, both: Both, faults: list[Seen], target: Target
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """Return faults that match up to a fitted factor: those whose factor sizes explain, and others."""
+    """Return the faults that match the output up to a fitted factor.
+
+    The first list has the faults whose factor follows from sizes of the problem, the second all others.
+    """
     known_ones: list[Hypothesis] = []
     others: list[Hypothesis] = []
     y = target.sampled(target.y)
@@ -130,10 +137,10 @@ def _times_a_constant(
 
 
 def _different(seen: list[Seen], target: Target) -> list[Seen]:
-    """Return the faults that can be part of a pair; of several with the same effect the first.
+    """Return the faults that can be part of a pair; of several faults with the same effect the first.
 
-    Some faults without an effect are kept, since they may have one beside another fault. An example is the
-    slope for values that were never negative.
+    Some faults without an effect are kept, since they may have one beside another fault. An example is a
+    wrong slope for negative values that do not occur.
     """
     truth, known = target.sampled(target.truth), set()
     kept: list[Seen] = []
@@ -160,7 +167,7 @@ def _rank(fault: Hypothesis) -> int:
 
 
 def _is_plain(fault: Hypothesis) -> bool:
-    """Return True if the fault is common enough to be tried because changes add up."""
+    """Return True if the fault is common enough for pairs whose changes add up to the error."""
     plain = (fault.rank <= PLAIN or MUTATED <= fault.rank <= MUTATED + 1) and fault.kind not in UNLIKELY
     return plain or fault.kind in LOST
 
@@ -194,14 +201,14 @@ def _order(faults: list[Seen], target: Target) -> Iterator[tuple[int, int]]:
 def _beside(
     firsts: list[int], values: Tensor, known: tuple[Tensor, Tensor], ranks: Tensor
 ) -> Iterator[tuple[int, int]]:
-    """Yield each of the first faults with the others that fit the rest of the error, in turns."""
+    """Yield pairs of each first fault and a partner that fits the remaining error, the firsts in turn."""
     queues = []
     for place, first in enumerate(firsts):
         scores = _speaking(values[first], values, known) - RARER * ranks
         # Faults without an effect of their own come last.
         scores = scores - 4.0 * (values == known[1]).all(1)
         best = scores.topk(min(BESIDE, len(values))).indices.tolist()
-        # The second of the firsts gets half as many turns as the first, the third a third.
+        # The second-best first fault gets half as many turns as the best, the third-best a third.
         queues += [((depth + 1) * (place + 1), first, other) for depth, other in enumerate(best)]
     yield from ((first, other) for _, first, other in sorted(queues))
 
@@ -210,7 +217,7 @@ def _speaking(mine: Tensor, values: Tensor, known: tuple[Tensor, Tensor]) -> Ten
     """Score how well each fault complements `mine`.
 
     If `mine` corrects some elements, the other fault should leave these alone and change the rest. Otherwise
-    the other's change should resemble the remaining error, as a sum or as a factor.
+    the other fault's change should resemble the remaining error, as a sum or as a factor.
     """
     y, truth = known
     wrong = y != truth
@@ -228,13 +235,13 @@ def _speaking(mine: Tensor, values: Tensor, known: tuple[Tensor, Tensor]) -> Ten
 
 
 def _likeness(changes: Tensor, wanted: Tensor) -> Tensor:
-    """Return the cosine between each change and the wanted one."""
+    """Return the cosine between each change and the wanted change."""
     sizes = changes.square().sum(1).sqrt() * wanted.square().sum().sqrt()
     return (changes @ wanted) / sizes.clamp_min(1e-300)
 
 
 def _adding_up(changes: Tensor, wanted: Tensor) -> list[tuple[int, int]]:
-    """Return the pairs whose changes best sum up to the wanted one, the closest first."""
+    """Return the pairs whose changes best sum up to the wanted change, the closest first."""
     if not wanted.numel() or len(changes) < 2:
         return []
     step = max(1, wanted.numel() // COLUMNS)

@@ -1,8 +1,8 @@
 """Diagnosis of errors from reduced precision, by the format that their size suggests.
 
-The tests come in this order. Every value of the output fits a shorter format. The output is NaN like the root
-of a cancelled variance. The error has no structure, or one factor per row of either sign. In the last case
-its size has to be that of a shorter format, or of a variance by E[x^2] - E[x]^2 in float32.
+Three properties are tested in turn. Every value of the output fits a shorter format. The output is NaN where
+a cancelled variance has a root. The error has no structure, or one factor per row of either sign. The size of
+such an error has to be that of a shorter format, or of a variance by E[x^2] - E[x]^2 in float32.
 """
 
 import re
@@ -26,14 +26,13 @@ ROUGH = 0.05
 ALIKE = 6.0
 """Maximum ratio of two error sizes that count as alike."""
 ORDERED = 0.5
-"""Correlation of neighbouring errors, by value or by place, from which they count as a function of something.
-"""
+"""Correlation of neighbouring errors, by value or by place, from which errors count as structured."""
 LEAST = 64
 """Minimum number of elements for a statement about the structure of errors."""
 DISTINCT = 16
 """Minimum number of different fractions that all fit a shorter format, to exclude chance.
 
-float16 holds one in 8192 random float32 values.
+float16 represents one in 8192 random float32 values exactly.
 """
 _ROUNDING = ("round", "floor", "ceil", "trunc", "bucketize", "fake_quantize_per_tensor_affine")
 _VARIANCES = ("native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std", "var_mean")
@@ -41,7 +40,10 @@ _SQUARED_MEAN = re.compile(r"-\s*(\w+)(?:\[[^\]]*\])?\s*\*\s*\1\b")
 
 
 def explain(case: Case, tape: Tape, target: Target) -> Finding | None:
-    """Return a finding; None if the error is too large, has structure, or is of no known size."""
+    """Return a finding on reduced precision.
+
+    None if the error is too large, has structure, or does not have the size of a known format's rounding.
+    """
     short = _short_values(target)
     if short is not None:
         return short
@@ -57,7 +59,7 @@ def explain(case: Case, tape: Tape, target: Target) -> Finding | None:
     if not _formless(error, target) and not _by_rows(error, target):
         return None
     if any(call.name in _ROUNDING for call in tape.calls):
-        # A reference that rounds has errors of that size wherever it rounds otherwise.
+        # If the reference itself rounds, a value that is rounded the other way has an error of this size.
         return None
     fitting = {
         name: found for name, found in _sizes(case, target).items() if 1 / ALIKE < share / found < ALIKE
@@ -75,8 +77,8 @@ def explain(case: Case, tape: Tape, target: Target) -> Finding | None:
 def of_the_rms(case: Case, finding: Finding) -> Finding:
     """Explain errors that only exceed the limit as an rms: by the order of summation or by shorter types.
 
-    Both are tried on the output that is furthest beyond the effect of summation orders. Other findings stay
-    unchanged.
+    Both explanations are tried on the output that is furthest beyond the effect of summation orders. Other
+    findings stay unchanged.
     """
     if finding.kind != "precision-loss" or not case.spreads:
         return finding
@@ -96,7 +98,7 @@ def of_the_rms(case: Case, finding: Finding) -> Finding:
 def compared(case: Case, place: int) -> str:
     """Compare the error of an output with those of other orders of summation and of shorter types.
 
-    The result is empty if these are not known or the error is no rounding.
+    The result is empty if these errors are not known or the output's error is no rounding.
     """
     share, spread = _share(case, place)
     if not 0 < share <= ROUGH or place >= len(case.spreads):
@@ -110,7 +112,7 @@ def compared(case: Case, place: int) -> str:
 
 
 def _sizes(case: Case, target: Target) -> dict[str, float]:
-    """Return the relative rms errors of the reference with every result rounded, if computable."""
+    """Return the relative rms error of the reference with every result rounded, for each shorter format."""
     sizes = {name: _rounded(case, target, change) for name, change in PRECISIONS.items()}
     return {name: size for name, size in sizes.items() if size}
 

@@ -1,6 +1,6 @@
 """Search for a range of values, or of a maximum's position, that tells wrong elements from right ones.
 
-This serves where no mask of the reference does.
+It is used where no mask of the reference tells them apart.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ Tensor = torch.Tensor
 APART = 10.0
 """Minimum ratio of the error of nearly every wrong element to the largest error of a right one.
 
-Without such a gap, an error that grows with a value would be large wherever the value is.
+At a smaller ratio, an error that only grows with a value would also seem to depend on a range.
 """
 SMALLEST = 0.05
 """Share of the wrong elements whose errors may be smaller, since they are nearly right by chance."""
 BY_CHANCE = 0.01
 """Maximum share of elements that are right although their value is in the range of wrong ones."""
 MOST = 80
-"""Maximum number of computed values tested."""
+"""Maximum number of the reference's intermediate values that are tested."""
 ROWS = ("_softmax", "_log_softmax", "logsumexp", "amax", "max", "argmax")
 """Operators that take the maximum of rows."""
 
@@ -52,7 +52,7 @@ def _apart(target: Target) -> bool:
 
 
 def _maxima(tape: Tape) -> Iterator[tuple[str, Tensor]]:
-    """Yield the position of the maximum of each row."""
+    """Yield words and positions of the maximum of each row, for every operator that takes one."""
     for call in tape.calls:
         x, dim = call.given.get("self"), call.given.get("dim")
         dim = dim[0] if isinstance(dim, (list, tuple)) and len(dim) == 1 else dim
@@ -62,7 +62,7 @@ def _maxima(tape: Tape) -> Iterator[tuple[str, Tensor]]:
 
 
 def _values(tape: Tape) -> Iterator[tuple[str, Tensor]]:
-    """Yield inputs and parameters, then values computed from them."""
+    """Yield inputs and parameters by name, then values computed from them."""
     seen: set[int] = set()
     for call in tape.calls:
         for given in call.given.values():
@@ -99,7 +99,7 @@ def _spread(value: Tensor, shape: torch.Size) -> Tensor | None:
 
 
 def _from(value: Tensor, wrong: Tensor) -> float | None:
-    """Return the value from which elements are wrong, if nearly all from there on are."""
+    """Return the value from which on nearly all elements are wrong, or None."""
     least = value[wrong].min()
     return float(least) if float(((value >= least) & ~wrong).double().mean()) <= BY_CHANCE else None
 

@@ -43,7 +43,7 @@ def _replacing(tape: Tape, named: _Named, replaced: dict[int, Tensor]) -> Hypoth
 
 
 def _other_axis(tape: Tape) -> Iterator[Hypothesis]:
-    """Move every operator that works along one dimension to another dimension."""
+    """Yield hypotheses in which every operator along one dimension works along another one."""
     along: dict[int, list[tuple[Call, str]]] = {}
     for call in tape.calls:
         for key in ("dim", "dims"):
@@ -68,7 +68,7 @@ def _along(call: Call, key: str, other: int) -> Rewrite:
 
 
 def _parameters(case: Case, tape: Tape) -> Iterator[Hypothesis]:
-    """Yield parameters without an effect: left as constructed, zero or one."""
+    """Yield hypotheses with parameters without an effect: left as constructed, zero or one."""
     stale = {name: value for name, value in case.defaults.items() if name in case.parameters}
     different = {
         name: value for name, value in stale.items() if not torch.equal(value, case.parameters[name])
@@ -99,7 +99,7 @@ def _parameters(case: Case, tape: Tape) -> Iterator[Hypothesis]:
 
 
 def _inputs(case: Case, tape: Tape) -> Iterator[Hypothesis]:
-    """Yield inputs exchanged, truncated, rounded or misread, or the first sample used for all."""
+    """Yield hypotheses with inputs swapped, made integers, rounded or misread, or sample 0 for all."""
     for one, a in enumerate(case.inputs):
         for other, b in enumerate(case.inputs):
             if one < other and a.shape == b.shape and a.dtype == b.dtype:
@@ -162,7 +162,7 @@ def _unread_inputs(a: Tensor, case: Case) -> Iterator[tuple[str, str, int, Tenso
 
 
 def _stages(case: Case, tape: Tape) -> Iterator[Hypothesis]:
-    """Yield intermediate results as the output: the steps after them are missing."""
+    """Yield hypotheses with an intermediate result as the output: the steps after it are missing."""
     after = [call for call in tape.calls if not (call.is_view or call.name in MOVES)]
     for place, call in enumerate(after[-MOST_STAGES:]):
         later = [other.name.strip("_") for other in after[-MOST_STAGES:][place + 1 :]]

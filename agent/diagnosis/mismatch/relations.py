@@ -1,4 +1,4 @@
-"""Outputs that are a simple function of the right one: negated, moved, exchanged, times a constant."""
+"""Outputs that are a simple function of the right output: negated, moved, exchanged, times a constant."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ Change = Callable[[Tensor], Tensor]
 
 
 def of(case: Case) -> Iterator[Hypothesis]:
-    """Yield simple functions of the right outputs."""
+    """Yield hypotheses in which the output is a simple function of the right outputs."""
     for kind, words, rank, tokens, change in _changes(max((t.dim() for t in case.truth), default=0)):
         then = lambda outputs, c=change: [c(t) for t in outputs]  # noqa: E731
         yield _changed(case, Hypothesis(kind, words, lambda: [], rank, tokens, {}, {}, then))
@@ -64,7 +64,10 @@ def _reread(t: Tensor, one: int, other: int) -> Tensor:
 
 
 def multiples(case: Case) -> Iterator[Hypothesis]:
-    """Yield the right output times a fitted constant, named if the sizes explain it, or plus a constant."""
+    """Yield hypotheses with the right output times or plus a fitted constant.
+
+    A factor is named if sizes of the problem explain it.
+    """
     for place, (y, t) in enumerate(zip(case.outputs, case.truth, strict=True)):
         if not t.is_floating_point() or y.shape != t.shape:
             continue

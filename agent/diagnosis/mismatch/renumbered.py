@@ -28,13 +28,13 @@ def of(case: Case) -> Iterator[Hypothesis]:
 
 
 def _never_written(case: Case, place: int) -> Iterator[Hypothesis]:
-    """Yield a region of zeros beside other errors."""
+    """Yield the hypothesis that a region of zeros beside other errors was never written."""
     y, t = case.outputs[place], case.truth[place]
     lost = (y == 0) & (t != 0)
     if not LEAST <= int(lost.sum()) < lost.numel():
         return
     if not bool((~lost & ((y - t).abs() > ELSEWHERE * t.abs())).any()):
-        # If nothing else is wrong, this is reported without a wrong reference.
+        # If no other element is wrong, the region is reported without a wrong reference.
         return
     pattern = next(mismatch_location.patterns(lost, Facts.of(case.source).blocks()), None)
     if pattern is None or pattern.kind is None or bool((y == 0)[~lost].all()):
@@ -52,7 +52,7 @@ def _put(case: Case, place: int, value: Tensor) -> list[Tensor]:
 
 
 def _counted_from_afar(case: Case, place: int) -> Iterator[Hypothesis]:
-    """Yield indices that count from the start of the tensor where the right ones restart in each part."""
+    """Yield hypotheses with indices that count from the tensor's start instead of restarting in each part."""
     y, t = case.outputs[place], case.truth[place]
     for dims in range(1, t.dim()):
         parts = math.prod(t.shape[:dims])
@@ -67,7 +67,7 @@ def _counted_from_afar(case: Case, place: int) -> Iterator[Hypothesis]:
 
 
 def _flattened(case: Case, place: int) -> Iterator[Hypothesis]:
-    """Yield flat indices in the tensor or sample, where the right ones are along one dimension."""
+    """Yield hypotheses with flat indices in the tensor or sample instead of indices along one dimension."""
     t = case.truth[place]
     for number, x in enumerate(case.inputs):
         for dim in range(x.dim()):

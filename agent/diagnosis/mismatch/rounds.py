@@ -24,9 +24,9 @@ NUMBERS = 5
 None of some ten thousand pairs gives five float32 numbers by chance.
 """
 COMMON = mutations.RANK + 1
-"""Maximum rank of mutations, which no rule knows, that are tried."""
+"""Maximum rank of generic mutations that are tried."""
 ALONE = 0.5
-"""Share of the time for single faults; the rest is for pairs."""
+"""Share of the time for single faults; the remaining time is for pairs."""
 SAME = 4
 """Minimum number of wrong elements, over all draws, for pairs to be tried."""
 
@@ -59,7 +59,7 @@ def search(cases: Sequence[Case], targets: dict[int, Target], facts: Facts, budg
         tape = record(case.run, case.names())
         mutated = (one for one in hypotheses.mutated(tape, facts) if one.rank <= COMMON)
         made = [*hypotheses.early(case, tape, facts), *mutated]
-        # The rule's fault is kept where two have the same words.
+        # Where a mutation and a rule's fault have the same words, the rule's fault is kept.
         draws.append(
             _Draw(case, tape, {one.words: one for one in reversed(made) if one.rewrites is not None})
         )
@@ -81,7 +81,7 @@ def _singles(draws: list[_Draw]) -> Iterator[Hypothesis]:
 def _both(draws: list[_Draw], one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
     """Combine two faults in each draw.
 
-    A fault that belongs to no draw, such as a fitted factor, is the same in each.
+    A fault that belongs to no draw, such as a fitted factor, is the same in every draw.
     """
     made = []
     for draw in draws:

@@ -9,14 +9,14 @@ from agent.diagnosis.mismatch.searching import FAILING
 AT_ONCE = 1 << 22
 """Approximate number of output elements compared at a time."""
 SAME = 1e-9
-"""Relative difference between a sample computed alone and among all, in float64."""
+"""Maximum relative difference, in float64, between a sample computed alone and with all samples."""
 
 
 def part(case: Case, most: int) -> Case | None:
     """Cut out samples of dim 0, a wrong one among them, with about `most` elements; None if impossible.
 
     The inputs that hold samples are found by trial. First all inputs are cut whose first dimension is the
-    output's, then only the first of them. Cut inputs become float64.
+    output's, then only the first such input. Cut inputs become float64.
     """
     count = case.truth[0].shape[0] if case.truth and case.truth[0].dim() else 0
     if count < 4 or any(t.dim() == 0 or t.shape[0] != count for t in case.truth):

@@ -70,7 +70,8 @@ class Search:
         """
         self._right = right or {}
         self._targets, self._only = targets, {part for words in only for part in (words, *words.split(AND))}
-        # Many wrong references are non-finite in the same places; only kinds that claim just this are tried.
+        # Many wrong references are non-finite in the same places, so only the kinds of faults that claim no
+        # more than these places are tried.
         self._places = non_finite.only_places(next(iter(targets.values())))
         self._until = time.thread_time() + budget_s
         self.tried = self.failed = 0
@@ -85,13 +86,13 @@ class Search:
         self.seen: list[Seen] = []
 
     def left(self) -> float:
-        """Return the CPU seconds left."""
+        """Return the CPU seconds left for the search."""
         return max(self._until - time.thread_time(), 0.0)
 
     def among(self, candidates: Iterable[Hypothesis], share: float = 1.0) -> list[Found]:
         """Return all matches up to the rank of the first that agrees everywhere.
 
-        `share` is the share of the time left that may be used.
+        `share` is the share of the remaining time that may be used.
         """
         found: list[Found] = []
         until = self._until - (1 - share) * self.left()
@@ -171,7 +172,7 @@ class Search:
             target.nearness(some[place]) if place in some else -1.0 for place, target in self._targets.items()
         )
         if hypothesis.rank >= RANK:
-            # A pair with a fault that hardly changes anything is as close as its other half alone.
+            # A pair with a fault that hardly changes anything is as close as the other fault alone.
             self.closest_pair = max(self.closest_pair, (nearness, hypothesis.words))
             return
         self.near[hypothesis.kind] = min(1 - nearness, self.near.get(hypothesis.kind, 1.0))
@@ -186,7 +187,10 @@ def computable(candidates: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
 
 
 def closest(found: list[Found]) -> list[Found]:
-    """Return the matches with the least error, in order; regions count if none agrees everywhere."""
+    """Return the matches with the least error, in order.
+
+    Matches of a region count only if no match agrees everywhere.
+    """
     most = max((len(one.outputs) for one in found), default=0)
     found = [one for one in found if len(one.outputs) == most]
     if any(one.keeps for one in found):

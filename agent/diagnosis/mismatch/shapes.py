@@ -1,4 +1,4 @@
-"""Explanation of a wrong shape: the operators that lead to the expected one, and the slip."""
+"""Explanation of a wrong shape: the operators that lead to the expected shape, and the likely slip."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -37,7 +37,7 @@ def explain(tape: Tape, given: Shape, wanted: Shape, finding: Finding) -> Findin
 
 
 def _slip(tape: Tape, given: Shape, wanted: Shape) -> str | None:
-    """Return the change of one number of one operator that gives this shape, or None."""
+    """Return the change of one number of one operator that gives the candidate's shape, or None."""
     variants = list(parameters.of(Groups(tape), Facts((), ())))
     for variant in sorted(variants, key=lambda variant: _unlikely(variant.words)):
         try:
@@ -56,7 +56,7 @@ def _unlikely(words: str) -> int:
 
 
 def _formulas(tape: Tape, given: Shape, wanted: Shape) -> Iterator[str]:
-    """Yield the window formulas of the sizes that the given shape lacks, with the slips behind them."""
+    """Yield the window formulas of expected sizes that the candidate's shape lacks, with the likely slips."""
     missing = {size for size in wanted if size not in given}
     for call in reversed(tape.calls):
         windows = _windows(call)
@@ -129,7 +129,7 @@ def _formula(call: Call, axis: int, formula: tuple[str, int]) -> str:
 
 
 def _slipped(window: _Window, size: int, right: int, given: int | None) -> str:
-    """Describe the slip that gives the size that was given; empty if there is none."""
+    """Describe the slip that leads to the candidate's size `given`; empty if there is none."""
     if given is None or given == right:
         return ""
     for words, slip in window.slips():

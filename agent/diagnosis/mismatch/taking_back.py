@@ -1,6 +1,6 @@
 """Inversion of a wrong output through the final operators of the reference, as far as they have an inverse.
 
-The result is the value that would give this output in the rest of the reference.
+The result is the intermediate value from which the reference's remaining operators would compute this output.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from agent.diagnosis.tape import Call, Tape
 
 Tensor = torch.Tensor
 MOST = 8
-"""Maximum number of operators inverted."""
+"""Maximum number of final operators of the reference that are inverted."""
 _INVERSES: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.atanh,
     "sigmoid": torch.logit,
@@ -28,17 +28,17 @@ _RESHAPED = frozenset({"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze"
 
 
 class Stage(NamedTuple):
-    """One intermediate value before the output."""
+    """Intermediate value of the reference, with the value that would explain the wrong output."""
 
     value: Tensor
-    """Value in the reference."""
+    """Value that the reference computes."""
     given: Tensor
     """Value that would give the wrong output."""
     words: str
 
 
 def of(tape: Tape, number: int, output: Tensor) -> Iterator[Stage]:
-    """Yield stages from the last operator backwards; `number` is that of the output."""
+    """Yield the stages before output `number`, from the last operator backwards."""
     tensor, given = tensors(tape.result)[number], output.double()
     for _ in range(MOST):
         call = tape.maker(tensor)

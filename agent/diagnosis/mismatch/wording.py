@@ -12,11 +12,11 @@ from agent.records import Finding
 SURE = 20.0
 """Minimum ratio of the variant's distance from the truth to its distance from the output for a sure match."""
 WRITTEN = 2
-"""Minimum number of elements that hold something else, beside those called never written."""
+"""Minimum number of elements with other values, beside a region that is called never written."""
 LINE = 100
 """Maximum number of characters shown of a line of the reference."""
 NAMED = 3
-"""Maximum number of further hypotheses named with the same result."""
+"""Maximum number of further hypotheses with the same result that are named."""
 
 
 def which(case: Case, target: Target) -> str:
@@ -62,7 +62,7 @@ def caused(
     kind = best.hypothesis.kind
     pattern = None if match.whole else pattern_of(targets, facts)
     if kind == "state-not-updated" and pattern is not None and pattern.kind is not None:
-        # State elements that are only stale in a region were never written.
+        # If only a region of a state is stale, that region was never written.
         kind = pattern.kind
     return Finding(
         kind=kind, message=message, location=location,
@@ -118,7 +118,7 @@ def unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding |
 def unknown(
     case: Case, targets: dict[int, Target], search: Search, finding: Finding, found: list[Found]
 ) -> Finding:
-    """Return the finding with what is known if no fault fits."""
+    """Return the finding for a mismatch that no fault explains: share and pattern of wrong elements."""
     place, target = next(iter(targets.items()))
     facts, partly = Facts.of(case.source), found[0].hypothesis.words if found else ""
     share = 100 * target.count / target.y.numel()

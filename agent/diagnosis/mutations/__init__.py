@@ -1,8 +1,8 @@
 """Generic mutations of the reference: every value, operator and number changed.
 
 The rules of `agent.diagnosis.wrong_references` know the common faults of each operator. The mutations here
-know no operator. They negate or shift a value, read it along another dimension, or put another value in its
-place. They exchange an operator for another of the same form, move it along the chain, or change a number
+apply to any operator. They negate or shift a value, read it along another dimension, or put another value in
+its place. They exchange an operator for another of the same form, move it along the chain, or change a number
 among its arguments. Steps of a loop run the same instruction of the reference and are changed together.
 """
 

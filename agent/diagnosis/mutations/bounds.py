@@ -1,4 +1,4 @@
-"""Mutations at the edges: missing bounds of positions, and pairs without their diagonal."""
+"""Mutations at borders: positions without their bounds, and pairwise values without the diagonal."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ def _one_side(distance: Tensor, side: int) -> Tensor:
 
 
 def _unbounded(groups: Groups, group: Group) -> Iterator[Variant]:
-    """Yield a position that is not clamped, while the integer computed from it stays within bounds."""
+    """Yield variants without the clamp of a position, while the integer computed from it stays in bounds."""
     value = group.first.value
     wholes = list(_wholes(groups, group))
     if value is None or not value.is_floating_point() or not wholes:
@@ -63,7 +63,7 @@ def _unbounded(groups: Groups, group: Group) -> Iterator[Variant]:
 
 
 def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
-    """Yield variants that read zero wherever the bound holds a position at the border."""
+    """Yield variants that read zero wherever a clamp moves a position to the border."""
     place, made = group.first.given.get("self"), group.first.value
     if not isinstance(place, Tensor) or made is None or len(group.calls) > 1:
         return
@@ -71,7 +71,7 @@ def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
     whole = groups.tape.maker(place)
     given = whole.given.get("self") if whole is not None and whole.name in _WHOLE else None
     if isinstance(given, Tensor) and given.is_floating_point() and given.shape == made.shape:
-        # Truncation towards zero brings values within bounds that were below them.
+        # Truncation towards zero moves some values from below the bounds to within them.
         yield from _uncounted(groups, group, (given < made.min()) | (given >= made.max() + 1))
     now, seen = list(groups.tape.users(group.first)), 0
     while now and seen < FAR * 2:
@@ -88,7 +88,7 @@ def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
 
 
 def _uncounted(groups: Groups, group: Group, outside: Tensor) -> Iterator[Variant]:
-    """Yield variants in which positions that the bound holds at the border add nothing."""
+    """Yield variants in which positions that a clamp moves to the border add nothing."""
     for call in groups.tape.calls[group.first.number :]:
         key = next((key for key in ("src", "source", "values", "weights") if key in call.given), None)
         added, index = call.given.get(key or ""), call.given.get("index")
@@ -139,7 +139,7 @@ def _wholes(groups: Groups, group: Group) -> Iterator[Group]:
 
 
 def _without_diagonal(group: Group) -> Iterator[Variant]:
-    """Yield a reduction over pairs that leaves out the pair of each element with itself."""
+    """Yield variants of a reduction over a matrix of pairs without each element's pair with itself."""
     x = group.first.given.get("self")
     if not isinstance(x, Tensor) or x.dim() < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 3:
         return
@@ -156,7 +156,7 @@ def _hollow(func: object, name: str) -> Rewrite:
         own = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device)
         made = invoke(func, given | {"self": x.masked_fill(own, _EMPTY[name])})
         if name == "_log_softmax":
-            # The element itself is still normalised by the sum of the others.
+            # The element itself is still normalised by the sum of the other elements.
             others = x.masked_fill(own, -torch.inf).logsumexp(given["dim"], keepdim=True)
             return torch.as_tensor(x - others)
         return torch.as_tensor(made)

@@ -83,7 +83,7 @@ def _states(groups: Groups) -> Iterator[Carried]:
 def _read(
     groups: Groups, state: Carried, mine: list[Tensor], other: list[Tensor], words: str, side: int
 ) -> Iterator[Variant]:
-    """Yield each instruction of the loop that takes `mine`, taking `other` instead."""
+    """Yield variants in which an instruction of the loop takes `other` instead of `mine`."""
     for group in groups.computing():
         if group is state.update or len(group.calls) != len(mine):
             continue
@@ -105,7 +105,7 @@ def _read(
 
 
 def _collected(groups: Groups, mine: list[Tensor], other: list[Tensor], words: str) -> Iterator[Variant]:
-    """Yield the stack or concatenation of all steps' states with `other` in place of `mine`."""
+    """Yield variants whose stack or concatenation of all steps' states takes `other` in place of `mine`."""
     for call in groups.tape.calls:
         items = call.given.get("tensors")
         if call.name in ("stack", "cat") and isinstance(items, (list, tuple)) and len(items) == len(mine):
@@ -122,5 +122,5 @@ def _joining(call: Call) -> Callable[[Arguments, Sequence[Tensor]], Any]:
 
 
 def _makes(groups: Groups, group: Group, update: Group) -> bool:
-    """Return True if the update depends on a result of the instruction."""
+    """Return True if the state's update depends on a result of the instruction."""
     return any(id(t) in groups.ancestors(update.first.result, 12) for t in tensors(group.first.result))

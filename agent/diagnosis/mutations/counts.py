@@ -73,7 +73,7 @@ def _fitting(result: Tensor | None, count: Tensor) -> Tensor | None:
 
 
 def _count(groups: Groups, group: Group) -> Tensor | float | None:
-    """Return the divisor of a sum of squares, or None if the group does not compute such a mean."""
+    """Return the divisor in a mean of squares, or None if the group does not compute one."""
     x = group.first.given.get("self")
     if not isinstance(x, Tensor) or len(group.calls) > 1:
         return None
@@ -100,7 +100,7 @@ def _is_of_squares(groups: Groups, value: object) -> bool:
 
 
 def _variances(groups: Groups, group: Group) -> Iterator[Group]:
-    """Yield the quotient and its difference to the squared mean, if a root follows."""
+    """Yield the mean of squares and its difference to the squared mean, if a root follows."""
     now, rooted, less = [group], False, None
     for _ in range(NEAR):
         users = [groups.of(call) for each in now for call in groups.tape.users(each.first)]

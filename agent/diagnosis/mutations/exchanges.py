@@ -17,7 +17,10 @@ Tensor = torch.Tensor
 PAIRS = 120
 """Maximum number of pairs of values that are exchanged."""
 PARTS = 4
-"""Maximum number of parts. With exactly this many only pairs are exchanged, with fewer all orders."""
+"""Maximum number of parts of a split value.
+
+With exactly this many parts only two are exchanged, with fewer all orders are tried.
+"""
 LITERALS = 12
 """Maximum number of literals of the source that are tried for one operand."""
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"})
@@ -38,7 +41,7 @@ def use_of(group: Group) -> bool:
 
 
 def _exchanged(groups: Groups) -> Iterator[Variant]:
-    """Yield exchanges of two values with equal shape and dtype and a common operand or a common user.
+    """Yield variants that exchange two values of equal shape and dtype with a common operand or user.
 
     An example is a row and a column index.
     """
@@ -72,7 +75,7 @@ def _exchanged(groups: Groups) -> Iterator[Variant]:
 
 
 def _parts(groups: Groups) -> Iterator[Variant]:
-    """Yield the parts that one value is split into, in another order."""
+    """Yield variants with the parts that one value is split into in another order."""
     for group in groups.all:
         parts = group.first.result
         if not isinstance(parts, (tuple, list)) or not 1 < len(parts) <= PARTS:
@@ -95,11 +98,11 @@ def _parts(groups: Groups) -> Iterator[Variant]:
 
 _NEUTRAL = {"sum": 0.0, "logsumexp": -torch.inf, "amax": -torch.inf, "amin": torch.inf, "max": -torch.inf,
             "min": torch.inf}  # fmt: skip
-"""Neutral element of each reduction."""
+"""Value that leaves each reduction's result unchanged."""
 
 
 def _one_of_several(groups: Groups) -> Iterator[Variant]:
-    """Yield reductions of a stack without one of its operands."""
+    """Yield variants that reduce a stack without one of its operands."""
     for group in groups.computing():
         users = [groups.of(call) for call in groups.tape.users(group.first)]
         items = group.first.given.get("tensors")
@@ -150,7 +153,7 @@ def _takers(groups: Groups, group: Group) -> set[tuple[int, int]]:
 
 
 def _numbers(groups: Groups, use: Use, facts: Facts) -> Iterator[Variant]:
-    """Yield a literal of the source in place of an operand that is not read."""
+    """Yield variants with a literal of the source in place of an operand that is not read."""
     value, result = use.value, use.group.first.value
     if use.place is not None or result is None or use.group.name not in _ARITHMETIC or value.numel() < 2:
         return
@@ -169,7 +172,7 @@ def _numbers(groups: Groups, use: Use, facts: Facts) -> Iterator[Variant]:
 
 
 def _results(groups: Groups, use: Use) -> Iterator[Variant]:
-    """Yield a result of the whole run in an operand's place, such as a state after its update."""
+    """Yield variants with a result of the whole run as an operand, such as a state after its update."""
     mine, tape = use.value, groups.tape
     if use.place is not None or len(use.group.calls) > 1:
         return

@@ -137,7 +137,7 @@ def _pairwise(group: Group) -> Iterator[Variant]:
 
 
 def _left_out(group: Group) -> Iterator[Variant]:
-    """Yield the operator left out in every step of a loop; a rule covers the single call."""
+    """Yield variants with the operator left out in every step of a loop; a rule covers the single call."""
     main = operand_like(group.first)
     if main is not None and not group.first.func._schema.is_mutable:
         words = f"without {group.label}: that operator is missing"

@@ -26,7 +26,7 @@ class Group(NamedTuple):
     number: int
     """Position among the groups with this operator, from 1."""
     of: int
-    """Number of groups with this operator."""
+    """Number of groups of the tape with the same operator."""
 
     @property
     def first(self) -> Call:
@@ -38,7 +38,7 @@ class Group(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the operator in words."""
+        """Return the operator in words, such as `add (number 2 of its kind)`."""
         name = self.name.removeprefix("native_").strip("_")
         number = f" (number {self.number} of its kind)" if self.of > 1 else ""
         return f"{name}{number}" + (f", in all {len(self.calls)} steps" if len(self.calls) > 1 else "")
@@ -62,7 +62,7 @@ def _one_of(results: tuple[Any, ...], place: int, change: Change) -> tuple[Any, 
 
 
 class Use(NamedTuple):
-    """Operand of a group."""
+    """One tensor operand of a group of calls."""
 
     group: Group
     argument: str
@@ -90,7 +90,7 @@ class Use(NamedTuple):
 
 
 class Groups:
-    """Groups of a tape, in order."""
+    """All groups of calls of a tape, in order."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -112,7 +112,7 @@ class Groups:
         return self._of[call.number]
 
     def computing(self) -> Iterator[Group]:
-        """Yield the groups that compute something."""
+        """Yield the groups that compute values, rather than create or move tensors."""
         for group in self.all:
             if not (group.first.is_view or group.name in STILL or group.name in MADE):
                 yield group
@@ -180,5 +180,5 @@ def variant(kind: str, words: str, rewrites: dict[int, Rewrite], rank: int) -> V
 
 
 def taking(call: Call, argument: str, value: Tensor) -> Needing:
-    """Return the call with another value of the run for an argument, as it stands at that time."""
+    """Return a rewrite of the call that takes another value of the run for an argument."""
     return Needing((value,), lambda given, values: invoke(call.func, given | {argument: values[0]}))

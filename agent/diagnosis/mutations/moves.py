@@ -87,7 +87,7 @@ def _chains(groups: Groups, value: Tensor) -> Iterator[list[Link]]:
 
 
 def _earlier(groups: Groups, use: Use) -> Iterator[Variant]:
-    """Yield the operator applied to an ancestor of its operand, for this operand alone."""
+    """Yield variants that apply the operator to an ancestor of its operand, for this operand alone."""
     group = use.group
     for chain in _chains(groups, use.value):
         rewrites: dict[int, Rewrite] = {}
@@ -137,7 +137,7 @@ def _through(call: Call, argument: str, chain: list[Link]) -> Needing:
 
 
 def _later(groups: Groups, use: Use) -> Iterator[Variant]:
-    """Yield the operator applied to a value that depends on its result."""
+    """Yield variants that apply the operator later, to a value that depends on its result."""
     seen, now = {use.group.first.number}, list(groups.tape.users(use.group.first))
     for _ in range(FAR):
         following: list[Call] = []

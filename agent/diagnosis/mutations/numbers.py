@@ -25,7 +25,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _scaled(groups: Groups) -> Iterator[Variant]:
-    """Yield matrix products divided by the length of the inner dim or its square root."""
+    """Yield variants with a matrix product divided by the length of the inner dim or its square root."""
     for group in groups.computing():
         if group.name not in _INNER:
             continue
@@ -52,7 +52,7 @@ def _places(groups: Groups) -> dict[float, list[tuple[Call, str]]]:
 
 
 def _exchanged(places: dict[float, list[tuple[Call, str]]]) -> Iterator[Variant]:
-    """Yield exchanges of two numbers, together with their complements to one."""
+    """Yield variants that exchange two numbers, together with their complements to one."""
     own = [number for number in places if number not in (0, 1)][: 2 * NUMBERS]
     # A complement is exchanged together with its number.
     own = [n for k, n in enumerate(own) if not any(abs(1 - n - m) < 1e-12 for m in own[:k])][:NUMBERS]
@@ -71,7 +71,7 @@ def _exchanged(places: dict[float, list[tuple[Call, str]]]) -> Iterator[Variant]
 
 
 def _counted(places: dict[float, list[tuple[Call, str]]]) -> Iterator[Variant]:
-    """Yield bias corrections 1 - decay^step with one step more or less."""
+    """Yield variants whose bias correction 1 - decay^step has one step more or less."""
     found: dict[int, list[tuple[Call, str, float]]] = {}
     decays = {n for number in places for n in (number, 1 - number) if 0.5 <= n < 1}
     for number, where in places.items():

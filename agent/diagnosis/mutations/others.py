@@ -37,7 +37,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _another(groups: Groups, use: Use) -> Iterator[Variant]:
-    """Yield variants with another value of the same shape that exists by then."""
+    """Yield variants with another value of the same shape that is computed before the operand is used."""
     mine, number = use.value, use.group.first.number
     back = groups.ancestors(mine, STEPS)
     found: dict[int, tuple[int, Tensor]] = {}
@@ -85,7 +85,7 @@ def _left_out(groups: Groups, mine: Tensor, earlier: Tensor) -> tuple[str, str]:
 
 
 def _twice_taken(groups: Groups) -> Iterator[Variant]:
-    """Yield an earlier value in both places of an operator that takes one value twice."""
+    """Yield variants with an earlier value in both places of an operator that takes one value twice."""
     for group in groups.computing():
         operands = [use for use in groups.uses(group) if use.place is None]
         sources = {id(leaf): leaf for _, leaf in (roles.source(groups.tape, use.value) for use in operands)}
@@ -178,7 +178,7 @@ def _counted(groups: Groups, use: Use) -> Iterator[Variant]:
 
 
 def _along_another(groups: Groups) -> Iterator[Variant]:
-    """Yield operands that run along one dim and broadcast along another, read by the index of the latter."""
+    """Yield variants that read an operand along one dim by the index of a dim along which it broadcasts."""
     found: dict[tuple[Any, int, int], list[Use]] = {}
     for group in groups.computing():
         shape = group.first.value.shape if group.first.value is not None else ()

@@ -130,7 +130,7 @@ def _changed(groups: Groups, group: Group, name: str, value: Any, other: Any) ->
     if kind in ("index-off-by-one", "wrong-index-base", "mask-shifted") and isinstance(value, int):
         words += ": off by one" if isinstance(other, int) and abs(other - value) == 1 else ""
     if name == "training":
-        # The operator then writes to running statistics that the reference only reads.
+        # With `training` changed, the operator may write to running statistics that the reference only reads.
         yield variant(kind, words, group.rewritten(lambda call: _on_copies(call, {name: other})), 6)
     elif len(group.calls) == 1 or all(_same(call.given.get(name), value) for call in group.calls):
         yield variant(kind, words, group.given(name, lambda old: other), 6)
@@ -180,7 +180,7 @@ def _said(value: Any) -> str:
 
 
 def _others(name: str, value: Any, group: Group) -> Iterator[Any]:
-    """Yield other values of the argument's type."""
+    """Yield values of the argument's type that may stand in place of its own value."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):

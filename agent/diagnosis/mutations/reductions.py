@@ -87,7 +87,7 @@ def _operation(group: Group) -> Over | None:
 
 
 def _divisors(groups: Groups) -> Iterator[Variant]:
-    """Yield quotients whose divisor is another reduction of the dividend."""
+    """Yield variants of a quotient whose divisor is another reduction of the dividend."""
     for group in groups.computing():
         x, other = group.first.given.get("self"), group.first.given.get("other")
         if group.name != "div" or not isinstance(x, Tensor) or not isinstance(other, Tensor) or x.dim() == 0:
@@ -147,7 +147,7 @@ def _over(operation: Over, chosen: list[int] | None) -> Rewrite:
         made = operation(x, dims) if dims else x
         left = [axis for axis in own if axis not in dims]
         if operation is OPERATIONS["sum"]:
-            # Divisors that follow still count these elements.
+            # A later divisor still counts the elements of dims that are no longer summed.
             made = made * math.prod(x.shape[axis] for axis in left)
         if given.get("keepdim"):
             return made.expand(x.shape) if left else made

@@ -56,7 +56,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _not_reset(group: Group, value: Tensor) -> Iterator[Variant]:
-    """Yield accumulators that continue from the result one or one block of results before."""
+    """Yield variants whose accumulator continues from the previous result or the result one block earlier."""
     for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
         size = value.shape[axis]
         for step in [1, *(block for block in USUAL_BLOCKS if block < size)]:

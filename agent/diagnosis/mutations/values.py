@@ -132,7 +132,8 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
     if of_places and roles.bounds_masks(groups.tape, [use.group.first for use in uses]):
         return "mask-shifted"
     if kind == "index-off-by-one" and taker in _IN_ANY_ORDER:
-        # A reduction ignores the order of its elements, so only the element past the end shows.
+        # A reduction ignores the order of its elements, so the only effect of a shift is an element lost at
+        # the end.
         return "lost-last-block"
     if kind in _COUNTS and taker == "div" and uses[0].argument == "other":
         return "wrong-divisor"
@@ -181,7 +182,7 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
 
 
 def _of_constants(value: Tensor) -> Iterator[Changed]:
-    """Yield one number for another in values with at most four different numbers, such as a filter."""
+    """Yield changes of one number to another, in values with at most four different numbers."""
     known = (
         torch.unique(value.detach())
         if value.is_floating_point() and 1 < value.numel() <= 64

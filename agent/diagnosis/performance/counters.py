@@ -54,10 +54,10 @@ CONFLICTS = 0.3
 SATURATED = 80.0
 """Percentage of peak DRAM throughput above which only less traffic helps."""
 EXCESS = 1.3
-"""Excess traffic as a multiple of the minimum."""
+"""DRAM traffic, as a multiple of the minimum, above which it counts as excess."""
 FEW_WARPS = 50.0
 STALLED = 2.0
-"""Number of warps waiting for one reason per issuing warp."""
+"""Warps that wait for one reason, per issuing warp, above which the stall is reported."""
 
 
 class Counters(NamedTuple):
@@ -67,7 +67,7 @@ class Counters(NamedTuple):
     values: dict[str, float]
     """Values by metric name (see METRICS), in base units."""
     reduced: bool = False
-    """True if measured at smaller sizes than the problem's; GPU and DRAM utilisation mean nothing there."""
+    """True if measured at smaller sizes than the problem's, where GPU and DRAM utilisation mean nothing."""
     waiting: tuple[Waiting, ...] = ()
     """Sampled lines of the candidate at which warps wait longest."""
 

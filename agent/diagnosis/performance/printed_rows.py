@@ -1,6 +1,6 @@
 """Parser for the tables that a profiler prints among its own and the program's lines.
 
-The program may print lines that resemble such a table or are malformed, so nothing here raises.
+The program may print lines that resemble such a table or are malformed, so no function here raises.
 """
 
 import csv

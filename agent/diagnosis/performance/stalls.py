@@ -14,7 +14,7 @@ from agent.diagnosis.performance.printed_rows import rows, whole
 _FILE, _LINE, _ADDRESS = "File Path", "Line No", "Address"
 _SAMPLES = "stall_"
 _READY = {"selected", "not_selected"}
-"""Samples of warps that do not wait: one issues, the others could."""
+"""Reasons in samples of warps that do not wait: the warp that issues, and warps that could issue."""
 _WAITS = {
     "barrier": "a barrier",
     "branch_resolving": "a branch",

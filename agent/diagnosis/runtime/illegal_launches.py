@@ -23,7 +23,7 @@ _AXES = ("x", "y", "z")
 
 
 def because(finding: Finding, source: str, trace: Trace) -> Finding:
-    """Rewrite an `illegal-launch` finding to name the wrong size and its origin; return others unchanged."""
+    """Return an `illegal-launch` finding with the wrong size and its origin, and others unchanged."""
     if finding.kind != FindingKind.ILLEGAL_LAUNCH or finding.location is None:
         return finding
     wrong = _wrong(finding.message)

@@ -40,7 +40,7 @@ def _given(words: str) -> list[str]:
 
 
 def _shown(value: str) -> str:
-    """Describe the kind of a value."""
+    """Describe the type of an argument as pybind11 prints its value."""
     own = re.match(r"tensor\(shape=(\[[^\]]*\]), dtype=torch\.(\w+)\)", value)
     if own:
         return f"a {own[2]} tensor {own[1]}"

@@ -44,7 +44,7 @@ class Raised(NamedTuple):
 
 
 Meaning = tuple[str, str]
-"""Kind and message of a finding."""
+"""Kind and message of the finding for an exception."""
 
 
 def finding(error: Any, doing: str, source: str, trace: Trace | None = None) -> Finding:

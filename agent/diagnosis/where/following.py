@@ -12,7 +12,7 @@ WARP = 32
 
 
 class Kernel(NamedTuple):
-    """One kernel launch."""
+    """One kernel launch: name and line of the kernel, grid and block sizes."""
 
     name: str
     line: int
@@ -21,7 +21,7 @@ class Kernel(NamedTuple):
 
 
 class Writers(NamedTuple):
-    """The last writer of each of a number of words, as int64 tensors."""
+    """Last writers of 4-byte words of memory: each field is a tensor with one entry for each word."""
 
     launch: Tensor
     """Number of the launch, from 1; 0 if no kernel wrote the word."""
@@ -82,7 +82,7 @@ class Output(NamedTuple):
     """An output after the last launch, with its writers."""
 
     values: Tensor
-    """Elements in row-major order."""
+    """Elements of the output in row-major order."""
     writers: Writers
     """Writer of each element, in the same order."""
 

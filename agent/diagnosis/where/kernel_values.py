@@ -82,7 +82,7 @@ def held(writing: Writing, values: list[Value], sizes: set[int]) -> list[Held]:
 
 
 def _parts(written: Tensor, wanted: set[int], most: int) -> Iterator[Tensor]:
-    """Yield what was written as a whole, then its n-th parts, contiguous or strided by n."""
+    """Yield the written elements as a whole, then each of n equal parts, contiguous or strided by n."""
     count = written.numel()
     if count in wanted:
         yield written.double()
@@ -136,7 +136,7 @@ def _original(places: Tensor, shape: tuple[int, ...], order: tuple[int, ...]) ->
 
 
 def laid_out(w: Tensor, truth: Tensor, close: float) -> Iterator[Tensor]:
-    """Yield the elements in the shape of `truth`: as they are, and undone from each fitting transposition.
+    """Yield the elements in the shape of `truth`: as written, then with each fitting transposition undone.
 
     A transposition fits if at least LEAST of a sample agree.
     """

@@ -1,6 +1,6 @@
-"""Search for the kernel at fault: fed with what the kernel wrote, the reference gives the wrong output.
+"""Search for the kernel at fault: with the values that it wrote, the reference gives the wrong output.
 
-Such a match is proof, not a guess. The kernel's value is wrong and everything after it is right.
+A match proves that the kernel's value is wrong and that all computation after it is right.
 """
 
 import time
@@ -20,7 +20,7 @@ from agent.diagnosis.where.values import Value
 
 Tensor = torch.Tensor
 MOST = 200
-"""Maximum number of values tried."""
+"""Maximum number of wrong values that are fed into the reference."""
 ALIKE = 0.9
 """Minimum correlation between what a kernel wrote and the value that it probably stands for."""
 
@@ -35,7 +35,7 @@ class Wrong(NamedTuple):
 
 
 class Located(NamedTuple):
-    """The wrong values of one kernel, where everything after it is right."""
+    """The wrong values that one kernel wrote, if all computation after it is right."""
 
     wrong: tuple[Wrong, ...]
 

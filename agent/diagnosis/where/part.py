@@ -10,8 +10,8 @@ from agent.diagnosis.tape import Tape
 class Part(Tape):
     """The calls of a run that lead from inputs, parameters and given tensors to `result`.
 
-    `result` is one or several of the run's tensors. `given` maps the `id` of given tensors to their names
-    here.
+    `result` is one or several of the run's tensors. `given` maps the `id` of each given tensor to its name in
+    the part.
     """
 
     def __init__(self, tape: Tape, result: Any, given: Mapping[int, str]) -> None:

@@ -38,7 +38,7 @@ LOCATING_S = 0.3
 
 
 class Told(NamedTuple):
-    """Result of the search: sentences, or an explained cause."""
+    """Result of the search in what kernels wrote: sentences, or an explained cause."""
 
     sentences: tuple[str, ...] = ()
     explained: Explained | None = None
@@ -52,7 +52,7 @@ class _Kernel(NamedTuple):
     writings: list[Writing]
     held: list[Held]
     right: bool
-    """True if each piece that they wrote holds a value of the reference, an input or one repeated number."""
+    """True if each written allocation holds a value of the reference, an input or one repeated number."""
     writes_output: bool
 
 
@@ -225,9 +225,9 @@ def _pattern(wrong: Tensor) -> str:
 
 
 def _first_wrong(kernels: list[_Kernel], found: list[Value], operators: bool) -> str | None:
-    """Say which kernels wrote values of the reference, and which is the first that did not.
+    """Say which kernels wrote values of the reference, and which kernel is the first that did not.
 
-    `operators` is true if torch computes something between them.
+    `operators` is true if torch computes something between the launches.
     """
     if len({kernel.name for kernel in kernels}) < 2:
         return _of_one(kernels)

@@ -12,7 +12,7 @@ from agent.diagnosis.tape import MOVES, Call, Tape
 
 Tensor = torch.Tensor
 MOST = 400
-"""Maximum number of values collected."""
+"""Maximum number of intermediate values collected."""
 MOST_ELEMENTS = 1 << 22
 _ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
 _NORMS = {"native_layer_norm": 1, "native_group_norm": 1}
@@ -26,7 +26,7 @@ class Value(NamedTuple):
     words: str
     """Name of the variable, or the operator that computed it."""
     line: int | None
-    """Line of the reference."""
+    """Line of the reference that computes the value."""
     is_result: bool
     """True if the call returns the value; False if it is an intermediate result inside the call."""
 

@@ -1,4 +1,4 @@
-"""Search for the threads that wrote the wrong elements, where they differ from those of the right ones."""
+"""Search for the threads that wrote the wrong elements, if they are not the writers of the right elements."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -20,14 +20,14 @@ SEVERAL = "by two or more threads each, and the last one wins"
 
 
 class _Quantity(NamedTuple):
-    """A property that each writer has as a number, and its name."""
+    """A numeric property of writers, such as the index of the block, and its name."""
 
     name: str
     value: Tensor
     size: int
-    """Exclusive upper bound of the values."""
+    """Exclusive upper bound of the property's values."""
     last: str = ""
-    """Name of the largest value."""
+    """Name of the property's largest value, such as `the last block`."""
 
 
 def pattern(wrong: Tensor, output: Output, followed: Followed) -> str | None:
@@ -111,7 +111,7 @@ def _split(index: Tensor, size: tuple[int, int, int]) -> tuple[Tensor, Tensor, T
 
 
 def _told(wrong: Tensor, quantity: _Quantity, listed: bool) -> str | None:
-    """Describe the property's values that wrote the wrong elements and hardly anything else."""
+    """Describe the property's values whose writers wrote the wrong elements and hardly any right ones."""
     count = int(quantity.value.max()) + 1
     every = torch.bincount(quantity.value, minlength=count)
     bad = torch.bincount(quantity.value[wrong], minlength=count)
@@ -130,7 +130,7 @@ def _told(wrong: Tensor, quantity: _Quantity, listed: bool) -> str | None:
 
 
 def _which(hit: list[int], present: list[int], quantity: _Quantity) -> str | None:
-    """Describe the set of values as a comparison."""
+    """Describe the property values of wrong elements as one comparison; None if there is none."""
     compared: Callable[[str], str] = quantity.name.format
     is_index = "{}" in quantity.name and "Idx" in quantity.name
     if len(hit) == 1:
@@ -154,7 +154,7 @@ def _which(hit: list[int], present: list[int], quantity: _Quantity) -> str | Non
 
 
 def _each(hit: list[int], quantity: _Quantity) -> str | None:
-    """List the values one by one; None if there are too many."""
+    """List the property values of wrong elements one by one; None if there are too many."""
     numbers = ", ".join(map(str, hit))
     if len(hit) > LISTED:
         return None

@@ -131,7 +131,7 @@ def _hard(site: Site) -> Iterator[Variant]:
 
 @rule("leaky_relu", "elu", "softplus", "hardtanh", "clamp", "clamp_min", "clamp_max", "threshold")
 def _parameters(site: Site) -> Iterator[Variant]:
-    """Yield slopes, alphas, betas and bounds replaced by the candidate's literals or by usual values."""
+    """Yield variants with a slope, alpha, beta or bound replaced by a source literal or a usual value."""
     given = {k: v for k, v in site.given.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     for name, value in given.items():
         words = _PARAMETERS.get((site.call.name, name)) or name.replace("_", " ")
@@ -167,7 +167,7 @@ def _parameters(site: Site) -> Iterator[Variant]:
 
 @rule("clamp", "clamp_min", "clamp_max")
 def _one_sided(site: Site) -> Iterator[Variant]:
-    """Yield a single bound on the wrong side, and a second bound on the other side."""
+    """Yield variants with the single bound on the wrong side, or a second bound on the other side."""
     bounds = {name: site.given.get(name) for name in ("min", "max")}
     given = [(name, value) for name, value in bounds.items() if isinstance(value, (int, float))]
     if len(given) != 1:

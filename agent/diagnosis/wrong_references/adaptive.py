@@ -36,7 +36,7 @@ _ENDS: dict[str, Bound] = {
 
 
 class Adaptive(NamedTuple):
-    """Parts of an adaptive pooling operator."""
+    """Parts of an adaptive pooling operator, each of which a fault may change."""
 
     sizes: list[int]
     reduce: str

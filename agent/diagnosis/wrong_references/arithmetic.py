@@ -47,7 +47,7 @@ _VERBS = {
 
 
 def _scaled(site: Site, number: float) -> Iterator[Variant]:
-    """Yield a factor or divisor left out, applied twice, inverted, or replaced by its root."""
+    """Yield variants with a factor or divisor left out, applied twice, inverted, or replaced by its root."""
     verb, other = _VERBS[site.call.name], _VERBS["div" if site.call.name == "mul" else "mul"]
     tokens = r"\*|/"
     words, kind = f"with {number:g} not {verb}: the scale (factor) is missing", "scale-missing"
@@ -67,7 +67,7 @@ def _scaled(site: Site, number: float) -> Iterator[Variant]:
 
 
 def _shifted(site: Site, number: float) -> Iterator[Variant]:
-    """Yield a summand left out, added twice, or with the opposite sign."""
+    """Yield variants with a summand left out, added twice, or with the opposite sign."""
     verb, tokens = _VERBS[site.call.name], r"\+|-"
     if site.call.name == "rsub":
         words = f"with x - {number:g} for {number:g} - x"
@@ -111,7 +111,7 @@ def _eps(site: Site, eps: float) -> Iterator[Variant]:
 
 @rule("sqrt", "rsqrt")
 def _roots(site: Site) -> Iterator[Variant]:
-    """Yield a missing root, and an eps that is added outside the root, twice, or as a maximum."""
+    """Yield variants without the root, or with an eps added outside the root, twice, or as a maximum."""
     inverse = site.call.name == "rsqrt"
     maker = site.tape.maker(site.given["self"])
     turn: Callable[[Tensor], Tensor] = torch.reciprocal if inverse else torch.clone
@@ -162,7 +162,7 @@ def _bases(site: Site) -> Iterator[Variant]:
 
 @rule("pow")
 def _of_numbers(site: Site) -> Iterator[Variant]:
-    """Yield other bases for a number raised to the power of a tensor, such as 10000 for angles."""
+    """Yield variants with another base for the power of a number by a tensor, such as 10000 for angles."""
     base = site.given["self"]
     if isinstance(base, (int, float)) and not isinstance(base, bool):
         for value in dict.fromkeys((*site.facts.real, 10000.0, 2.0, math.e, 10.0)):

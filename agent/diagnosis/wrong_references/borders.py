@@ -28,7 +28,7 @@ class Border(NamedTuple):
 
     begins: tuple[int, ...]
     sizes: tuple[int, ...]
-    """Output sizes."""
+    """Size of each padded dimension after padding."""
     modes: tuple[str, ...]
     value: float = 0.0
 
@@ -168,7 +168,7 @@ def changes_of(
 
 @rule("pixel_shuffle", "pixel_unshuffle")
 def _shuffled(site: Site) -> Iterator[Variant]:
-    """Yield the factors of the channel dim (channel, block row, block column) in another order."""
+    """Yield variants with the channel dim's factors (channel, block row, block column) in another order."""
     x: Tensor = site.given["self"]
     up = site.call.name == "pixel_shuffle"
     r = site.given.get("upscale_factor") or site.given["downscale_factor"]

@@ -23,7 +23,7 @@ class Geometry(NamedTuple):
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
-    """Padding before the input. A transposed convolution crops it from the begin of the output."""
+    """Padding before the input. A transposed convolution crops as much from the beginning of the output."""
     dilation: tuple[int, ...]
     sizes: tuple[int, ...]
     """Spatial sizes of the output."""
@@ -31,7 +31,7 @@ class Geometry(NamedTuple):
     inputs: str = "own"
     """Input channels of a group: `own`, `first`, `next`, `backwards`, `spread` (interleaved) or `modulo`."""
     filters: str = "own"
-    """Filters of a group, named in the same way."""
+    """Filters of a group, named as for `inputs`."""
     outputs: str = "own"
     """Group of an output channel: `own`, or `modulo` for its index modulo the number of groups."""
     held: tuple[int, ...] = ()
@@ -172,7 +172,7 @@ def _exchanged(own: Geometry) -> Iterator[Change]:
 
 
 def _held(own: Geometry) -> Iterator[Change]:
-    """Yield transposed convolutions that do not test if the stride divides a position."""
+    """Yield changes to a transposed convolution that does not test if the stride divides a position."""
     long = tuple(axis for axis, stride in enumerate(own.stride) if stride > 1)
     for axes in dict.fromkeys((long, *((axis,) for axis in long))):
         if axes:

@@ -77,7 +77,7 @@ def _lost_taps(site: Site, spatial: list[int]) -> Iterator[Variant]:
 
 
 def _layouts(site: Site) -> Iterator[Variant]:
-    """Yield the filter's memory read with two axes exchanged."""
+    """Yield variants that read the filter's memory with two axes exchanged."""
     weight, groups = site.given["weight"], site.given["groups"]
     names = [
         "output channels",

@@ -1,4 +1,4 @@
-"""Faults of quotients: the divisor is another count than the computed one."""
+"""Faults of quotients: a size stands in place of the computed divisor."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ MOST = 24
 
 @rule("div")
 def _by_sizes(site: Site) -> Iterator[Variant]:
-    """Yield a computed divisor replaced by a size, such as the mean over all elements for that over some."""
+    """Yield variants with a size for a computed divisor, such as all elements for the valid ones."""
     a, b = site.given["self"], site.given["other"]
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or site.tape.name(b) is not None:
         return

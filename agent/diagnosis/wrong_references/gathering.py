@@ -62,7 +62,7 @@ def index_tensor(site: Site, key: str) -> Tensor | None:
 
 @rule("transpose", "permute", "t")
 def _transpositions(site: Site) -> Iterator[Variant]:
-    """Yield the operand's memory read as if it were already transposed, and the result transposed."""
+    """Yield variants that read the operand's memory as already transposed, or transpose the result."""
     result = site.call.result
     if (
         not isinstance(result, Tensor)

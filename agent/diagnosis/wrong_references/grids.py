@@ -24,7 +24,7 @@ _BORDERS = ("zeros", "border", "reflection", "wrapped")
 
 
 class Sampling(NamedTuple):
-    """Parts of a grid sampling operator."""
+    """Parts of a grid sampling operator, each of which a fault may change."""
 
     scale: str
     border: str

@@ -28,7 +28,7 @@ class Fill(NamedTuple):
     """True if the number is filled in where the mask is False."""
 
     def hidden(self, given: Arguments, change: Change | None = None) -> Tensor:
-        """Return a mask of the elements that take the number, after `change` of the call's mask."""
+        """Return a mask of the elements filled with the number, after `change` of the call's mask."""
         mask = given[self.mask] if change is None else change(given[self.mask])
         return mask.logical_not() if self.inverted else torch.as_tensor(mask)
 

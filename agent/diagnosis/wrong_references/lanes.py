@@ -1,6 +1,6 @@
 """Elements that a parallel sum loses: whole lanes, warps, strides, and the last partial block.
 
-Each loss is a mask over the reduced elements in memory order, for the block sizes a candidate may use.
+Each such loss is a mask over the reduced elements in memory order, for the block sizes a candidate may use.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,8 @@ def kept(count: int, facts: Facts) -> Iterator[Kept]:
 def _subsets(count: int, facts: Facts) -> Iterator[Kept]:
     place = torch.arange(count)
     if facts.warps and count > WARP:
-        # In the first block these are the first elements as well, which a source without warps would lose.
+        # The first warp of the first block holds the first elements, which a source without warps would not
+        # single out.
         for block in [size for size in facts.blocks() if size > WARP]:
             words = f"of what the first warp of a block of {block} threads holds: other partial sums are lost"
             yield Kept("partial-sums-not-combined", words, place % block < WARP, 1)

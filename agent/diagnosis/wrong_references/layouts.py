@@ -16,7 +16,7 @@ MOST_PARTS = 3
 
 @rule("split", "unsafe_split", "split_with_sizes", "unbind", "chunk")
 def _parts(site: Site) -> Iterator[Variant]:
-    """Yield the parts in another order or read interleaved."""
+    """Yield variants with the parts of a split value in another order, or read interleaved."""
     parts = list(site.call.result)
     if len(parts) < 2 or any(part.shape != parts[0].shape for part in parts):
         return
@@ -99,7 +99,7 @@ def _divided_dim(whole: tuple[int, ...], parts: tuple[int, ...]) -> int | None:
 
 @rule("permute", "transpose")
 def _other_orders(site: Site) -> Iterator[Variant]:
-    """Yield other permutations with the same result shape."""
+    """Yield variants with another permutation of the dims that has the same result shape."""
     x, result = site.given["self"], site.call.result
     if not x.is_floating_point() or not 2 < x.dim() <= 4:
         return
@@ -125,5 +125,5 @@ def _order(site: Site) -> tuple[int, ...]:
 
 
 def _moves(order: tuple[int, ...], shape: tuple[int, ...], own: tuple[int, ...]) -> bool:
-    """Return True if a dim larger than 1 lies elsewhere."""
+    """Return True if the two orders put a dim larger than 1 in different places."""
     return any(a != b and size > 1 for a, b, size in zip(order, own, shape, strict=True))

@@ -19,7 +19,7 @@ _FILLS = (0.0, -1.0, 1.0, -100.0, -1e4, -1e-9, 1e-9, -math.inf)
 
 @rule("masked_fill")
 def _added(site: Site) -> Iterator[Variant]:
-    """Yield the mask added or subtracted as a number instead of filled."""
+    """Yield variants that add or subtract the mask as a number instead of filling by it."""
     for words, change in (
         ("with what the mask keeps added as 1 and the rest as 0", lambda x, m: x + m.logical_not()),
         ("with the mask added as 1 and 0", lambda x, m: x + m.to(x.dtype)),
@@ -85,7 +85,7 @@ def _changes(
 
 
 def _otherwise_broadcast(mask: Tensor, shape: Any) -> Iterator[tuple[str, str, int, Change]]:
-    """Yield a mask along one dimension read along another."""
+    """Yield changes that read a mask of one dimension along another dimension."""
     long = [axis for axis in range(mask.dim()) if mask.shape[axis] > 1]
     if not long or mask.numel() == math.prod(shape):
         return
@@ -163,7 +163,7 @@ def _values(site: Site, fill: Fill) -> Iterator[Variant]:
 
 
 def _after_softmax(site: Site, fill: Fill) -> Iterator[Variant]:
-    """Yield the mask applied to the softmax's result, so that the sum still contains masked elements."""
+    """Yield variants that mask the softmax's result, so that its sum still contains masked elements."""
     softmax = following(site, "_softmax")
     if softmax is None or softmax.call.number <= site.call.number:
         return
@@ -178,7 +178,7 @@ def _after_softmax(site: Site, fill: Fill) -> Iterator[Variant]:
 
 
 def following(site: Site, name: str) -> Site | None:
-    """Return the next operator of this name along a chain of single users, or None."""
+    """Return the next call of operator `name` along a chain of calls with one user each, or None."""
     call: Call | None = site.call
     while call is not None and call.name != name:
         users = site.tape.users(call)
@@ -204,7 +204,7 @@ def _comparisons(site: Site) -> Iterator[Variant]:
 
 @rule("gt", "ge", "lt", "le", "eq", "ne", "logical_not", "bitwise_not", "logical_and", "bitwise_and")
 def _conditions(site: Site) -> Iterator[Variant]:
-    """Yield conditions that are ignored, inverted, or wrongly combined."""
+    """Yield variants with conditions that are ignored, inverted, or wrongly combined."""
     result, name = site.call.result, site.label
     if not isinstance(result, Tensor) or result.dtype is not torch.bool:
         return
@@ -261,7 +261,7 @@ def _counts(site: Site) -> bool:
 
 @rule("mul")
 def _kept(site: Site) -> Iterator[Variant]:
-    """Yield the inverse of a factor of zeros and ones."""
+    """Yield variants with a factor of zeros and ones, a mask, inverted."""
     for name in ("self", "other"):
         factor = site.given[name]
         if isinstance(factor, Tensor) and factor.numel() > 1 and bool(((factor == 0) | (factor == 1)).all()):

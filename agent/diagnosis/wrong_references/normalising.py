@@ -88,7 +88,7 @@ def _factors(site: Site) -> Iterator[Variant]:
 
 @rule(*SHAPES, late=True)
 def _factors_of_other_variances(site: Site) -> Iterator[Variant]:
-    """Yield pairs of faults in one normalisation: one in the variance and one in the divisor."""
+    """Yield variants with two faults in one normalisation: one in the variance and one in the divisor."""
     norm, running = norm_of(site), is_running(site)
     count = math.prod(norm.view[axis] for axis in norm.axes)
     if running or count < 2:
@@ -108,7 +108,7 @@ def _factors_of_other_variances(site: Site) -> Iterator[Variant]:
 
 
 def _unscaled_means(site: Site, norm: Norm, running: bool) -> Iterator[Variant]:
-    """Yield folded scale-and-shift forms whose shift lacks the mean's scale or a part of it."""
+    """Yield variants in scale-and-shift form whose shift lacks the mean's scale or a part of it."""
     for words, lacks_factor, lacks_weight in (
         ("the deviation and the weight (scale)", True, True),
         ("the deviation (scale)", True, False),
@@ -131,7 +131,7 @@ def _unscaled_means(site: Site, norm: Norm, running: bool) -> Iterator[Variant]:
 
 
 def _divisors(site: Site, norm: Norm, count: int) -> Iterator[Variant]:
-    """Yield sums divided by another number than that of their elements."""
+    """Yield variants whose mean or variance is divided by another number than that of the elements."""
     sizes = {*norm.view, *site.call.given["input"].shape, count + 1, *(v for v in site.facts.whole if v > 1)}
     sizes |= {count // size for size in norm.view} | {math.prod(norm.view[-2:])}
     for divisor in sorted(sizes - {count, 0, 1}):
@@ -151,7 +151,7 @@ def _divisors(site: Site, norm: Norm, count: int) -> Iterator[Variant]:
 
 
 def _moved(mean: Tensor, var: Tensor, ratio: float) -> Tensor:
-    """Return the variance around a mean scaled by `ratio`, divided by the same wrong count."""
+    """Return the variance around a mean scaled by `ratio`, when the variance has the mean's wrong divisor."""
     return (var + (mean * (1 - ratio)).square()) * ratio
 
 

@@ -67,7 +67,8 @@ def _batch(given: Arguments) -> Norm:
 def norm_of(site: Site) -> Norm:
     """Return the call's normalisation.
 
-    torch runs an instance norm as a batch norm of one sample. Its axes here are those of the original input.
+    torch runs an instance norm as a batch norm of one sample. For an instance norm, the axes are those of the
+    original input.
     """
     norm = SHAPES[site.call.name](site.given)
     maker = site.tape.maker(site.given["input"])

@@ -63,7 +63,7 @@ def _first(one: Tensor, other: Tensor) -> Tensor:
 
 @rule("logaddexp", "logaddexp2")
 def _one_of_two(site: Site) -> Iterator[Variant]:
-    """Yield one summand, the maximum or the plain sum in place of a logaddexp."""
+    """Yield variants with one summand, the maximum or the plain sum in place of a logaddexp."""
     forms: tuple[tuple[str, str, Callable[[Tensor, Tensor], Tensor]], ...] = (
         ("operator-missing", "with the first summand of {} alone: the other one is left out", _first),
         ("operator-missing", "with the second (last) summand of {} alone: the other one is left out",
@@ -117,7 +117,7 @@ def _sum_not_rescaled(site: Site) -> Iterator[Variant]:
 
 @rule("exp", late=True)
 def _written_out(site: Site) -> Iterator[Variant]:
-    """Yield missing rescales of a written-out softmax, for all users of the exponentials or for one."""
+    """Yield variants of a written-out softmax without a rescale, for one or all users of the exponentials."""
     moved = site.tape.maker(site.given["self"])
     below = site.tape.maker(moved.given.get("other")) if moved is not None and moved.name == "sub" else None
     if moved is None or below is None or below.name not in ("amax", "max", "maximum"):

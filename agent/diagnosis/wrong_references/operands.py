@@ -47,7 +47,7 @@ def _with_tensor(site: Site) -> Iterator[Variant]:
 
 
 def _inverted_mask(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
-    """Yield the inverse of a factor of zeros and ones."""
+    """Yield the variant with a factor of zeros and ones, a mask, inverted."""
     if site.call.name == "mul" and bool(((mine == 0) | (mine == 1)).all()) and bool((mine == 0).any()):
         words = f"with {_described(site, mine)}, a mask, inverted: the opposite is kept"
         yield site.variant(
@@ -56,7 +56,7 @@ def _inverted_mask(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
 
 
 def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) -> Iterator[Variant]:
-    """Yield the operand left out or applied twice."""
+    """Yield variants with the operand left out or applied twice."""
     parameter, operation = site.tape.name(mine), site.call.name
     given_in = parameter is not None and not parameter.startswith("input")
     spoken = _described(site, mine)
@@ -129,7 +129,7 @@ _SUMS = ("sum", "index_add", "scatter_add", "bincount", "cumsum")
 
 
 def _inverted(site: Site, name: str, other_name: str, given_in: bool) -> Iterator[Variant]:
-    """Yield division for multiplication, the reverse, and one added to a factor."""
+    """Yield variants with division for multiplication, the reverse, or one added to a factor."""
     spoken, product = _described(site, site.given[name]), site.call.name == "mul"
 
     def inverse(given: Arguments) -> Tensor:
@@ -151,7 +151,7 @@ def _origin(site: Site, tensor: Tensor) -> str:
 
 
 def _misread(site: Site, name: str, mine: Tensor, shape: Any) -> Iterator[Variant]:
-    """Yield a smaller operand read along another dimension than it broadcasts along."""
+    """Yield variants that read a smaller operand along another dimension than its own."""
     count, total = mine.numel(), math.prod(shape)
     parameter = site.tape.name(mine)
     spoken = f"`{parameter}`" if parameter else _origin(site, mine)
@@ -183,7 +183,7 @@ def _misread(site: Site, name: str, mine: Tensor, shape: Any) -> Iterator[Varian
 
 
 def _exchanged(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
-    """Yield another value of the same shape in the operand's place."""
+    """Yield variants with another value of the same shape in the operand's place."""
     found = [
         tensor
         for call in site.tape.calls[: min(site.call.number, EARLIEST)] if call.value is not None

@@ -18,7 +18,7 @@ _REDUCTIONS = ("mean", "sum", "amax", "amin", "max", "min", "prod", "logsumexp",
 
 @rule(*_REDUCTIONS)
 def _reduced_first(site: Site) -> Iterator[Variant]:
-    """Yield the elementwise function before the reduction, applied after it."""
+    """Yield variants that apply the elementwise function before the reduction only after it."""
     result = site.call.result
     before = site.tape.maker(site.given["self"])
     if before is None or not isinstance(result, Tensor) or not _is_function(before):
@@ -40,7 +40,7 @@ def _reduced_first(site: Site) -> Iterator[Variant]:
 
 @rule(*_REDUCTIONS)
 def _reduced_last(site: Site) -> Iterator[Variant]:
-    """Yield the function of the reduction's result, applied to each element before it."""
+    """Yield variants that apply the function of a reduction's result to each element before the reduction."""
     result = site.call.result
     users = site.tape.users(site.call)
     if not isinstance(result, Tensor) or len(users) != 1 or not _is_function(users[0]):

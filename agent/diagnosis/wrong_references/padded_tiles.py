@@ -88,7 +88,7 @@ def _reductions(site: Site) -> Iterator[Variant]:
 
 @rule(*SHAPES, late=True)
 def _variances(site: Site) -> Iterator[Variant]:
-    """Yield variances whose sum of squares counts zeros past the end, less the mean."""
+    """Yield variants whose variance also counts zeros past the end, as deviations from the mean."""
     norm, running = norm_of(site), is_running(site)
     count = 1
     for axis in norm.axes:
@@ -101,7 +101,10 @@ def _variances(site: Site) -> Iterator[Variant]:
 
 @rule("convolution", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool2d_with_indices", "im2col", late=True)
 def _borders(site: Site) -> Iterator[Variant]:
-    """Yield tiles along a spatial dim that are padded separately, if the result is as large as the input."""
+    """Yield variants whose tiles along a spatial dim are padded separately.
+
+    The result has to be as large as the input.
+    """
     key = "input" if "input" in site.given else "self"
     x, y = site.given[key], site.call.value
     if y is None or y.dim() != x.dim() or site.given.get("transposed"):

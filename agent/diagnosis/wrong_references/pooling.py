@@ -85,7 +85,7 @@ def _moved(sizes: list[int], axes: list[int], delta: int) -> list[int]:
 
 
 def _exchanged(own: Pool) -> Iterator[Change]:
-    """Yield parameters of two dimensions exchanged, or one value for all dimensions."""
+    """Yield changes that exchange the parameters of two dimensions, or use one value for all dimensions."""
     for one in range(len(own.kernel)):
         for other in range(one):
             for part, kind, words in (

@@ -59,7 +59,7 @@ def _lost(site: Site) -> Iterator[Variant]:
 
 
 def _transposed(site: Site, name: str, spoken: str) -> Iterator[Variant]:
-    """Yield the operand transposed, or its memory read with the last two dims exchanged."""
+    """Yield variants with the operand transposed, or its memory read with the last two dims exchanged."""
 
     def square(t: Tensor) -> Tensor:
         return t.transpose(-1, -2)
@@ -107,7 +107,7 @@ def _added(site: Site) -> Iterator[Variant]:
 
 @rule("addmm", "convolution")
 def _late_bias(site: Site) -> Iterator[Variant]:
-    """Yield the bias added after the function that follows."""
+    """Yield variants that add the bias only after the function of the product."""
     key = "self" if site.call.name == "addmm" else "bias"
     bias, user = site.given[key], _follower(site)
     if bias is None or bias.dim() != 1 or user is None:

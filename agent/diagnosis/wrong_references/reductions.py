@@ -12,7 +12,7 @@ from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 Rows = Callable[[Tensor], Tensor]
-"""Function that reduces the last dimension."""
+"""Function that reduces the last dimension of a tensor."""
 LOOP = r"for|\+=|max|min"
 
 
@@ -237,7 +237,7 @@ def _wrong_count(site: Site, axes: list[int], count: int) -> Iterator[Variant]:
 
 
 def _start_values(site: Site) -> Iterator[Variant]:
-    """Yield sums, products and extremes whose accumulator starts at the wrong value."""
+    """Yield variants of sums, products and extremes whose accumulator starts at the wrong value."""
     name, starts = site.call.name, [0.0, 1.0, -1.0, *(v for r in site.facts.real[:40] for v in (r, -r))]
     for start in dict.fromkeys(starts):
         words = f"with {site.label} starting at {start:g}"
@@ -258,7 +258,7 @@ def _start_values(site: Site) -> Iterator[Variant]:
 
 @rule("max", "min", "argmax", "argmin")
 def _indices(site: Site) -> Iterator[Variant]:
-    """Yield the index of the other extreme, and that of the last of equal elements."""
+    """Yield variants with the index of the other extreme, or of the last of equal elements."""
     given, name = site.given, site.call.name
     if "other" in given or not given["self"].is_floating_point():
         return

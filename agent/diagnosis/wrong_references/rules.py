@@ -27,7 +27,7 @@ class Facts(NamedTuple):
     """Sizes and constants that the candidate's source states."""
 
     whole: tuple[int, ...]
-    """Integer literals, ascending."""
+    """Integer literals of the candidate's source, ascending."""
     real: tuple[float, ...]
     """Every literal as a number, in the order of the source."""
     warps: bool = False
@@ -165,7 +165,7 @@ def _everywhere(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Va
             lost.setdefault((kind, said.partition(_TAKEN)[2]), []).append(variants)
     for (kind, which), several in lost.items():
         if len(several) > 1:
-            # Take one form of each operator, since the others change the same calls.
+            # Take one form of each operator, since its other forms change the same calls.
             rewrites: dict[int, Rewrite] = {}
             for variants in several:
                 for one in variants:
@@ -175,7 +175,7 @@ def _everywhere(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Va
 
 
 def _for_any_number(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Variant]:
-    """Yield a fault that several calls share, each with its own number."""
+    """Yield variants with one fault in several calls, each call with its own number."""
     found: dict[tuple[str, str, str], list[Variant]] = {}
     for (name, kind, said), variants in alike.items():
         if (

@@ -15,7 +15,7 @@ class Operation(NamedTuple):
     """Associative operation of a scan."""
 
     scan: Callable[[Tensor], Tensor]
-    """Scan along the last dim."""
+    """Function that scans a tensor along its last dim."""
     combine: Callable[[Tensor, Tensor], Tensor]
     neutral: float
     spoken: str
@@ -38,7 +38,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 class Scan(NamedTuple):
-    """Parts of a scan operator."""
+    """Parts of a scan (cumulative sum, product or extreme), each of which a fault may change."""
 
     operation: str
     dim: int

@@ -175,7 +175,7 @@ def _shifted(site: Site, own: Scan) -> Iterator[Variant]:
 
 @rule("stack")
 def _recurrences(site: Site) -> Iterator[Variant]:
-    """Yield a wrong initial state of a recurrence that begins with its first element."""
+    """Yield variants with a wrong initial state of a recurrence that begins with its first element."""
     parts = site.given["tensors"]
     start = site.tape.maker(parts[0]) if len(parts) >= MANY else None
     if start is None or start.name != "select" or start.given["index"] != 0:

@@ -39,7 +39,7 @@ def _before(site: Site) -> Iterator[Variant]:
 
 @rule("scatter_add")
 def _of_all_samples(site: Site) -> Iterator[Variant]:
-    """Yield sums shared by all samples where each sample has its own."""
+    """Yield the variant with sums over all samples, where each sample has its own sums."""
     value, dim = site.call.value, site.given["dim"]
     if value is None or value.dim() < 2 or dim % value.dim() == 0 or value.shape[0] < 2:
         return
@@ -98,7 +98,7 @@ _SOURCES: tuple[tuple[str, str, Callable[[Tensor], Tensor]], ...] = (
 
 @rule("scatter_add", "index_add", "index_put", "bincount", late=True)
 def _lost(site: Site) -> Iterator[Variant]:
-    """Yield sums that leave out some values."""
+    """Yield variants whose sums leave out some values."""
     key = next((key for key in ("src", "source", "values", "weights") if site.given.get(key) is not None), "")
     if not key or not site.given.get("accumulate", True) or not isinstance(site.given[key], Tensor):
         return

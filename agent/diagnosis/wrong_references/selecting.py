@@ -156,7 +156,7 @@ def _along_other(site: Site, axis: int) -> Rewrite:
 
 @rule("sort", "topk", late=True)
 def _parts(site: Site) -> Iterator[Variant]:
-    """Yield tiles that are sorted separately, and elements that are never read."""
+    """Yield variants with tiles that are sorted separately, or elements that are never read."""
     length, descending = site.given["self"].shape[site.given["dim"]], _descending(site)
     for block in sorted({b for b in (*site.facts.blocks(), *site.facts.whole) if 1 < b < length}):
 
@@ -177,7 +177,7 @@ def _parts(site: Site) -> Iterator[Variant]:
 
 @rule("topk", late=True)
 def _lost(site: Site) -> Iterator[Variant]:
-    """Yield selections that never read some elements."""
+    """Yield variants whose selection never reads some elements."""
     x, dim, largest = site.given["self"], site.given["dim"], site.given["largest"]
     if not x.is_floating_point() or x.dim() == 0:
         return
@@ -193,7 +193,7 @@ def _lost(site: Site) -> Iterator[Variant]:
 
 @rule("kthvalue", "median", "nanmedian")
 def _ranked(site: Site) -> Iterator[Variant]:
-    """Yield the element of another rank, the mean, and the unsorted element."""
+    """Yield variants with the element of another rank, the mean, or the element of the unsorted row."""
     x, dim = site.given["self"], site.given.get("dim")
     if x.dim() == 0:
         return
@@ -233,7 +233,7 @@ def _of_rank(site: Site, choose: Callable[[Tensor], tuple[Tensor, Tensor]]) -> R
 
 @rule("searchsorted", "bucketize")
 def _searched(site: Site) -> Iterator[Variant]:
-    """Yield the other side of equal bounds, and results that are off by one."""
+    """Yield variants of a search that return the other side of equal bounds, or are off by one."""
     right = bool(site.given["right"]) or site.given.get("side") == "right"
     changes: dict[str, Any] = {"right": not right}
     if "side" in site.given:

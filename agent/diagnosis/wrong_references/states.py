@@ -29,7 +29,7 @@ def _kept(given: Arguments) -> Tensor:
 
 @rule()
 def _not_updated(site: Site) -> Iterator[Variant]:
-    """Yield a state that is not updated, at the site of its first update."""
+    """Yield the variant in which a state is not updated, at the site of its first update."""
     updates = site.tape.once(_updates) if site.call.func._schema.is_mutable else {}
     own = updates.get(id(site.given.get("self")), [])
     if not own or own[0] is not site.call:
@@ -49,7 +49,7 @@ def _not_updated(site: Site) -> Iterator[Variant]:
 
 
 def _read_otherwise(site: Site, own: list[Call], name: str) -> Iterator[Variant]:
-    """Yield one operator that reads the state after its update instead of before, or the reverse."""
+    """Yield variants with one operator that reads the state on the other side of its update."""
     state, tape = site.given["self"], site.tape
     first, last = own[0].number, own[-1].number
     new = _after(tape, own[-1])
@@ -96,7 +96,7 @@ def _reading(reader: Call, name: str, held: list[Tensor]) -> Rewrite:
 
 @rule("mul", "lerp", "add")
 def _decays(site: Site) -> Iterator[Variant]:
-    """Yield a weight exchanged with its complement, and a complement left out or added."""
+    """Yield variants with a weight exchanged with its complement, or a complement left out or added."""
     shares = site.tape.once(_shares)
     key, share = next(((k, s) for call, k, s in shares if call is site.call), ("", 0.0))
     if key:

@@ -24,7 +24,7 @@ Tensor = torch.Tensor
 
 @rule(*SHAPES)
 def _other_axes(site: Site) -> Iterator[Variant]:
-    """Yield statistics over every other set of axes, over other group counts, and of sample 0 for all."""
+    """Yield variants with statistics over other axes, over other group counts, or of sample 0 for all."""
     if is_running(site):
         return
     norm = norm_of(site)
@@ -101,7 +101,7 @@ def _named(norm: Norm, axes: tuple[int, ...], usual: tuple[int, ...]) -> tuple[s
 
 @rule(*SHAPES, late=True)
 def _lost(site: Site) -> Iterator[Variant]:
-    """Yield elements left out of the sums behind mean or variance."""
+    """Yield variants with elements left out of the sums behind mean or variance."""
     norm = norm_of(site)
     if site.given.get("running_mean") is not None and not site.given.get("training", False):
         return

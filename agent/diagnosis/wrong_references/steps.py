@@ -76,7 +76,7 @@ def _left_out_or_doubled(site: Site) -> Iterator[Variant]:
 
 @rule()
 def _exchanged(site: Site) -> Iterator[Variant]:
-    """Yield this operator and the next one in the opposite order."""
+    """Yield variants with this operator and the next one in the opposite order."""
     first = site.call
     users = site.tape.users(first)
     main = operand_like(first)
@@ -103,7 +103,8 @@ def _exchanged(site: Site) -> Iterator[Variant]:
     ) and not any("dim" in call.given for call in (first, second))
     kind = "mask-wrong-place" if masks else "activation-order"
     words += ", so that the mask comes in elsewhere" if masks else ""
-    # A wrong number sometimes gives the same result and is the likelier fault, so this ranks after it.
+    # A wrong number sometimes gives the same result and is the likelier fault, so the exchange ranks after
+    # it.
     yield Variant(kind, words, {first.number: early, second.number: late}, 3)
 
 

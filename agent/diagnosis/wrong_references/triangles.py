@@ -16,7 +16,7 @@ def _triangles(site: Site) -> Iterator[Variant]:
     for step in (-2, -1, 1, 2):
         words = f"with the diagonal of {site.label} off by {step}: the mask's bound is shifted"
         shift = "mask-shifted"
-        # A sum over a triangle is a running sum; over the strict triangle, an exclusive one.
+        # A sum over a triangle is a running sum; a sum over a strict triangle is an exclusive running sum.
         if sums and step == (-1 if site.call.name == "tril" else 1):
             shift, words = "scan-exclusive", f"{words}, exclusive: each element without itself"
         shifted = site.changed(diagonal=stated + step)

@@ -31,7 +31,7 @@ class Loss(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Values from which a divisor may be computed."""
+    """Rows of the loss: the values from which a divisor may be computed."""
 
     targets: Tensor
     valid: Tensor
@@ -129,7 +129,7 @@ def _computed(parts: _Given, loss: Loss) -> Tensor:
 
 @rule("nll_loss_forward", "nll_loss2d_forward")
 def _classes(site: Site) -> Iterator[Variant]:
-    """Yield the loss with one of its parts changed."""
+    """Yield variants with one part of the loss changed."""
     given = _given(site.given)
     traits = {"any"} | ({"mean"} if given.reduction == MEAN else set())
     if given.class_weights is not None:
@@ -197,7 +197,7 @@ _SMOOTHINGS: tuple[tuple[str, str, Smoothing], ...] = (
 
 @rule("nll_loss_forward", "nll_loss2d_forward")
 def _smoothing(site: Site) -> Iterator[Variant]:
-    """Yield other forms of label smoothing, and smoothed losses with faulty weights or divisors."""
+    """Yield variants with another form of label smoothing, or with faulty weights or divisors."""
     smoothed = _smoothed(site)
     if smoothed is None:
         return

@@ -10,7 +10,7 @@ from agent.diagnosis.graph import Arguments
 
 Tensor = torch.Tensor
 NONE = -1
-"""Index of positions outside the input."""
+"""Index given to window positions outside the input."""
 
 
 class Pool(NamedTuple):
@@ -19,7 +19,7 @@ class Pool(NamedTuple):
     kernel: list[int]
     stride: list[int]
     padding: list[int]
-    """Padding before the input."""
+    """Padding before the input along each spatial dimension."""
     dilation: list[int]
     sizes: list[int]
     """Spatial sizes of the output."""
@@ -59,7 +59,7 @@ class Pool(NamedTuple):
 
 
 def pooled(given: Arguments, pool: Pool) -> Tensor:
-    """Return the operator's first result."""
+    """Return the pooled values, the operator's first result."""
     x: Tensor = given["self"]
     return _mean(x, pool) if pool.reduce == "mean" else _extreme(x, pool)[0]
 

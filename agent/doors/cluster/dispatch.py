@@ -17,9 +17,9 @@ from agent.harness.judge import verifier
 from agent.records import Prompt
 
 TRIES = 3
-"""Judges that may fail on a job before it ends as our fault: the job may be what they fail on."""
+"""Number of judges that may fail on a job before the job is given up: the job itself may make them fail."""
 FAULTS_IN_A_ROW = 3
-"""Consecutive faults, without a verdict between them, after which a place is set aside."""
+"""Number of consecutive faults without a verdict after which a place gets no more jobs."""
 LOOK_S = 2.0
 """Seconds between two queries for the cluster's machines."""
 PATIENCE_S = 300.0
@@ -35,7 +35,7 @@ class _Judge:
         self.free = 0
         self.ready = False
         self.aside = ""
-        """Reason why it gets no more jobs; empty while it does."""
+        """Reason why the place gets no more jobs; empty while it gets jobs."""
 
 
 class Dispatch:
@@ -165,7 +165,7 @@ class Dispatch:
         self._retire(one)
 
     def _retire(self, one: _Judge) -> None:
-        """End the keeper of a place that is set aside, once nothing is judged there any more."""
+        """End the keeper of a place that is set aside, once no job is judged at that place."""
         if one.aside and one.keeper is not None and one.free == (one.place.slots if one.ready else 0):
             one.keeper.end()
 
@@ -176,7 +176,10 @@ class Dispatch:
         self._changed.notify_all()
 
     def _lose(self, one: _Judge, why: str) -> None:
-        """Drop the place and look again: its machine may be gone, or have room for another judge."""
+        """Drop the place and query the machines again.
+
+        Its machine may be gone, or have room for another judge.
+        """
         with self._changed:
             if self._judges.get(one.place.key) is not one:
                 return
@@ -190,11 +193,11 @@ class Dispatch:
             self._look()
 
     def _look(self) -> None:
-        """Start judges in new places, and forget those whose machine is gone."""
+        """Start judges in new places, and drop places whose machine is gone."""
         try:
             found = {place.key: place for place in places(self._plan.executor, self._cluster.machines())}
         except Lost:
-            # The list of machines is unavailable at the moment; the next look tries again.
+            # The list of machines is unavailable at the moment; the next query tries again.
             return
         with self._changed:
             if self._closing.is_set():
@@ -229,7 +232,7 @@ class Dispatch:
             self._set_aside(one, why)
 
     def _unlike(self, hello: Hello) -> str:
-        """Return the reason why this judge cannot judge along with the others; empty if it can."""
+        """Return the reason why this judge's verdicts are not comparable with others; empty if they are."""
         if hello.about is None:
             return hello.unfit or "it says nothing of itself"
         if hello.verifier != verifier.version() or hello.about.version != __version__:

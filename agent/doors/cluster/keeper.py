@@ -22,7 +22,7 @@ COMMAND = (sys.executable, "-m", "agent.doors.cluster.judge")
 GRACE_S = 20.0
 """Seconds for a process to end after its input has closed."""
 STARTS = 3
-"""Attempts to start a process that is killed before its first message, which says nothing of the machine."""
+"""Attempts to start a process that is killed before its first message. One such kill may be chance."""
 
 
 class Keeper:
@@ -44,7 +44,7 @@ class Keeper:
         return hello.model_dump_json()
 
     def judge(self, order: str) -> str:
-        """Return the Reply to an Order."""
+        """Return the Reply of a judge's process to an Order, both as JSON."""
         process = self._places.get()
         try:
             process, reply = self._replied(process, order)

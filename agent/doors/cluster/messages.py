@@ -15,26 +15,26 @@ class Plan(Record):
 
 
 class Hello(Record):
-    """First message of a judge's process."""
+    """First message of a judge's process: what it judges on, or why it cannot judge."""
 
     about: About | None = None
     verifier: str = ""
     unfit: str = ""
-    """Reason why it cannot judge; then no other message follows."""
+    """Reason why the process cannot judge; if set, no other message follows."""
 
 
 class Order(Record):
-    """One job."""
+    """One job for a judge: its name and the request."""
 
     name: str
     asked: Asked
 
 
 class Reply(Record):
-    """Result of an order."""
+    """Result of an order: an answer, or the reason why there is none."""
 
     answer: Answer | None = None
     unfit: str = ""
-    """Reason why no process can judge there."""
+    """Reason why no process at this place can judge."""
     died: str = ""
     """Reason why the process ended without an answer."""

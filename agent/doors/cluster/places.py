@@ -29,11 +29,11 @@ class Place(NamedTuple):
 
     machine: Machine
     number: int
-    """Number of the GPU."""
+    """Index of the GPU on its machine."""
     processors: int
     gpus: int
     slots: int
-    """Candidates judged there at the same time."""
+    """Maximum number of candidates judged at this place at the same time."""
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 
 class Keeping(Protocol):
-    """A keeper, local or remote."""
+    """Interface to a keeper of judges, in this process or on another machine."""
 
     def ask(self, method: Literal["hello", "judge"], cancelled: Callable[[], bool], *given: str) -> str:
         """Call a method of the keeper. Raises Lost, and Interrupted once cancelled."""
@@ -55,7 +55,7 @@ class Keeping(Protocol):
 
 
 class Machines(Protocol):
-    """The machines of a cluster."""
+    """Interface to the machines of a cluster."""
 
     def machines(self) -> tuple[Machine, ...]:
         """Return the machines. Raises Lost if the list is unavailable at the moment."""

@@ -19,7 +19,7 @@ CONNECT_S = 10.0
 
 
 class Rays:
-    """Driver of one cluster."""
+    """Connection to one Ray cluster, through which actors are started."""
 
     def __init__(self, address: str, command: Sequence[str] = COMMAND) -> None:
         """Connect to `address`, HOST:PORT of the head or `auto`. Raises UsageError, EnvironmentFault."""
@@ -68,7 +68,7 @@ class Rays:
 
 
 class Actor:
-    """A remote Keeper."""
+    """Handle of a Keeper that runs as a Ray actor on a machine of the cluster."""
 
     def __init__(self, ray: Any, handle: Any) -> None:
         self._ray, self._handle = ray, handle

@@ -1,4 +1,4 @@
-"""Turn a cluster's address into judges of a service, or into a service beside a bench."""
+"""Turn a cluster's address into judges of a service, or into a service for the runs of a bench."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,16 +20,16 @@ SENT = ("candidate_timeout", "library_ops", "baselines", "gpu", "unchecked")
 
 
 class Judges(NamedTuple):
-    """The judges of a cluster."""
+    """The judges of a cluster as one service can use them."""
 
     judging: Judging
     about: About
     slots: int
-    """Known number of candidates at the same time."""
+    """Number of candidates that the judges known so far take at the same time."""
 
 
 class Beside(NamedTuple):
-    """A service on such judges for the processes of this machine."""
+    """A service whose judges are on a cluster and whose clients are processes of this machine."""
 
     url: str
     token: str
@@ -42,7 +42,7 @@ def judges(
 ) -> Iterator[Judges]:
     """Yield the judges of a cluster as soon as the first one is ready.
 
-    `folder` keeps the texts of references; `trusts` accepts such texts from clients.
+    `folder` keeps the texts of references; `trusts` accepts reference texts from clients.
 
     Raises EnvironmentFault if no judge gets ready, UsageError if the settings name a service.
     """

@@ -25,13 +25,13 @@ class Access:
 
     runs_dir: Path
     references: tuple[Path, ...] = ()
-    """Folders of references, which are trusted."""
+    """Folders from which clients may read references, which are trusted."""
     candidates: tuple[Path, ...] = ()
-    """Folders of candidates."""
+    """Folders from which clients may read candidates, which are not trusted."""
     kernelbench_root: Path | None = None
 
     def reference(self, address: str) -> str:
-        """Return the address of a reference in a form that leads nowhere else. Raises UsageError."""
+        """Return the address of a reference, made unambiguous for `load_problem`. Raises UsageError."""
         if address.startswith("kernelbench:"):
             problems.path(address, self.kernelbench_root)
             return address
@@ -86,7 +86,7 @@ def _inside(given: str, folders: tuple[Path, ...], what: str, option: str) -> Pa
         raise UsageError(
             f"no folder of {what}s is allowed, so {given[:80]!r} is not read; start the server with {option}"
         )
-    # Relative to the first folder that has it, so a client need not know the server's working directory.
+    # The path is relative to the first folder that has it, so a client need not know the working directory.
     for folder in folders:
         path = Path(os.path.realpath(folder / given))
         if path.is_file() and _is_within(path, folders):

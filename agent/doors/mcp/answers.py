@@ -63,19 +63,19 @@ class Verdict(Record):
     accepted: bool
     status: Status
     stage: str
-    """Stage where it ended: screen, build, run, verify, integrity or measure."""
+    """Stage where judging ended: screen, build, run, verify, integrity or measure."""
     scope: str
     """Coverage of the verdict: executor, sizes, isolation, protocol."""
     skipped: tuple[str, ...]
     findings: tuple[Finding, ...]
-    """Findings, headline first; each names a cause and a place, and a remedy if there is one."""
+    """Findings, headline first; each names a cause and a place, and a fix if one is known."""
     findings_left_out: int
     advice: str
     """The findings in the words given to a model in the loop."""
     correctness: Correctness | None
     measurement: Measurement | None
     attempt: int | None = None
-    """Number of the attempt, if it belongs to a run."""
+    """Number of the attempt, if the candidate belongs to a run."""
 
 
 class Mended(Record):
@@ -83,9 +83,9 @@ class Mended(Record):
 
     verdicts: tuple[Verdict, ...]
     changes: tuple[str, ...]
-    """Each mend as a unified diff."""
+    """Changes of each mend as a unified diff."""
     source: str
-    """Text of the last mend."""
+    """Source of the candidate after the last mend."""
 
 
 class Profiled(Record):
@@ -135,7 +135,7 @@ class RunState(Record):
 
 
 class RunLine(Record):
-    """A run in a list."""
+    """Summary of a run in a list of runs."""
 
     run: str
     problem: str | None

@@ -50,7 +50,8 @@ class Call(Listener):
 async def carried(context: Context[Any, Any], limiter: CapacityLimiter, work: Callable[[Call], Told]) -> Told:
     """Run `work` in a thread and return its result; an error of ours becomes one line for the client.
 
-    A cancelled call ends what it has begun, and keeps its place in `limiter` until that has ended.
+    A cancelled call ends the work that it has begun, and keeps its place in `limiter` until that work has
+    ended.
     """
     call = Call()
     async with anyio.create_task_group() as group:
@@ -85,5 +86,5 @@ async def _tell(context: Context[Any, Any], call: Call) -> None:
             if call.step != told:
                 told = call.step
                 await context.report_progress(told, None, call.text)
-    finally:  # the worker thread cannot be cancelled, so it learns here that it should end
+    finally:  # the worker thread cannot be cancelled, so it is told here to end
         call.cancel()

@@ -1,4 +1,4 @@
-"""The tools. Each asks the API one question; `access` checks the client's input first."""
+"""Tools of the MCP server. Each asks the API one question; `access` checks the client's input first."""
 
 from difflib import unified_diff
 from itertools import count, pairwise

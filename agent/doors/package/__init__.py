@@ -2,7 +2,7 @@
 
 Only verified kernels are exported. The judged file is exported unchanged, with verdict and scope beside it.
 `folder` holds ModelNew. `torch-library` adds an operator with its fake, and with autograd if the gradients
-were judged. `hf-kernels` is the same in the layout of Hugging Face's kernel builder.
+were judged. `hf-kernels` holds ModelNew and the operator in the layout of Hugging Face's kernel builder.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Sources of an export: the best kernel of a run, or a shipped one, with the verdict on that very file."""
+"""Sources of an export: a run's best kernel or a shipped one, each with the verdict on that very file."""
 
 import json
 from difflib import get_close_matches
@@ -12,7 +12,7 @@ from agent.records import Problem, Record, Status
 
 
 class Origin(Record):
-    """A verified kernel."""
+    """A verified kernel to export, with its verdict."""
 
     name: str
     """Name from which the package name is derived."""
@@ -26,11 +26,11 @@ class Origin(Record):
     scope: tuple[str, ...]
     """Scope of the verification and skipped checks, one line each."""
     envelope: str = ""
-    """Sentence on other inputs it accepts; empty if not examined."""
+    """Sentence on the other inputs that the kernel accepts; empty if they were not examined."""
     differentiable: bool = False
-    """True if its gradients were verified."""
+    """True if the kernel's gradients were verified."""
     license: str
-    """License identifier of Hugging Face."""
+    """License of the kernel, as an identifier of Hugging Face."""
 
 
 def of_run(run: Run) -> Origin:
@@ -61,7 +61,9 @@ def near(name: str) -> str:
 
 
 def of_kernel(name: str, arch: str | None = None) -> Origin:
-    """Return a shipped kernel as its ModelNew file; with `arch` (`90a`), the file with that path.
+    """Return a shipped kernel as its ModelNew file.
+
+    With `arch` (`90a`), the file has the code path for that architecture.
 
     Raises UsageError if no verdict covers that file, or if there is no path for the architecture.
     """
@@ -86,7 +88,10 @@ def of_kernel(name: str, arch: str | None = None) -> Origin:
 
 
 def _speaks_for(verdict: Verified, known: Manifest, name: str, arch: str | None) -> bool:
-    """Return True if the verdict covers this file: a GPU judges the architecture's path, the emulator not."""
+    """Return True if the verdict covers this file.
+
+    A GPU judges the code path of its architecture, the emulator only the portable path.
+    """
     file_of = {"cuda": sources.OWN_PATHS.get(name), "emulator": None}
     return (
         verdict.status == Status.VERIFIED

@@ -1,5 +1,5 @@
 """The judge as a service over HTTP: a queue that outlives the process, and workers that judge from it.
 
-An accepted job is judged once, whatever happens to the process meanwhile, and every answer belongs to its own
-question. A job is named by its content. The service does not start unless it can isolate candidates.
+An accepted job is judged once, even if the process ends meanwhile, and every answer names its own job. A job
+is named by its content. The service does not start unless it can isolate candidates.
 """

@@ -1,4 +1,7 @@
-"""The routes. A refusal is one status and one line; a request's size is checked before it is read."""
+"""HTTP routes of the service.
+
+A refusal is one status code and one line; a request's size is checked before it is read.
+"""
 
 import asyncio
 import html

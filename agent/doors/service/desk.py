@@ -28,16 +28,16 @@ class Limits(Record):
 
 
 class Desk:
-    """Shared state of the routes."""
+    """Queue, limits and waiting clients, shared by all routes."""
 
     def __init__(self, ledger: Ledger, workers: Workers, judging: Judging, limits: Limits) -> None:
         self.ledger, self.workers, self.judging, self._limits = ledger, workers, judging, limits
         self.closing = False
         self._left: dict[str, tuple[float, float]] = {}
-        """Token -> (jobs it may still request, time of that count)."""
+        """Token -> (jobs that its client may still request, time in seconds when this was computed)."""
 
     def token(self, request: Request) -> str:
-        """Return the client's token. Raises HTTPException."""
+        """Return the valid token in a request's header. Raises HTTPException if there is none."""
         kind, _, given = request.headers.get("authorization", "").partition(" ")
         found = [one for one in self._limits.tokens if secrets.compare_digest(one.encode(), given.encode())]
         if kind.lower() != "bearer" or not found:
@@ -63,7 +63,7 @@ class Desk:
         return self.ledger.answer(job.id) or Answer(id=job.id, state="queued")
 
     def count(self, token: str) -> None:
-        """Count one request that costs something. Raises HTTPException for too many a minute."""
+        """Count a request that is limited per minute. Raises HTTPException for too many."""
         most, now = float(self._limits.a_minute), time.monotonic()
         left, then = self._left.get(token, (most, now))
         left = min(most, left + (now - then) * most / 60)

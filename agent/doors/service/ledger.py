@@ -1,4 +1,7 @@
-"""Jobs on disk: stored before the client hears of acceptance, finished before anyone hears the result."""
+"""Jobs on disk.
+
+A job is stored before the client is told that it is accepted, and its result before anyone gets it.
+"""
 
 import sqlite3
 import threading
@@ -10,7 +13,10 @@ from agent.api.service import Answer, Asked, Fault, State, answer_of
 from agent.errors import EnvironmentFault
 
 OURS = EnvironmentFault.exit_code
-"""Exit code of a fault of this machine, after which the same job may be requested again."""
+"""Exit code of a fault of this machine.
+
+A job that ended with it is judged again when it is requested again.
+"""
 _TABLE = """CREATE TABLE IF NOT EXISTS jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, asked TEXT NOT NULL,
     state TEXT NOT NULL, answer TEXT)"""
@@ -104,7 +110,7 @@ class Ledger:
         return found[0] if found else None
 
     def listed(self, most: int) -> list[tuple[str, State]]:
-        """Return the newest jobs first."""
+        """Return id and state of up to `most` jobs, the newest first."""
         with self._lock:
             return self._base.execute(
                 "SELECT id, state FROM jobs ORDER BY number DESC LIMIT ?", (most,)

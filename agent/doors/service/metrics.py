@@ -8,7 +8,7 @@ from agent.api.service import Answer, State
 
 
 class Metrics:
-    """Counters of one process; those of the queue come from disk."""
+    """Prometheus counters of one process; the queue's figures are read from disk."""
 
     def __init__(self) -> None:
         self._all = CollectorRegistry()

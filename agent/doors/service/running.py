@@ -29,11 +29,11 @@ TOKENS = "tokens"
 """File in the service's folder with one token a line, readable only by the user."""
 SHORTEST_TOKEN = 16
 MOST_BESIDE = 1_000_000
-"""Limit on queued jobs and on new ones per minute for this machine's own clients: in effect none."""
+"""Limit on queued jobs, and on new jobs per minute, for clients on this machine. In effect there is none."""
 
 
 class Plan(Record):
-    """Parameters of a service."""
+    """Address, folder and limits of a service."""
 
     folder: Path
     """Folder for its queue, references and tokens."""
@@ -130,7 +130,10 @@ class Server(uvicorn.Server):
 
 
 def tokens(folder: Path) -> frozenset[str]:
-    """Return the tokens in the folder, creating one if there is none. Raises UsageError for a short one."""
+    """Return the tokens in the folder, creating one if there is none.
+
+    Raises UsageError for a token that is too short.
+    """
     file = folder / TOKENS
     try:
         if not file.exists():

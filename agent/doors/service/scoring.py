@@ -1,7 +1,7 @@
 """Routes for a trainer: the prompt for a problem, and the score of a completion.
 
-A completion's candidate is an ordinary job, so the same one is judged once, and its score is a function of
-its verdict. If a fault of the machine prevents judging, the score has no total.
+A completion's candidate is an ordinary job, so a repeated candidate is judged once, and its score is a
+function of its verdict. If a fault of the machine prevents judging, the score has no total.
 """
 
 from typing import Annotated
@@ -31,7 +31,7 @@ class Completed(Wanted):
 
 
 class Scored(Record):
-    """Result of a completion."""
+    """State of a completion's job, with the score once it is judged."""
 
     id: str = ""
     """Id of its candidate's job; empty if it holds no candidate."""
@@ -48,7 +48,7 @@ def add_scores(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/v1/problems")
     def names(token: Token) -> Names:
-        """List the shipped references; the service may accept others too."""
+        """List the shipped references; the service may accept other references too."""
         return Names(problems=problems.names())
 
     @app.post("/v1/prompts")
@@ -62,7 +62,7 @@ def add_scores(app: FastAPI, desk: Desk) -> None:
 
     @app.post("/v1/scores", status_code=202)
     def score(asked: Completed, token: Token) -> Scored:
-        """Score a completion; a later one with the same candidate gives the same job."""
+        """Score a completion; a later completion with the same candidate gives the same job."""
         name = asked.problem if isinstance(asked.problem, str) else asked.problem.name
         taken = reward.taken(name, asked.completion)
         if isinstance(taken, reward.Score):

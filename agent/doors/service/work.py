@@ -36,7 +36,7 @@ class Judging(Protocol):
 
 
 class Here:
-    """Judging on this machine."""
+    """Judging of a service's jobs on this machine."""
 
     def __init__(self, settings: Settings, folder: Path, where: str, trusts: bool) -> None:
         """Prepare to judge. `where` names executor and GPU; `trusts` accepts clients' reference texts."""
@@ -84,7 +84,9 @@ class Here:
         return found
 
     def _address(self, problem: str | ProblemText) -> str:
-        """Return the address of a reference. A text must equal a shipped one, unless all are trusted.
+        """Return the address of a reference.
+
+        A text must equal that of a shipped reference, unless clients' reference texts are trusted.
 
         Raises UsageError, or ProblemError for a text that is not accepted.
         """
@@ -105,7 +107,7 @@ class Here:
             )
         file = self._folder / f"{digest(problem.source)[:32]}.py"
         if not file.exists():
-            # Written atomically, because other threads may read it at the same time.
+            # The file is written atomically, because other threads may read it at the same time.
             write_durably(file, problem.source.encode())
         return str(file)
 
@@ -117,7 +119,7 @@ class Workers:
         self._ledger, self._judging, self._done = ledger, judging, done
         self._stopping = threading.Event()
         self.steps: dict[str, str] = {}
-        """Job id -> step in progress."""
+        """Map from the id of a running job to its step in progress."""
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
 
     @property

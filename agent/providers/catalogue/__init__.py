@@ -2,8 +2,8 @@
 
 Contract: a problem matches by its traced op table, never by a name. A problem that does not match is declined
 with the reason. The answer is a complete file: the unchanged device code of a shipped kernel
-(`agent.kernels.sources`) and a `ModelNew` written for the problem. The answer is judged as usual. Prompts are
-not read, and there is no second answer.
+(`agent.kernels.sources`) and a `ModelNew` written for the problem. The answer is judged like any other.
+Prompts are not read, and there is no second answer.
 """
 
 from agent.errors import EndpointError, NothingOffered

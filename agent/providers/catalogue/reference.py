@@ -1,7 +1,7 @@
 """Properties that `ModelNew` shares with `Model`: constructor arguments, their values, the name of the input.
 
-They are read from the reference's text, which is not run. A reference that cannot be read is refused with the
-reason.
+They are read from the reference's text, which is not run. A reference whose text does not show them is
+refused with the reason.
 """
 
 import ast
@@ -33,7 +33,7 @@ class Reference:
     constants: frozenset[int]
     """Integers that appear literally in calls and assignments of Model, or at module level."""
     input_name: str
-    """Name of the argument of `forward`."""
+    """Name of the first argument of `forward`."""
 
 
 def read(problem: Problem) -> Reference:

@@ -11,7 +11,7 @@ _INPUT = None
 
 
 class NotRmsNorm(Exception):
-    """The trace is not an RMSNorm."""
+    """Raised for a trace that is not an RMSNorm."""
 
 
 def read(trace: Trace) -> tuple[TensorSpec | None, int, float]:

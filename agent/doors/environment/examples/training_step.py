@@ -70,7 +70,7 @@ def completion(words: Sequence[int]) -> str:
 
 
 class Policy(nn.Module):
-    """Autoregressive model of the words."""
+    """Autoregressive transformer over the three words of a program."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()

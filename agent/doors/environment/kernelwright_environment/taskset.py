@@ -1,7 +1,7 @@
 """The tasks: each has one reference, its prompt, and the reward of an answer.
 
-Contract: the reward consists of the parts of the service's score for the last reply. The model's side cannot
-influence it otherwise. If the service could not judge, the rollout fails and has no reward.
+Contract: the reward consists of the parts of the service's score for the last reply. The model can influence
+the reward only through that reply. If the service could not judge, the rollout fails and has no reward.
 """
 
 from collections.abc import Iterable
@@ -71,9 +71,12 @@ class KernelTasksetConfig(vf.TasksetConfig):
     """References to use; set with `--env.taskset.*`."""
 
     problems: list[str] = []
-    """Names of references at the service. Without these and `references`, all that it ships are used."""
+    """Names of references at the service.
+
+    If this and `references` are empty, all references shipped with the service are used.
+    """
     references: list[Path] = []
-    """Files of further references, which a service accepts only with `--trust-references`."""
+    """Files of further references. A service accepts them only with `--trust-references`."""
     task: KernelTaskConfig = KernelTaskConfig()
 
 

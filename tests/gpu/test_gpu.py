@@ -7,12 +7,13 @@ from gpu import slim_build, summary, verify
 from mend.candidates import changed
 
 from agent.executors import cuda_obstacle
+from benchmarks.storage import GPU
 
 OBSTACLE = cuda_obstacle()
 
 
 def test_the_page_is_rendered_from_the_raw_output() -> None:
-    assert list(summary.RAW.glob("*.json"))
+    assert list(GPU.glob("*.json"))
     assert summary.PAGE.read_text() == summary.render()
 
 

@@ -26,7 +26,7 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float64 if tensor.is_floating_point() else tensor.dtype, copy=True)
 
 
-class WideCasts(TorchDispatchMode):
+class WideCasts(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Mode in which a cast rounds to the dtype that it names and its result stays in float64.
 
     A reference that casts one operand of a product to bfloat16 has another operand in that dtype. In float64

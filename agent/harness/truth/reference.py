@@ -347,7 +347,7 @@ class Reference:
         except ReferenceRaised as raised:
             if "dtype" not in str(raised):
                 raise
-            with of_the_reference(), float64.WideCasts():
+            with of_the_reference(), float64.WideCasts():  # type: ignore[no-untyped-call]
                 return model(*wide)
         finally:
             torch.set_default_dtype(stated)

@@ -150,7 +150,7 @@ def _verdict(attempt: Attempt) -> dict[str, Any]:
         "stage": evaluation.stage,
         "cause": headline.kind if headline else "",
         "message": _line(headline.message, CAUSE_CHARACTERS) if headline else "",
-        "signature": signature.of(headline) if headline else "",
+        "signature": signature.compute_signature(headline) if headline else "",
     }
 
 

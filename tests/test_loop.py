@@ -153,7 +153,7 @@ def test_a_mend_that_nobody_could_judge_leaves_its_parent() -> None:
     parent = first.model_copy(update={"evaluation": Judge().evaluate(PROBLEM, first.candidate)})
     child = parent.candidate.model_copy(update={"source": "other"})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mend, "of", lambda attempt: child)
+        patch.setattr(mend, "fix", lambda attempt: child)
         assert mend.line(parent, lambda candidate: None) == (parent,)
 
 

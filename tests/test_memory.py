@@ -83,10 +83,10 @@ def test_a_mend_is_told_by_its_note() -> None:
 
 
 def test_numbers_do_not_tell_faults_apart_and_words_do() -> None:
-    assert signature.of(EPS) == signature.of(ELSEWHERE)
+    assert signature.compute_signature(EPS) == signature.compute_signature(ELSEWHERE)
     other = EPS.model_copy(update={"message": "Equals the reference with eps outside the root."})
-    assert signature.of(EPS) != signature.of(other)
-    assert signature.of(EPS) != signature.of(AXIS)
+    assert signature.compute_signature(EPS) != signature.compute_signature(other)
+    assert signature.compute_signature(EPS) != signature.compute_signature(AXIS)
 
 
 def test_a_fault_that_comes_back_escalates_step_by_step() -> None:

@@ -78,7 +78,7 @@ def _told(event: Event, made: dict[str, Evaluated]) -> Iterator[RenderableType]:
             yield _below(event.feedback.text)
         case Evaluated():
             parent = made.get(event.attempt.candidate.parent or "")
-            entry = history.of(Log(events=(parent, event) if parent else (event,))).entries[-1]
+            entry = history.build_history(Log(events=(parent, event) if parent else (event,))).entries[-1]
             yield Text(f"round {event.round}: ").append(run_tree.verdict(entry))
             if entry.cause:
                 yield _below(run_tree.cause(entry.cause))

@@ -162,7 +162,7 @@ def bench(
     rows = []
     for name in chosen:
         found = []
-        for case in cases.of(name):
+        for case in cases.list_cases(name):
             what = f"timing {name} {list(case.shape)} {case.setting}"
             with console.live(what) as live, _turn(live):
                 live.update(what)

@@ -54,7 +54,7 @@ def tree(rounds: tuple[store.Round, ...], told: history.History) -> Tree:
         entries.setdefault(entry.round, []).append(entry)
     # Latest node at each depth; a deeper branch is added below it.
     last = [root]
-    for branch in branches.of(rounds):
+    for branch in branches.order_rounds(rounds):
         del last[branch.depth + 1 :]
         node = last[-1].add(_round(branch))
         last.append(node)

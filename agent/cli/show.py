@@ -69,14 +69,14 @@ def show(
         if number is not None:
             console.show(*parts_of(_round(found, log, number)))
         else:
-            told = history.of(log)
+            told = history.build_history(log)
             info = _info(found)
             console.show(run_tree.header(found, info, log, told), Text(), run_tree.tree(log.rounds, told))
 
 
 def _document(run: store.Run, log: store.Log, number: int | None) -> None:
     _info(run)
-    whole = export.document(run, log, history.of(log))
+    whole = export.document(run, log, history.build_history(log))
     if number is not None:
         _round(run, log, number)
         whole = whole.model_copy(

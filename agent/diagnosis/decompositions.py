@@ -17,7 +17,7 @@ Tensor = torch.Tensor
 Plain = Callable[..., Any]
 
 
-def of(func: Any) -> Plain | None:
+def find_decomposition(func: Any) -> Plain | None:
     """Return the decomposition of an operator, or None for operators that are recorded whole."""
     name = str(func._schema.name).split("::")[-1]
     return _PLAIN.get(name) if not func._schema.is_mutable else None

@@ -13,7 +13,7 @@ _CHANGING = re.compile(r"0x[0-9a-fA-F]+|(?<![A-Za-z_])[-+]?\d+(?:\.\d+)?(?:[eE][
 _FAMILY = re.compile(r"^With [^:]{1,80}: ")
 
 
-def of(finding: Finding) -> str:
+def compute_signature(finding: Finding) -> str:
     """Return the signature of a finding as twelve hexadecimal digits."""
     words = _CHANGING.sub("#", _FAMILY.sub("", finding.message))
     return digest(finding.kind, " ".join(words.lower().split()))[:12]

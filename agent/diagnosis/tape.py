@@ -192,7 +192,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        plain = decompositions.of(func)
+        plain = decompositions.find_decomposition(func)
         if plain is not None or self._within:
             with self:
                 self._part = self._part if self._within else 0

@@ -27,7 +27,7 @@ SMALL = (
 """Grid of GroupNorm, with shapes of diffusion models, detectors and small networks."""
 
 
-def of(kernel: str) -> tuple[Case, ...]:
+def list_cases(kernel: str) -> tuple[Case, ...]:
     """Return the cases of one kernel."""
     return tuple(_CASES[kernel]())
 

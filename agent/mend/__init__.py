@@ -13,7 +13,7 @@ from agent.mend.extension import Extension
 from agent.python_source import syntax_tree
 from agent.records import Attempt, Candidate, Finding, Record, Status
 
-__all__ = ["MOST_IN_A_ROW", "Mended", "difference", "following", "line", "mended", "of"]
+__all__ = ["MOST_IN_A_ROW", "Mended", "difference", "fix", "following", "line", "mended"]
 
 MOST_IN_A_ROW = 3
 """Maximum number of consecutive mends of one answer. Each may reveal a fault that the one before hid."""
@@ -48,7 +48,7 @@ class Mended(Record):
     """Description of each change in one phrase: `declared scale_cuda in cpp_sources`."""
 
 
-def of(attempt: Attempt) -> Candidate | None:
+def fix(attempt: Attempt) -> Candidate | None:
     """Return the candidate that mends an attempt, or None if it is verified or cannot be mended."""
     parent = attempt.candidate
     found = attempt.evaluation.findings
@@ -80,7 +80,7 @@ def line(first: Attempt, judge: Callable[[Candidate], Attempt | None]) -> tuple[
 
 def following(made: Sequence[Attempt]) -> Candidate | None:
     """Return the next mend to judge after an attempt and its mends so far, or None."""
-    child = of(made[-1]) if len(made) <= MOST_IN_A_ROW else None
+    child = fix(made[-1]) if len(made) <= MOST_IN_A_ROW else None
     return None if child is None or child.id in {attempt.candidate.id for attempt in made} else child
 
 

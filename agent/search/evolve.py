@@ -48,7 +48,7 @@ def evolve(tree: Tree, shape: Shape) -> Move | None:
     if others and draw.random() < COMBINE:
         return Move(after=node.round, beside=draw.choice(others)[1].round, island=island)
     children = sum(one.move.after == node.round for one in tree.nodes.values())
-    return Move(after=node.round, idea=ideas.of(children), island=island)
+    return Move(after=node.round, idea=ideas.choose_idea(children), island=island)
 
 
 def _patient(shape: Shape) -> Shape:

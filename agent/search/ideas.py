@@ -16,6 +16,6 @@ IDEAS = (
 AGAIN = "Approach to try, number {}: another one than the first that comes to mind."
 
 
-def of(number: int) -> str:
+def choose_idea(number: int) -> str:
     """Return the approach for line 0, 1, 2, ...: none for the first, a different one for each other."""
     return IDEAS[number] if number < len(IDEAS) else AGAIN.format(number + 1)

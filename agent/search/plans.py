@@ -56,7 +56,7 @@ def beginning(tree: Tree, shape: Shape, number: int, island: int = 0) -> Move | 
 def _idea(planned: Sequence[str], number: int) -> str:
     if 0 < number <= len(planned):
         return f"{APPROACH}{planned[number - 1]}"
-    return ideas.of(number)
+    return ideas.choose_idea(number)
 
 
 def _bound_ms(text: str) -> float:

@@ -36,7 +36,7 @@ class Branch(NamedTuple):
         return self.round.move.idea.removeprefix(APPROACH) if self.round.move else ""
 
 
-def of(rounds: Iterable[Round]) -> tuple[Branch, ...]:
+def order_rounds(rounds: Iterable[Round]) -> tuple[Branch, ...]:
     """Return the rounds in tree order: every line complete, lines in the order in which they began."""
     rounds = tuple(rounds)
     there = {entry.number for entry in rounds}

@@ -133,7 +133,7 @@ class DiffLine(Record):
     new: int | None = None
 
 
-def of(log: Log) -> History:
+def build_history(log: Log) -> History:
     """Return the history of one run. A log without events gives an empty history."""
     asked = {event.round: event.prompt for event in log.events if isinstance(event, Prompted)}
     answered = {event.round: event.completion for event in log.events if isinstance(event, Completed)}

@@ -110,7 +110,7 @@ class RunView:
 
     @cached_property
     def history(self) -> History:
-        return history.of(self.log)
+        return history.build_history(self.log)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -119,7 +119,7 @@ class RunView:
         by_round: dict[int, list[Entry]] = {}
         for entry in self.history.entries:
             by_round.setdefault(entry.round, []).append(entry)
-        for branch in branches.of(self.log.rounds):
+        for branch in branches.order_rounds(self.log.rounds):
             round_, depth = branch.round, branch.depth
             for entry in by_round.get(round_.number, []):
                 mend = entry.attempt.candidate.origin == "mend"

@@ -32,7 +32,7 @@ def row(one: Measured, kernel: str) -> str:
 
 def in_turn(names: list[str]) -> list[Case]:
     """The first case of each kernel, then the second."""
-    each = itertools.zip_longest(*(cases.of(name) for name in names))
+    each = itertools.zip_longest(*(cases.list_cases(name) for name in names))
     return [case for turn in each for case in turn if case is not None]
 
 

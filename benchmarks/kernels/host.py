@@ -166,7 +166,7 @@ def main() -> None:
     print(f"{'':16} {'call':>26} {'training step':>26} {'compiled':>9}")
     print(f"{'':16} {'Python  replayed  torch':>26} {'Python  replayed  torch':>26} {'replayed':>9}")
     for name in given.only or NAMES:
-        entries = {entry.name: small(entry.case) for entry in grid.of(name)}
+        entries = {entry.name: small(entry.case) for entry in grid.list_rows(name)}
         cases = [entries[NAMES[name] + more] for more in ("", " forward and backward")]
         times = []
         for case in cases:

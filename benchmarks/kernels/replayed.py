@@ -55,7 +55,7 @@ def main() -> None:
     build()
     print(f"{'us':16}{'call':>9} replayed  torch {'step':>11} replayed  torch")
     for kernel, name in ROWS.items():
-        entries = {entry.name: entry.case for entry in grid.of(kernel)}
+        entries = {entry.name: entry.case for entry in grid.list_rows(kernel)}
         row, same = [], True
         for more in ("", " forward and backward"):
             case = entries[name + more]

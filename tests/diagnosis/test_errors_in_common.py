@@ -44,7 +44,7 @@ def _both(folder: Path, output: Any) -> tuple[str | None, str | None]:
     """What tells wrong elements apart, and what errors have in common."""
     case, _ = recorded.case(folder, REFERENCE, output)
     target, tape = Target(case.outputs[0], case.truth[0], case.limits[0]), case.tape()
-    return ranges.of(tape, target), error_structure.of(tape, 0, target)
+    return ranges.describe_range(tape, target), error_structure.describe_structure(tape, 0, target)
 
 
 def _noise(y: Tensor) -> Tensor:
@@ -158,7 +158,7 @@ def test_prelu_is_taken_back_through_its_slopes(tmp_path: Path) -> None:
 
     case, _ = recorded.case(tmp_path, text, output)
     target = Target(case.outputs[0], case.truth[0], case.limits[0])
-    said = error_structure.of(case.tape(), 0, target)
+    said = error_structure.describe_structure(case.tape(), 0, target)
     assert said is not None
     assert "for each index of dim 2 all elements are the right ones plus" in said
 
@@ -175,7 +175,7 @@ def test_the_first_wrong_element_comes_with_the_few_inputs_it_depends_on(tmp_pat
     at = tuple(int(place) for place in target.wrong.reshape(target.shape).nonzero()[0])
     x, start = case.inputs
     bias = case.parameters["bias"].detach()
-    assert dependencies.of(case, case.tape(), 0, target) == (
+    assert dependencies.describe_dependency(case, case.tape(), 0, target) == (
         f"At the first wrong element, {at}, the reference's gradient has "
         f"input 0[{', '.join(map(str, at))}] = {float(x[at]):.4g} and input 1[{at[0]}] = "
         f"{float(start[at[0]]):.4g} and bias[{at[2]}] = {float(bias[at[2]]):.4g} alone."
@@ -189,7 +189,7 @@ def test_an_element_that_depends_on_many_inputs_comes_alone(tmp_path: Path) -> N
 
     case, _ = recorded.case(tmp_path, REFERENCE, output)
     target = Target(case.outputs[0], case.truth[0], case.limits[0])
-    assert dependencies.of(case, case.tape(), 0, target) is None
+    assert dependencies.describe_dependency(case, case.tape(), 0, target) is None
 
 
 SELECTION = """
@@ -212,7 +212,7 @@ def test_another_element_of_the_input_is_told_by_its_place(tmp_path: Path) -> No
     case, _ = recorded.case(tmp_path, SELECTION, lambda _, x: F.max_pool1d(x, 4, 2, 1))
     target = Target(case.outputs[0], case.truth[0], case.limits[0])
     x, at = case.inputs[0], tuple(target.wrong.reshape(target.shape).nonzero()[0].tolist())
-    said = misplaced.of(case, target)
+    said = misplaced.describe_misplaced(case, target)
     held, right = (
         (x == value[at]).nonzero()[0].tolist() for value in (case.outputs[0].double(), case.truth[0])
     )
@@ -228,11 +228,11 @@ def test_right_values_in_other_places_are_told(tmp_path: Path) -> None:
 
     case, _ = recorded.case(tmp_path, REFERENCE, output)
     target = Target(case.outputs[0], case.truth[0], case.limits[0])
-    assert misplaced.of(case, target) == (
+    assert misplaced.describe_misplaced(case, target) == (
         "Every wrong element holds the right value of another place: (0, 0, 1) has that of (0, 1, 0)."
     )
 
 
 def test_values_of_their_own_have_no_place(tmp_path: Path) -> None:
     case, _ = recorded.case(tmp_path, SELECTION, lambda _, x: F.avg_pool1d(x, 3, 2))
-    assert misplaced.of(case, Target(case.outputs[0], case.truth[0], case.limits[0])) is None
+    assert misplaced.describe_misplaced(case, Target(case.outputs[0], case.truth[0], case.limits[0])) is None

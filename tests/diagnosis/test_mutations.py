@@ -141,7 +141,7 @@ def test_an_operator_that_moves_takes_values_as_they_are_by_then() -> None:
     inputs = (_numbers(4, 6), _numbers(4, 6, seed=2), _numbers(6, 6, seed=3))
     tape = record(lambda: _gated(*inputs), {})
     wanted = _gated_before(*inputs)
-    made = [tensors(tape.again(one.rewrites))[0] for one in moves.of(Groups(tape), Facts((), ()))]
+    made = [tensors(tape.again(one.rewrites))[0] for one in moves.mutate(Groups(tape), Facts((), ()))]
     assert any(torch.allclose(one, wanted) for one in made if one.shape == wanted.shape)
 
 

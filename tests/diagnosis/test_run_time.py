@@ -212,8 +212,8 @@ def test_a_signature_is_that_of_the_mistake() -> None:
     )
     again = Finding(kind="wrong-values", message="With zero inputs: 40 of 64 elements, first at (1, 2)")
     other = first.model_copy(update={"kind": "nan-output"})
-    assert signature.of(first) == signature.of(again)
-    assert signature.of(first) != signature.of(other)
-    assert re.fullmatch(r"[0-9a-f]{12}", signature.of(first))
+    assert signature.compute_signature(first) == signature.compute_signature(again)
+    assert signature.compute_signature(first) != signature.compute_signature(other)
+    assert re.fullmatch(r"[0-9a-f]{12}", signature.compute_signature(first))
     names = [Finding(kind="undeclared-name", message=f"`{name}` is used here.") for name in ("a1", "b1")]
-    assert signature.of(names[0]) != signature.of(names[1])
+    assert signature.compute_signature(names[0]) != signature.compute_signature(names[1])

@@ -182,7 +182,7 @@ def test_a_value_is_known_transposed_and_in_half_precision(tmp_path: Path) -> No
 
 
 def _held(tape: Any, written: list[Tensor], case: Any) -> list[str]:
-    found = values.of(tape, tensors(tape.result))
+    found = values.list_values(tape, tensors(tape.result))
     seen: Followed = recorded.followed([("k", tuple(written))], case.outputs)
     sizes = kernel_values.sizes([*case.inputs, *case.truth])
     return [one.told for held in kernel_values.everywhere(seen, found, sizes).values() for one in held]
@@ -239,16 +239,16 @@ def test_the_kernel_of_the_first_number_that_is_not_finite_is_named(tmp_path: Pa
 def test_behind_values_that_are_right_the_cause_is_looked_for_in_what_is_left(tmp_path: Path) -> None:
     case, _ = recorded.case(tmp_path, NORM, lambda _, x: _strange(_steps(x)[3].cumsum(1)))
     tape = case.tape()
-    found = {one.words: one for one in values.of(tape, tensors(tape.result))}
+    found = {one.words: one for one in values.list_values(tape, tensors(tape.result))}
     right = tensors(found["`normed`"].call.result)[0]
-    behind = part.of(tape, tape.result, {id(right): "normed"})
+    behind = part.cut_part(tape, tape.result, {id(right): "normed"})
     assert behind is not None
     assert [call.name for call in behind.calls] == ["sigmoid", "mul", "cumsum"]
     assert behind.name(right) == "normed"
     number = next(call.number for call in behind.calls if call.name == "sigmoid")
     made = behind.again({number: lambda given: torch.ones_like(given["self"])})
     assert torch.equal(made, right.cumsum(1))
-    before = part.of(tape, [right], {})
+    before = part.cut_part(tape, [right], {})
     assert before is not None
     assert {call.name for call in before.calls}.isdisjoint({"sigmoid", "cumsum"})
     assert torch.equal(tensors(before.again({}))[0], right)

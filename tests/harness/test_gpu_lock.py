@@ -155,7 +155,7 @@ def test_a_second_look_comes_after_first_looks_that_began_soon_after(tmp_path: P
 
 def test_what_was_said_before_a_wait_is_said_again(tmp_path: Path) -> None:
     said: list[str] = []
-    announce = progress.of(said.append)
+    announce = progress.as_progress(said.append)
     announce("verifying")
     holder, waiter = GpuLock(tmp_path, lambda what: None), GpuLock(tmp_path, announce)
     began = threading.Event()

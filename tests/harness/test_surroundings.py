@@ -24,7 +24,7 @@ class Model(nn.Module):
 
 def test_gradients_are_on_and_nothing_asks_for_one() -> None:
     model, threads = Model(), torch.get_num_threads()
-    with surroundings.of(model, SimpleNamespace(gradients=True, torch_threads=3)):
+    with surroundings.apply_conditions(model, SimpleNamespace(gradients=True, torch_threads=3)):
         assert torch.is_grad_enabled()
         assert torch.get_num_threads() == 3
         assert not model(torch.ones(3)).requires_grad
@@ -33,7 +33,7 @@ def test_gradients_are_on_and_nothing_asks_for_one() -> None:
 
 
 def test_a_call_without_conditions_records_no_gradients() -> None:
-    with surroundings.of(Model(), None):
+    with surroundings.apply_conditions(Model(), None):
         assert not torch.is_grad_enabled()
 
 

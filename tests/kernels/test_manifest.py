@@ -129,11 +129,11 @@ def test_a_rival_is_shown_beside_the_kernel() -> None:
 
 def test_every_kernel_has_cases_with_their_least_work() -> None:
     for name in sources.NAMES:
-        assert all(case.kernel == name and case.least_bytes > 0 for case in cases.of(name))
-    fused = cases.of("linear_group_norm_min_bias")[0]
+        assert all(case.kernel == name and case.least_bytes > 0 for case in cases.list_cases(name))
+    fused = cases.list_cases("linear_group_norm_min_bias")[0]
     assert fused.flops == 2 * 1024 * 8192 * 8192
     assert fused.least_bytes == 4 * (1024 * 8192 + 8192 * 8192 + 4 * 8192 + 8192 * 1024)
-    assert {"TF32"} == {name for case in cases.of("linear_fp32x3") for name in case.rivals}
+    assert {"TF32"} == {name for case in cases.list_cases("linear_fp32x3") for name in case.rivals}
 
 
 def test_the_interval_of_the_ratio_is_against_torchs_better_side() -> None:

@@ -46,7 +46,7 @@ def means(fault: str | None = None) -> Means:
 
 
 def entry(name: str) -> grid.Entry:
-    (found,) = (one for one in grid.of(name.split()[0]) if one.name == name)
+    (found,) = (one for one in grid.list_rows(name.split()[0]) if one.name == name)
     return found
 
 
@@ -65,7 +65,7 @@ def row(name: str, ratio: float, **more: Any) -> Row:
 
 def test_every_kernel_has_rows_of_its_own_name_in_both_directions() -> None:
     for kernel in sources.NAMES:
-        found = grid.of(kernel)
+        found = grid.list_rows(kernel)
         assert found
         assert len({one.name for one in found}) == len(found)
         assert all(one.case.kernel == kernel and one.name.split()[0] == kernel for one in found)
@@ -75,11 +75,11 @@ def test_every_kernel_has_rows_of_its_own_name_in_both_directions() -> None:
 def test_the_first_shapes_of_every_kernel_come_first() -> None:
     order = grid.in_turn(("gelu", "softmax"))
     assert [one.case.kernel for one in order[:6]] == ["gelu"] * 2 + ["softmax"] * 2 + ["gelu"] * 2
-    assert len(order) == len(grid.of("gelu")) + len(grid.of("softmax"))
+    assert len(order) == len(grid.list_rows("gelu")) + len(grid.list_rows("softmax"))
 
 
 def test_a_third_of_the_shapes_is_held_back_by_their_names_alone() -> None:
-    found = [one for kernel in sources.NAMES for one in grid.of(kernel)]
+    found = [one for kernel in sources.NAMES for one in grid.list_rows(kernel)]
     share = sum(grid.is_held_back(one.case) for one in found) / len(found)
     assert 0.25 < share < 0.42
     case = Case("gelu", torch.relu, torch.relu, (7, 12288), dtype=torch.bfloat16)
@@ -125,7 +125,9 @@ def test_rows_are_shared_out_and_come_back_one_by_one() -> None:
     def start() -> workers.Worker:
         return threaded(lambda theirs: workers.serve(theirs, means(), HERE))
 
-    chosen = [entry(name) for name in NAMES] + [one for one in grid.of("gelu") if "[1, 3072]" in one.name]
+    chosen = [entry(name) for name in NAMES] + [
+        one for one in grid.list_rows("gelu") if "[1, 3072]" in one.name
+    ]
     sweep = sweeping.Sweep(start, 2, time.monotonic() + 600)
     found = list(sweep.rows(chosen))
     sweep.end()
@@ -152,8 +154,8 @@ def test_a_process_that_ends_or_hangs_costs_its_own_rows_alone(monkeypatch: pyte
         return threaded(serving or (lambda theirs: workers.serve(theirs, means(), HERE)))
 
     chosen = [entry(name) for name in NAMES]
-    others = [one for one in grid.of("gelu") if "[1, 3072]" in one.name]
-    third = [one for one in grid.of("gelu") if "[1001, 777] float32" in one.name]
+    others = [one for one in grid.list_rows("gelu") if "[1, 3072]" in one.name]
+    third = [one for one in grid.list_rows("gelu") if "[1001, 777] float32" in one.name]
     sweep = sweeping.Sweep(start, 3, time.monotonic() + 600)
     found = list(sweep.rows([*chosen, *others, *third]))
     sweep.end()

@@ -120,7 +120,7 @@ def test_a_run_with_mends_is_resumed_without_judging_again() -> None:
 
 def test_what_is_verified_is_not_mended() -> None:
     assert (
-        mend.of(
+        mend.fix(
             verified(1, source=UNDECLARED, warnings=(MISSING.model_copy(update={"severity": "warning"}),))
         )
         is None
@@ -129,7 +129,7 @@ def test_what_is_verified_is_not_mended() -> None:
 
 def test_what_only_warns_is_not_mended() -> None:
     warning = MISSING.model_copy(update={"severity": "warning"})
-    assert mend.of(refused(1, WRONG, warning, source=UNDECLARED)) is None
+    assert mend.fix(refused(1, WRONG, warning, source=UNDECLARED)) is None
 
 
 def test_mends_end_where_nothing_more_is_known() -> None:
@@ -150,7 +150,7 @@ def test_mends_end_where_nothing_more_is_known() -> None:
 
 def test_the_diff_names_both_attempts() -> None:
     parent = refused(1, MISSING, source=UNDECLARED, status=Status.BUILD_ERROR)
-    child = mend.of(parent)
+    child = mend.fix(parent)
     assert child is not None
     text = mend.difference(parent, refused(2, WRONG, source=child.source))
     assert text.startswith("--- attempt 1\n+++ attempt 2\n")
@@ -165,7 +165,7 @@ def test_a_situation_refuses_a_mend_of_another_attempt() -> None:
 
 def test_a_prompt_after_a_verified_mend_says_what_was_mended() -> None:
     parent = refused(1, MISSING, source=UNDECLARED, status=Status.BUILD_ERROR)
-    child = mend.of(parent)
+    child = mend.fix(parent)
     assert child is not None
     best = verified(2, 1.5, source=child.source).model_copy(update={"candidate": child})
     situation = Situation(last=best, best=best, mended=(parent,), feedback=on_evaluation(best), gpu="h200")

@@ -84,7 +84,9 @@ def test_without_a_readable_plan_lines_begin_as_they_do_without_one() -> None:
     events = Events()
     searched(planned("beam"), Planner("I would rather not."), Judge(), events)
     roots = [event.move for event in events if isinstance(event, Prompted) and event.move.after is None]
-    assert [move.idea for move in roots if not move.plan][:4] == [ideas.of(number) for number in range(4)]
+    assert [move.idea for move in roots if not move.plan][:4] == [
+        ideas.choose_idea(number) for number in range(4)
+    ]
 
 
 def test_a_plan_is_no_line_and_no_attempt_to_make_the_best_faster() -> None:

@@ -27,16 +27,18 @@ def rounds(*after: int | None) -> tuple[Round, ...]:
     ids=["none", "line", "beam", "fork", "roots", "unreadable parents"],
 )
 def test_every_round_has_one_place(after: tuple[int | None, ...], placed: list[tuple[int, int]]) -> None:
-    assert [(branch.round.number, branch.depth) for branch in branches.of(rounds(*after))] == placed
+    assert [(branch.round.number, branch.depth) for branch in branches.order_rounds(rounds(*after))] == placed
 
 
 def test_a_long_line_is_no_recursion() -> None:
-    assert len(branches.of(rounds(None, *range(1, 5000)))) == 5000
+    assert len(branches.order_rounds(rounds(None, *range(1, 5000)))) == 5000
 
 
 def test_what_was_asked_names_the_rounds_it_goes_on_from_in_a_tree_alone() -> None:
-    assert [branch.asked for branch in branches.of(rounds(None, 1))] == ["repair", "repair"]
-    assert [branch.asked for branch in branches.of(rounds(None, 1, 1))][1:] == ["repair after round 1"] * 2
+    assert [branch.asked for branch in branches.order_rounds(rounds(None, 1))] == ["repair", "repair"]
+    assert [branch.asked for branch in branches.order_rounds(rounds(None, 1, 1))][1:] == [
+        "repair after round 1"
+    ] * 2
     both = (*rounds(None, None), Round(number=3, move=Move(after=2, beside=1), prompt=prompt("text")))
-    assert branches.of(both)[2].asked == "repair of rounds 2 and 1"
-    assert branches.of([Round(number=1)])[0].asked == ""
+    assert branches.order_rounds(both)[2].asked == "repair of rounds 2 and 1"
+    assert branches.order_rounds([Round(number=1)])[0].asked == ""

@@ -48,7 +48,7 @@ def test_rendering_leaves_the_rest_of_the_page_alone() -> None:
 def test_the_document_reads_back_as_the_record_it_was() -> None:
     run = Run(FIXTURE, "fixture")
     log = run.read()
-    document = export.document(run, log, history.of(log))
+    document = export.document(run, log, history.build_history(log))
     text = json.dumps(to_jsonable_python(document, inf_nan_mode="strings"))
     assert export.RunDocument.model_validate_json(text).rounds[0].attempts == document.rounds[0].attempts
     assert document.schema_version == SCHEMA_VERSION
@@ -58,7 +58,7 @@ def test_the_document_reads_back_as_the_record_it_was() -> None:
 def test_what_follows_from_the_events_stands_beside_them(tmp_path: Path) -> None:
     run = Run(FIXTURE, "fixture")
     log = run.read()
-    document = export.document(run, log, history.of(log))
+    document = export.document(run, log, history.build_history(log))
     first, second = document.rounds
     broken, mended = first.attempts
     assert (mended.made_from, mended.change) == (broken.number, history.Change(added=1, removed=1))
@@ -72,9 +72,9 @@ def test_what_follows_from_the_events_stands_beside_them(tmp_path: Path) -> None
 def test_a_run_without_a_manifest_or_events_is_a_document_too(tmp_path: Path) -> None:
     run = create(tmp_path, SETTINGS)
     (run.path / "run.toml").write_text("?")
-    document = export.document(run, run.read(), history.of(run.read()))
+    document = export.document(run, run.read(), history.build_history(run.read()))
     assert (document.run, document.problem, document.rounds) == (None, None, ())
     with run.writer() as writer:
         converse(Answers(), Judge(), writer)
     log = run.read()
-    assert len(export.document(run, log, history.of(log)).rounds) == 4
+    assert len(export.document(run, log, history.build_history(log)).rounds) == 4

@@ -66,7 +66,7 @@ def log() -> Log:
 
 
 def test_attempts_know_parent_children_and_change(log: Log) -> None:
-    first, mend, second = history.of(log).entries
+    first, mend, second = history.build_history(log).entries
     assert (first.parent, first.children, first.change) == (None, (2,), None)
     assert (mend.parent, mend.children, mend.change) == (1, (3,), history.Change(added=1, removed=0))
     assert (second.parent, second.children, second.change) == (2, (), history.Change(added=1, removed=3))
@@ -75,7 +75,7 @@ def test_attempts_know_parent_children_and_change(log: Log) -> None:
 
 
 def test_a_mend_was_asked_of_nobody(log: Log) -> None:
-    first, mend, second = history.of(log).entries
+    first, mend, second = history.build_history(log).entries
     assert first.prompt == prompt("one")
     assert first.completion is not None
     assert first.completion.cost_usd == 0.5
@@ -84,7 +84,7 @@ def test_a_mend_was_asked_of_nobody(log: Log) -> None:
 
 
 def test_totals_take_in_every_round_and_say_when_they_are_partial(log: Log) -> None:
-    totals = history.of(log).totals
+    totals = history.build_history(log).totals
     assert (totals.answers, totals.input_tokens, totals.output_tokens, totals.tokens) == (3, 200, 40, 240)
     assert totals.cost_usd == 0.75
     assert totals.partial
@@ -93,39 +93,39 @@ def test_totals_take_in_every_round_and_say_when_they_are_partial(log: Log) -> N
 
 
 def test_nothing_known_is_none_and_not_zero() -> None:
-    totals = history.of(Log()).totals
+    totals = history.build_history(Log()).totals
     assert totals == history.Totals()
     assert totals.tokens is None
-    assert history.of(Log()).entries == ()
+    assert history.build_history(Log()).entries == ()
 
 
 def test_a_source_judged_twice_is_the_parent_by_its_latest_attempt() -> None:
     first, again = judged(1, "a"), judged(2, "a")
     after = judged(3, "b", again)
     log = Log(events=tuple(Evaluated(round=a.number, attempt=a) for a in (first, again, after)))
-    assert [entry.parent for entry in history.of(log).entries] == [None, None, 2]
+    assert [entry.parent for entry in history.build_history(log).entries] == [None, None, 2]
 
 
 def test_a_parent_that_is_not_readable_is_none() -> None:
     orphan = judged(2, "b", judged(1, "a"))
-    entry = history.of(Log(events=(Evaluated(round=1, attempt=orphan),))).entries[0]
+    entry = history.build_history(Log(events=(Evaluated(round=1, attempt=orphan),))).entries[0]
     assert (entry.parent, entry.change) == (None, None)
 
 
 def test_best_is_what_the_run_said_else_what_ranking_says() -> None:
     attempts = (attempt(1, evaluation(Status.VERIFIED)), attempt(2, measured()))
     events: tuple[Event, ...] = tuple(Evaluated(round=a.number, attempt=a) for a in attempts)
-    assert history.of(Log(events=events)).best == 2
+    assert history.build_history(Log(events=events)).best == 2
     ended = RunFinished(outcome="verified", best=1, reason="said so")
-    assert history.of(Log(events=(*events, ended))).best == 1
-    assert history.of(Log(events=events)).entries[1].speedup == 2.0
+    assert history.build_history(Log(events=(*events, ended))).best == 1
+    assert history.build_history(Log(events=events)).entries[1].speedup == 2.0
 
 
 def test_times_are_those_on_disk(tmp_path: Path) -> None:
     run = create(tmp_path, SETTINGS)
     with run.writer() as writer:
         converse(Answers(), Judge(), writer)
-    told = history.of(run.read())
+    told = history.build_history(run.read())
     stored = [event.time for event in run.read().events]
     assert (told.began, told.last) == (stored[0], stored[-1])
     assert told.entries[0].judged == stored[3]

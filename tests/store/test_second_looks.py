@@ -115,7 +115,7 @@ def test_the_verdict_of_the_second_look_stands() -> None:
     log = Log((JUDGED, Prompted(round=2, prompt=WHOLE[0].prompt), look))  # type: ignore[union-attr]
     assert [attempt.evaluation for attempt in log.attempts] == [CONFIRMED]
     assert [entry.second_looks for entry in log.rounds] == [(look,), ()]
-    told = history.of(log)
+    told = history.build_history(log)
     (entry,) = told.entries
     assert (entry.attempt.evaluation, entry.first, entry.second_look_seconds) == (
         CONFIRMED, ATTEMPT.evaluation, 40.0,
@@ -126,13 +126,13 @@ def test_the_verdict_of_the_second_look_stands() -> None:
 
 def test_what_is_withdrawn_is_no_best() -> None:
     log = Log((JUDGED, SecondLook(round=1, number=1, evaluation=WITHDRAWN)))
-    assert history.of(log).best is None
+    assert history.build_history(log).best is None
 
 
 def test_the_first_verdict_stands_while_nothing_confirms_it() -> None:
     log = Log((JUDGED, Unconfirmed(round=1, number=1, reason="gone")))
     assert log.attempts == (ATTEMPT,)
-    assert history.of(log).best == 1
+    assert history.build_history(log).best == 1
 
 
 def test_what_was_not_judged_has_no_second_look() -> None:

@@ -138,7 +138,7 @@ def wrong() -> Evaluation:
         location=Location(line=9, kernel="softmax_kernel", block=(0, 0, 3), thread=(8, 0, 0)),
         evidence="first (0, 192): got 0, expected 0.1624699",
     )
-    return failed(Status.INCORRECT, finding, build=BUILD, mismatch=error_map.of(mask))
+    return failed(Status.INCORRECT, finding, build=BUILD, mismatch=error_map.draw_map(mask))
 
 
 def answer(number: int, text: str) -> Completion:
@@ -221,8 +221,8 @@ def searched(upto: int = 99) -> Iterator[Event]:
     """A beam of three lines: one is made faster twice, one is repaired; one answer repeats an earlier one."""
     made = [
         (1, Move(), "generate", measured(0.131)),
-        (2, Move(idea=ideas.of(1)), "generate", wrong()),
-        (3, Move(idea=ideas.of(2)), "generate", measured(0.0931)),
+        (2, Move(idea=ideas.choose_idea(1)), "generate", wrong()),
+        (3, Move(idea=ideas.choose_idea(2)), "generate", measured(0.0931)),
         (4, Move(after=3), "optimise", measured(0.0983)),
         (5, Move(after=2), "repair", measured(0.1602)),
         (6, Move(after=4), "optimise", measured(0.0688)),

@@ -113,7 +113,7 @@ def explain(
     made = non_finite.made(tape, facts, number, target)
     rarer = _rarer(case, tape, first, search, early)
     found = _searched_on(search, found, chain([_Stage(() if everywhere else made)], rarer))
-    told_apart = distinguishing.of(tape, target)
+    told_apart = distinguishing.describe_condition(tape, target)
     placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
     if found and (found[0].match.placed or placed):
         chance = not among and sum(target.count for target in targets.values()) <= CHANCE
@@ -137,7 +137,7 @@ def explain(
 
 def _unmasked(case: Case, tape: Tape, number: int, target: Target, finding: Finding) -> Explained | None:
     """Report a mask of the reference that is not applied, if no other element is wrong."""
-    found = masked.of(tape, number, target)
+    found = masked.find_unapplied_mask(tape, number, target)
     if found is None:
         return None
     kind, words = found
@@ -162,9 +162,11 @@ def _described(
 ) -> Finding:
     """Add what is known of the first wrong output's elements and of its first wrong element."""
     number, target = first
-    structure = misplaced.of(case, target) or error_structure.of(tape, number, target)
-    unknown = _told_apart(unknown, told_apart or ranges.of(tape, target), structure)
-    return wording.with_evidence(unknown, dependencies.of(case, tape, number, target))
+    structure = misplaced.describe_misplaced(case, target) or error_structure.describe_structure(
+        tape, number, target
+    )
+    unknown = _told_apart(unknown, told_apart or ranges.describe_range(tape, target), structure)
+    return wording.with_evidence(unknown, dependencies.describe_dependency(case, tape, number, target))
 
 
 def _told_apart(unknown: Finding, condition: str | None, structure: str | None) -> Finding:

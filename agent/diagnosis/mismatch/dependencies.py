@@ -27,7 +27,7 @@ class Leaf(NamedTuple):
     tensor: Tensor
 
 
-def of(case: Case, tape: Tape, number: int, target: Target) -> str | None:
+def describe_dependency(case: Case, tape: Tape, number: int, target: Target) -> str | None:
     """Return a sentence on the inputs of the first wrong element of output `number`.
 
     None if the element depends on more than FEW values, or if its gradient is unknown.

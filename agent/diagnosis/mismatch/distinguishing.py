@@ -14,7 +14,7 @@ LEAST = 8
 """Minimum number of wrong elements and of right elements."""
 
 
-def of(tape: Tape, target: Target) -> str | None:
+def describe_condition(tape: Tape, target: Target) -> str | None:
     """Return words that complete "the wrong elements are ...", or None if no condition is known."""
     wrong = target.wrong.reshape(target.shape)
     if min(int(wrong.sum()), int((~wrong).sum())) < LEAST:

@@ -18,7 +18,7 @@ SURELY_MORE = 1.0 + 1e-9
 """
 
 
-def of(wrong: Tensor, output: int = 0) -> MismatchMap:
+def draw_map(wrong: Tensor, output: int = 0) -> MismatchMap:
     """Return the map of a boolean mask with the output's shape and at least one wrong element.
 
     The map shows the pair of axes longer than 1 whose cells differ most (largest variance of the wrong

@@ -33,13 +33,13 @@ class Fit(NamedTuple):
     left: float
 
 
-def of(tape: Tape, number: int, target: Target) -> str | None:
+def describe_structure(tape: Tape, number: int, target: Target) -> str | None:
     """Return a sentence on the structure of the errors of output `number`, or None if there is none."""
     y, truth = target.y.reshape(target.shape), target.truth.reshape(target.shape)
     fit = _best(y, truth)
     if fit is not None:
         return f"{_told(fit)}."
-    for stage in taking_back.of(tape, number, y):
+    for stage in taking_back.peel_operators(tape, number, y):
         fit = _best(stage.given, stage.value)
         if fit is not None:
             return f"Taken back to {stage.words}: {_told(fit)[0].lower()}{_told(fit)[1:]}."

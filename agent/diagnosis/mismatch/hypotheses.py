@@ -35,9 +35,14 @@ def early(case: Case, tape: Tape, facts: Facts, across: bool = False) -> Iterato
 
     With `across`, hypotheses that mix samples come first.
     """
-    variants = [*wrong_references.of(tape, facts), *interpolation.of(Groups(tape), facts)]
+    variants = [*wrong_references.list_variants(tape, facts), *interpolation.mutate(Groups(tape), facts)]
     made = [_of(tape, variant) for variant in variants]
-    found = [*made, *reference_faults.of(case, tape), *relations.of(case), *renumbered.of(case)]
+    found = [
+        *made,
+        *reference_faults.propose_faults(case, tape),
+        *relations.propose_relations(case),
+        *renumbered.propose_renumbered(case),
+    ]
     yield from sorted(found, key=lambda one: (_mixing(one) if across else 0, one.rank))
 
 
@@ -47,7 +52,7 @@ def _mixing(hypothesis: Hypothesis) -> int:
 
 def late(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
     """Yield the hypotheses that lose part of a reduction; they are many, tried only if no other one fits."""
-    made = (_of(tape, variant) for variant in wrong_references.of(tape, facts, late=True))
+    made = (_of(tape, variant) for variant in wrong_references.list_variants(tape, facts, late=True))
     yield from sorted(made, key=lambda hypothesis: hypothesis.rank)
 
 
@@ -55,7 +60,7 @@ def mutated(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
     """Yield the generic mutations, which are made from the recorded operators without rules."""
     groups = Groups(tape)
     yield from _isolated(tape, groups)
-    for variant in mutations.of(groups, facts):
+    for variant in mutations.mutate(groups, facts):
         yield _of(tape, variant)
 
 

@@ -21,7 +21,7 @@ SHARE = 0.9
 """Minimum wrong share of the masked elements; a shifted mask is only wrong at its border."""
 
 
-def of(tape: Tape, number: int, target: Target) -> tuple[str, str] | None:
+def find_unapplied_mask(tape: Tape, number: int, target: Target) -> tuple[str, str] | None:
     """Return kind and words for the mask of output `number` that is not applied, or None."""
     wrong = target.wrong
     if int(wrong.sum()) < LEAST or bool(wrong.all()):

@@ -37,7 +37,7 @@ class _Pool(NamedTuple):
         return torch.where(nearer, left, right)
 
 
-def of(case: Case, target: Target) -> str | None:
+def describe_misplaced(case: Case, target: Target) -> str | None:
     """Return a sentence; None if the wrong elements hold values found nowhere else."""
     y, truth = target.y, target.truth
     wrong = target.wrong

@@ -27,7 +27,7 @@ ROWS = ("_softmax", "_log_softmax", "logsumexp", "amax", "max", "argmax")
 """Operators that take the maximum of rows."""
 
 
-def of(tape: Tape, target: Target) -> str | None:
+def describe_range(tape: Tape, target: Target) -> str | None:
     """Return words that complete "the wrong elements are ...", or None if no range is known."""
     wrong = target.wrong.reshape(target.shape)
     if min(int(wrong.sum()), int((~wrong).sum())) < LEAST or not _apart(target):

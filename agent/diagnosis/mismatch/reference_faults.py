@@ -17,7 +17,7 @@ Tensor = torch.Tensor
 MOST_STAGES = 40
 
 
-def of(case: Case, tape: Tape) -> Iterator[Hypothesis]:
+def propose_faults(case: Case, tape: Tape) -> Iterator[Hypothesis]:
     """Yield all faults of the reference as a whole."""
     yield from _other_axis(tape)
     yield from _parameters(case, tape)

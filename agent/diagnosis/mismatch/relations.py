@@ -14,7 +14,7 @@ Tensor = torch.Tensor
 Change = Callable[[Tensor], Tensor]
 
 
-def of(case: Case) -> Iterator[Hypothesis]:
+def propose_relations(case: Case) -> Iterator[Hypothesis]:
     """Yield hypotheses in which the output is a simple function of the right outputs."""
     for kind, words, rank, tokens, change in _changes(max((t.dim() for t in case.truth), default=0)):
         then = lambda outputs, c=change: [c(t) for t in outputs]  # noqa: E731

@@ -16,7 +16,7 @@ ELSEWHERE = 1e-3
 """Relative error above which other elements are wrong beyond rounding."""
 
 
-def of(case: Case) -> Iterator[Hypothesis]:
+def propose_renumbered(case: Case) -> Iterator[Hypothesis]:
     for place, (y, t) in enumerate(zip(case.outputs, case.truth, strict=True)):
         if y.shape != t.shape or t.dtype is torch.bool or not t.numel():
             continue

@@ -38,7 +38,7 @@ def explain(tape: Tape, given: Shape, wanted: Shape, finding: Finding) -> Findin
 
 def _slip(tape: Tape, given: Shape, wanted: Shape) -> str | None:
     """Return the change of one number of one operator that gives the candidate's shape, or None."""
-    variants = list(parameters.of(Groups(tape), Facts((), ())))
+    variants = list(parameters.mutate(Groups(tape), Facts((), ())))
     for variant in sorted(variants, key=lambda variant: _unlikely(variant.words)):
         try:
             made = tensors(tape.again(variant.rewrites, variant.replaced))

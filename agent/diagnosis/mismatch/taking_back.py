@@ -37,7 +37,7 @@ class Stage(NamedTuple):
     words: str
 
 
-def of(tape: Tape, number: int, output: Tensor) -> Iterator[Stage]:
+def peel_operators(tape: Tape, number: int, output: Tensor) -> Iterator[Stage]:
     """Yield the stages before output `number`, from the last operator backwards."""
     tensor, given = tensors(tape.result)[number], output.double()
     for _ in range(MOST):

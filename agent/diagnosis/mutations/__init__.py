@@ -33,7 +33,7 @@ TOGETHER = 8
 """Maximum number of like variants that are combined into one."""
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     """Yield all mutations, likelier ones first."""
     made: list[Variant] = []
     for kind in (
@@ -42,7 +42,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     ):  # fmt: skip
         # A value with an unfit type or shape ends only its own kind of mutations.
         with contextlib.suppress(*UNFIT):
-            made.extend(kind.of(groups, facts))
+            made.extend(kind.mutate(groups, facts))
     yield from sorted([*made, *_together(made)], key=lambda variant: variant.rank)
 
 

@@ -20,7 +20,7 @@ _EMPTY = {"sum": 0.0, "mean": 0.0, "amax": -torch.inf, "max": -torch.inf, "amin"
 """Neutral value of each reduction: an element that is left out counts as this."""
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     for group in groups.computing():
         if group.name in _BOUNDS:
             yield from _unbounded(groups, group)

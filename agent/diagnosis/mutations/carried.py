@@ -23,7 +23,7 @@ class Carried(NamedTuple):
     update: Group
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     for state in _states(groups):
         for side, mine, other, words in (
             (1, state.made, state.given, "before its update (the old one, of the step before)"),

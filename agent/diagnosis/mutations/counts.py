@@ -16,7 +16,7 @@ NEAR = 6
 _BETWEEN = frozenset({"sub", "add", "clamp", "clamp_min", "relu", "mul", "div", "maximum"})
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     counted = list(_counts(groups))
     for group in groups.computing():
         for name, count in counted if group.name in ("sum", "index_add", "scatter_add") else ():

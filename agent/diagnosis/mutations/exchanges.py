@@ -26,7 +26,7 @@ LITERALS = 12
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"})
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     yield from _exchanged(groups)
     yield from _parts(groups)
     yield from _one_of_several(groups)

@@ -58,7 +58,7 @@ _SIGNS = {("add", "sub"), ("add", "rsub"), ("sub", "rsub"), ("sub", "add"), ("rs
 _ROUNDING = {"floor", "ceil", "round", "trunc"}
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     for group in groups.computing():
         name = group.name
         if name in PAIRWISE and "other" in group.first.given | {"exponent": 0}:

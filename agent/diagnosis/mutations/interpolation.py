@@ -16,7 +16,7 @@ MOST = 6
 """Maximum number of neighbours from which pairs are taken."""
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     """Yield variants whose last operator returns one neighbour, or interpolates linearly between two."""
     final = _final(groups)
     if final is None or final.first.value is None:

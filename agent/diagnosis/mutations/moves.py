@@ -46,7 +46,7 @@ def _now(item: Any, others: dict[int, Tensor]) -> Any:
     return [_now(one, others) for one in item] if isinstance(item, (list, tuple)) else item
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     for group in groups.computing():
         if group.first.written or isinstance(group.first.result, tuple):
             continue

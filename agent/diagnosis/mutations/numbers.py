@@ -17,7 +17,7 @@ STEPS = 64
 _INNER = {"mm": "self", "bmm": "self", "addmm": "mat1"}
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     yield from _scaled(groups)
     places = _places(groups)
     yield from _exchanged(places)

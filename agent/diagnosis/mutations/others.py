@@ -24,7 +24,7 @@ STEPS = 8
 """Maximum distance, in calls, to the ancestors of an operand."""
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     for group in groups.computing():
         for use in groups.uses(group):
             if group.first.func._schema.is_mutable and use.is_first:

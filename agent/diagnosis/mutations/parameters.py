@@ -91,7 +91,7 @@ _OPERANDS = {
 _FILLS = (0.0, 1.0, -1.0, -math.inf, -1e9, 1e-9)
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     numbers = sorted({v for call in groups.tape.calls for v in call.given.values() if type(v) is float})
     for group in groups.all:
         if group.name in MADE and group.name not in ("full", "arange", "scalar_tensor") or group.of > 40:

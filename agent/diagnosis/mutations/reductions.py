@@ -36,7 +36,7 @@ _OTHER_EXTREME = {
 }
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     reducing = [group for group in groups.computing() if _operation(group) is not None]
     by_dims: dict[tuple[int, tuple[int, ...]], list[Group]] = {}
     for group in reducing:

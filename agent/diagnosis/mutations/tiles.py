@@ -16,7 +16,7 @@ _SUMS = frozenset({"sum", "mean", "mm", "bmm", "addmm", "linalg_vector_norm", "c
 _EXTREMES = frozenset({"amax"})
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     """Yield variants that keep only some tiles of each sample's length, or do not reset an accumulator."""
     for group in groups.computing():
         value = group.first.result

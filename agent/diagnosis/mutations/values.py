@@ -28,7 +28,7 @@ SIZES = 6
 """Maximum number of sizes tried as moduli of an index."""
 
 
-def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+def mutate(groups: Groups, facts: Facts) -> Iterator[Variant]:
     sizes = _sizes(groups)
     for group in groups.all:
         # Steps of a loop may differ in size: the largest one decides which changes are possible.

@@ -27,7 +27,7 @@ class Part(Tape):
         self._hold(_has_no_python, {**tape._names, **given}, calls, result, {})
 
 
-def of(tape: Tape, result: Any, given: Mapping[int, str]) -> Tape | None:
+def cut_part(tape: Tape, result: Any, given: Mapping[int, str]) -> Tape | None:
     """Return the part of a run, or None if the run writes in place.
 
     With in-place writes the calls alone do not define the part.

@@ -63,7 +63,7 @@ def told(case: Case, followed: Followed, finding: Finding, budget_s: float) -> T
     if not targets or not _is_same(case, followed):
         return Told()
     tape = case.tape()
-    found = values.of(tape, tensors(tape.result))
+    found = values.list_values(tape, tensors(tape.result))
     known = kernel_values.sizes([*case.inputs, *case.truth])
     enough = time.thread_time() + MATCHING_S
     held = kernel_values.everywhere(followed, found, known, enough)
@@ -140,7 +140,7 @@ def _of_the_kernel(
 ) -> Explained | None:
     """Explain why the kernel's first wrong value is wrong; None if no cause is found."""
     _, value, given = located.wrong[0]
-    smaller = part.of(tape, [tensors(value.call.result)[0]], {})
+    smaller = part.cut_part(tape, [tensors(value.call.result)[0]], {})
     if smaller is None:
         return None
     called = f"What kernel `{followed.kernel(located.launch).name}` writes as {value.told} of the reference"
@@ -178,7 +178,7 @@ def _behind(
     """Search for the cause among the calls after the values that are right; None if it is not found."""
     right = [one.value for kernel in kernels for one in kernel.held if one.is_itself and one.value.is_result]
     given = {id(tensors(value.call.result)[0]): value.words.strip("`") for value in right}
-    behind = part.of(tape, tape.result, given)
+    behind = part.cut_part(tape, tape.result, given)
     if behind is None or not 0 < len(behind.calls) < len(tape.calls):
         return None
     found = causes.explain(case._replace(part=behind), finding, budget_s=max(budget_s, 0.0))

@@ -35,7 +35,7 @@ class Value(NamedTuple):
         return f"{self.words} (line {self.line})" if self.line is not None else self.words
 
 
-def of(tape: Tape, outputs: list[Tensor]) -> list[Value]:
+def list_values(tape: Tape, outputs: list[Tensor]) -> list[Value]:
     """Return each distinct value in order of computation, without inputs, parameters and `outputs`."""
     known = {_key(t) for t in outputs}
     known |= {_key(t) for call in tape.calls for t in tensors(call.given) if tape.maker(t) is None}

@@ -39,6 +39,6 @@ from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registe
     vector_norms,
     weighted_losses,
 )
-from agent.diagnosis.wrong_references.rules import Facts, Site, Variant, of
+from agent.diagnosis.wrong_references.rules import Facts, Site, Variant, list_variants
 
-__all__ = ["Facts", "Site", "Variant", "of"]
+__all__ = ["Facts", "Site", "Variant", "list_variants"]

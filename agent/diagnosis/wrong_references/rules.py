@@ -192,7 +192,7 @@ def _for_any_number(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterato
             yield variants[0]._replace(words=words, rewrites=rewrites, rank=variants[0].rank + 1)
 
 
-def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
+def list_variants(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
     """Yield every variant of every call, and each shared variant applied to all its calls at once."""
     alike: dict[tuple[str, str, str], list[Variant]] = {}
     for call in tape.calls:

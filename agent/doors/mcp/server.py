@@ -63,7 +63,7 @@ def _add_resources(server: MCPServer, access: Access) -> None:
         def made() -> str:
             found = access.run(run)
             log = found.log
-            rounds = document(found.folder, log, store.history.of(log)).rounds
+            rounds = document(found.folder, log, store.history.build_history(log)).rounds
             wanted = [one for one in rounds if one.round == number]
             if not wanted:
                 raise ResourceError(f"run {run} has {len(rounds)} rounds and no round {number}")

@@ -80,7 +80,7 @@ class InFlight:
         return f"if ({asked}) kw_product_unfenced({line}); {code}{''.join(after)}"
 
 
-def of(function: Function) -> InFlight | None:
+def track_registers(function: Function) -> InFlight | None:
     """Return the tracked registers of `function`, or None if it has no products."""
     instructions = list(_instructions(function.body)) if function.body else []
     products = [one for one in instructions if one.opcode == "wgmma" and one.modifiers[0] == "mma_async"]

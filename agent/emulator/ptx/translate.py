@@ -122,7 +122,9 @@ def _function(
     function: Function, names: dict[str, Binding], source: str, features: set[str], *, is_recursive: bool
 ) -> str:
     scope: dict[str, Binding] = {}
-    frame = Frame([names, scope], function.is_entry, function.place, in_flight=in_flight.of(function))
+    frame = Frame(
+        [names, scope], function.is_entry, function.place, in_flight=in_flight.track_registers(function)
+    )
     for index, parameter in enumerate((*function.returns, *function.parameters)):
         if parameter.space != "param":
             raise Untranslated(f".{parameter.space} parameter", function.place.line)

@@ -87,7 +87,7 @@ class BuildingBackend:
 
     def __init__(self, job: Job, announce: Announce) -> None:
         self._job = job
-        self._progress = progress.of(announce)
+        self._progress = progress.as_progress(announce)
         self._cache = Path(job.cache_dir)
         self._builds: list[Built] = []
         self._looked_at = 0

@@ -54,7 +54,7 @@ class GpuLock:
     ) -> None:  # fmt: skip
         """Make the lock. `begun_ns` is the start of the look, as in a `Job`; None: each turn by itself."""
         self._place, self._begun_ns = place, begun_ns
-        self._announce, self._limit_s = progress.of(announce), limit_s
+        self._announce, self._limit_s = progress.as_progress(announce), limit_s
         self._queue = FifoLock(place, begun_ns) if place else None
         self._users: BinaryIO | None = None
         self._mode: Mode | None = None

@@ -79,7 +79,7 @@ class Reservations:
     ) -> None:
         self._folder = place / "memory"
         self._total = int(USABLE * total_bytes)
-        self._announce = progress.of(announce)
+        self._announce = progress.as_progress(announce)
         self._queue = FifoLock(place / "memory-queue", begun_ns)
 
     @contextmanager

@@ -130,7 +130,7 @@ def _tried(
     decided: Decided = lambda verdict: None,
 ) -> Tried:  # fmt: skip
     """Run one trial; on a GPU, reserve memory for it first."""
-    announce = progress.of(announce)
+    announce = progress.as_progress(announce)
     on_gpu = job.executor == "cuda"
     place = gpu_lock.place_of(Path(job.cache_dir), config.child_environment()) if on_gpu else None
     room = gpu_memory.Room(place, at.trace, announce, job.begun_ns)

@@ -56,7 +56,7 @@ class DiagnosisCommands:
             return {"map": None}
         with contextlib.suppress(MemoryError, torch.OutOfMemoryError):
             found = self._state.draw.expected.wrong(self._state.output)
-            return {"map": error_map.of(found[1], found[0]).model_dump() if found else None}
+            return {"map": error_map.draw_map(found[1], found[0]).model_dump() if found else None}
         return {"map": None}
 
     def do_narrow(self, command: oracle_commands.Narrow) -> dict[str, Any]:

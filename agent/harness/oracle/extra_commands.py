@@ -68,7 +68,7 @@ class ExtraCommands:
 
     def do_variants(self, command: oracle_commands.Variants) -> dict[str, Any]:
         """Return the inputs that the reference accepts beyond the stated ones, by number."""
-        self._variants = input_variants.of(self._state.reference, command.seed, command.kinds)
+        self._variants = input_variants.find_variants(self._state.reference, command.seed, command.kinds)
         return {"variants": [{"kind": variant.kind, "what": variant.what} for variant in self._variants]}
 
     def do_variant(self, command: oracle_commands.Variant) -> dict[str, Any]:

@@ -31,6 +31,6 @@ class Progress:
                 self(before)
 
 
-def of(announce: Announce) -> Progress:
+def as_progress(announce: Announce) -> Progress:
     """Return `announce` itself if it is a `Progress`, else wrap it in one."""
     return announce if isinstance(announce, Progress) else Progress(announce)

@@ -43,7 +43,7 @@ class Variant(NamedTuple):
     """Dtype of inputs and parameters where it differs from the stated one."""
 
 
-def of(reference: Reference, seed: int, kinds: list[Kind]) -> list[Variant]:
+def find_variants(reference: Reference, seed: int, kinds: list[Kind]) -> list[Variant]:
     """Return the variants that the reference accepts, in rounds of one of each kind.
 
     A reference that writes to its inputs or buffers has none, since its second run would see other values.

@@ -17,7 +17,7 @@ LARGE_BYTES = 256 << 20
 
 
 @contextlib.contextmanager
-def of(state: dict[str, torch.Tensor]) -> Iterator[None]:
+def skip_initialisation(state: dict[str, torch.Tensor]) -> Iterator[None]:
     """Leave parameters uninitialised within this context if those of `state` replace many bytes."""
     if sum(tensor.numel() * tensor.element_size() for tensor in state.values()) < LARGE_BYTES:
         yield

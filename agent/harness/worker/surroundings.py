@@ -12,7 +12,7 @@ import torch
 
 
 @contextlib.contextmanager
-def of(model: Any, conditions: Any) -> Iterator[None]:
+def apply_conditions(model: Any, conditions: Any) -> Iterator[None]:
     """Run a call of `model` under these `Conditions`; None: without gradients or further changes."""
     if conditions is None or not conditions.gradients:
         asking: list[torch.Tensor] = []

@@ -116,7 +116,7 @@ class Worker:
         self._former = [self._model] if command.keeps_former and self._model is not None else []
         arguments = self._given("init", command.init_inputs)
         state = self._given("state", command.state)
-        with construction.of(state):
+        with construction.skip_initialisation(state):
             self._model = self._module.ModelNew(*arguments)
         self._model = self._model.cuda() if self._shim is None else self._shim.on_device(self._model)
         if command.dtype is not None:
@@ -143,7 +143,7 @@ class Worker:
             memory_guards.poison(command.output_bytes, command.fresh)
         else:
             self._shim.check(command.checked, command.conditions)
-        with surroundings.of(self._model, command.conditions), caller_state.kept("forward"):
+        with surroundings.apply_conditions(self._model, command.conditions), caller_state.kept("forward"):
             outputs = self._model(*inputs)
         self._synchronize()
         caller_state.check_inputs(memory_guards.leaves(inputs))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from agent.kernels import cases, sources
 from agent.kernels.case import Case, both
 from agent.kernels.sweep import norm_shapes, other_shapes
-from agent.kernels.sweep.peers import of as peers_of
+from agent.kernels.sweep.peers import load_peers as peers_of
 
 HELD_BACK = 3
 """One shape out of this many is held back: its times may not choose which path a call takes."""
@@ -44,11 +44,13 @@ def is_held_back(case: Case) -> bool:
     return int.from_bytes(sha256(named.encode()).digest()[:4]) % HELD_BACK == 0
 
 
-def of(kernel: str) -> tuple[Entry, ...]:
+def list_rows(kernel: str) -> tuple[Entry, ...]:
     """Return all rows of one kernel."""
     shapes = {**norm_shapes.SHAPES, **other_shapes.SHAPES}.get(kernel)
     if shapes is None:
-        found = [Entry(one, "the kernel's own cases") for one in cases.of(kernel) if one.in_a_row == 1]
+        found = [
+            Entry(one, "the kernel's own cases") for one in cases.list_cases(kernel) if one.in_a_row == 1
+        ]
     else:
         found = [Entry(one, source) for source, case in shapes() for one in both(case)]
     named = {entry.name: entry for entry in found if entry.case.least_bytes <= LARGEST_BYTES}
@@ -57,7 +59,7 @@ def of(kernel: str) -> tuple[Entry, ...]:
 
 def in_turn(kernels: Iterable[str] = sources.NAMES) -> tuple[Entry, ...]:
     """Return the rows of these kernels: the first shape of each, then the second of each, and so on."""
-    of_each = [of(kernel) for kernel in kernels]
+    of_each = [list_rows(kernel) for kernel in kernels]
     longest = max(map(len, of_each), default=0)
     return tuple(rows[place + side] for place in range(0, longest, 2) for rows in of_each
                  for side in (0, 1) if place + side < len(rows))  # fmt: skip

@@ -9,7 +9,7 @@ from agent.kernels.case import Case, Function
 from agent.kernels.fused_cases import targets_of
 
 
-def of(case: Case) -> dict[str, Function]:
+def load_peers(case: Case) -> dict[str, Function]:
     """Return the peers by name; empty if none is installed, or none supports the case."""
     made = _LIGER.get(case.kernel)
     liger = _liger()

@@ -88,7 +88,7 @@ def serve(connection: Connection, means: Means, here: Machine) -> None:
 
 @cache
 def _entries(kernel: str) -> dict[str, grid.Entry]:
-    return {entry.name: entry for entry in grid.of(kernel)}
+    return {entry.name: entry for entry in grid.list_rows(kernel)}
 
 
 def _ended(process: BaseProcess) -> None:

@@ -16,19 +16,19 @@ from agent.harness.task.job import BUILD_LIMIT_S
 from agent.records import Candidate, Finding, Status
 
 MAX_BUILDS = 16
-"""Maximum number of distinct builds: they need a bound because they do not count as the candidate's time."""
+"""Maximum number of distinct builds. Build time is not the candidate's time, so a count bounds it."""
 MAX_REQUESTS = 16 * MAX_BUILDS
-"""Maximum number of all requests, most of which repeat the same sources under another name."""
+"""Maximum number of build requests, most of which repeat earlier sources under another name."""
 TOO_MANY = {"error": f"a candidate may build {MAX_BUILDS} extensions, not more"}
 
 
 def content(request: BuildRequest) -> str:
-    """Return all of a request except its name, which many files vary to bypass torch's own cache."""
+    """Return a request without the extension's name, which many candidates vary to bypass torch's cache."""
     return repr(request.model_dump(exclude={"name", "candidate_source"}))
 
 
 def distinct(requests: Iterable[BuildRequest]) -> dict[str, BuildRequest]:
-    """Return the first request of each content, in order."""
+    """Return the first request of each distinct content, in order of the requests."""
     found: dict[str, BuildRequest] = {}
     for request in requests:
         found.setdefault(content(request), request)
@@ -42,9 +42,9 @@ def too_many(requests: Sequence[BuildRequest], request: BuildRequest) -> bool:
 
 
 def screened(request: BuildRequest, candidate: Candidate) -> None:
-    """Check the text to be built against the screen's rules. Raises Refused.
+    """Raise Refused if the text to be built breaks the screen's rules.
 
-    The screen has not seen text that the candidate makes at run time.
+    The screen of the candidate's file cannot see text that the candidate makes at run time.
     """
     defined = flags.definitions((*request.extra_cflags, *request.extra_cuda_cflags))
     texts = (*request.cpp_sources, *request.cuda_sources, *defined)
@@ -62,7 +62,7 @@ def unchanged(known: Iterable[str], requests: Iterable[BuildRequest]) -> None:
 
 
 def changed(what: str) -> Refused:
-    """Return the refusal of sources that differ from one build to the next."""
+    """Return the refusal of sources that differ from one build to the next, where `what` says how."""
     message = (
         f"The sources are not the same each time they are built: {what}. What is built must not depend on "
         "the time, on chance, on earlier imports or on what forward is given."
@@ -71,7 +71,7 @@ def changed(what: str) -> Refused:
 
 
 class Watch:
-    """Guard against new build requests in calls of forward after the first."""
+    """Check that calls of forward after the first request no new builds."""
 
     def __init__(self, requests: Sequence[BuildRequest]) -> None:
         """Watch `requests`, which grows as the worker makes them."""
@@ -91,7 +91,7 @@ class Watch:
 
 
 class Clock:
-    """Seconds of builds in the candidate's own process, by this process's clock."""
+    """Stopwatch for builds in the candidate's process, by the judge's own clock."""
 
     def __init__(self) -> None:
         self._spent, self._begun = 0.0, 0.0
@@ -108,7 +108,7 @@ class Clock:
         self._spent, self._begun = self.seconds(), 0.0
 
     def granted(self) -> Callable[[], float]:
-        """Return a function for the seconds of builds from now on, which extend a command's limit."""
+        """Return a function that gives the build seconds since this call, which extend a command's limit."""
         before = self.seconds()
         return lambda: min(self.seconds() - before, BUILD_LIMIT_S)
 

@@ -22,9 +22,9 @@ LISTS = ("cpp_sources", "cuda_sources", "extra_cflags", "extra_cuda_cflags", "ex
 
 
 def asked(report: Mapping[str, Any], candidate_source: str) -> BuildRequest:
-    """Return the request that a call of `load_inline` made; as in torch, a single text counts as a list.
+    """Return the build request of a `load_inline` call, given the worker's report of its arguments.
 
-    Raises ValueError for arguments that torch would not have accepted either.
+    A single text counts as a list, as in torch. Raises ValueError for arguments that torch would refuse too.
     """
     known = {key: value for key, value in report.items() if key in BuildRequest.model_fields}
     for key in (*LISTS, "functions"):
@@ -49,7 +49,7 @@ def _version(tool: str) -> str | None:
 
 
 def compilers(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the installation folders of the compilers that `load_inline` starts, for the sandbox to show."""
+    """Return the installation folders of `load_inline`'s compilers, which the sandbox has to show."""
     named = (environment.get(name, "") for name in ("CC", "CXX", "CUDAHOSTCXX"))
     tools = {Path(tool) for tool in (nvcc(environment), *named) if Path(tool).is_absolute()}
     ends = {end for tool in tools if tool.is_file() for end in (tool, tool.resolve())}

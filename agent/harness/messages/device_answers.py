@@ -28,7 +28,7 @@ class DeviceFinding:
 
 @dataclass(frozen=True)
 class Device:
-    """Fields that the emulator adds to every answer."""
+    """Fields that the emulator adds to every answer: launches so far, and findings of its sanitizer."""
 
     launches: int
     device_findings: list[DeviceFinding]

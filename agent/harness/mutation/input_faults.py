@@ -12,7 +12,7 @@ from agent.harness.truth.draws import Draw, tree_map
 from agent.harness.truth.reference import Reference
 
 MOST = 8
-"""Maximum number of inputs that are ignored, each by itself."""
+"""Maximum number of inputs for which wrong answers are made; each answer ignores one input."""
 
 Answer = Callable[[Draw], Any]
 

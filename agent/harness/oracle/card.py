@@ -1,7 +1,7 @@
 """State of the GPU while it is timed: clocks, power and the reasons for throttling, read through NVML.
 
-A sample takes a fraction of a millisecond and can be taken after each timed call, which nvidia-smi cannot.
-Where there is no NVML, or it does not know this GPU, there are no samples. No verdict depends on them.
+A sample takes a fraction of a millisecond, so one can be taken after each timed call; nvidia-smi is too slow.
+Samples are empty if NVML is missing or does not know this GPU. No verdict depends on them.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Executor that leaves judging to another machine: the run starts here and continues where the GPU is."""
+"""Executor that leaves judging to another machine: a run begins here and is resumed on one with a GPU."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from agent.records import Admission, Candidate, Evaluation, Problem
 class Elsewhere:
     """Executor of a run for a GPU that this machine does not have.
 
-    Problems are admitted here, which needs no GPU. Candidates wait for judging: nothing is recorded about
-    them, so that the resumed run judges them.
+    Problems are admitted on this machine, which needs no GPU. Candidates are not judged, and no verdict is
+    recorded, so that the resumed run judges them.
     """
 
     name = "cuda"
@@ -28,7 +28,7 @@ class Elsewhere:
         return self._admits.is_admission_known(problem)
 
     def prepare(self, problem: Problem) -> None:
-        """Do nothing: the machine with the GPU makes the preparations."""
+        """Do nothing, as the machine with the GPU makes the preparations."""
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         """Raise AwaitingGpu."""

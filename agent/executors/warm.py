@@ -1,4 +1,4 @@
-"""Fork servers of this process, which pay the imports of judges and candidates once, not per candidate."""
+"""Fork servers of this process, which import the modules of judges and candidates once for all of them."""
 
 import atexit
 import contextlib
@@ -22,7 +22,7 @@ _STARTING = threading.Lock()
 class Warm:
     """Fork servers for trusted processes and for candidates, which end with this process.
 
-    For a GPU there is a second candidate server: its candidates also run on the emulator.
+    On a GPU there are two servers for candidates, since the second look also uses the emulator.
     """
 
     def __init__(self, executor: Executor, suppressor: Path | None) -> None:
@@ -32,7 +32,7 @@ class Warm:
         on_gpu = (*servers.COMPILER, servers.MACHINE) if executor == "cuda" else ()
         theirs = config.candidate_environment()
         self.unfit: dict[str, str] = {}
-        """Servers that cannot fork processes here, with the reason; their processes start from scratch."""
+        """Reason why a server cannot fork processes here, by its name; such processes start afresh."""
         self._servers = {
             "emulator": ProcessServer.started(servers.CANDIDATES, theirs, isolated=True),
             "trusted": ProcessServer.started((*servers.TRUSTED, *on_gpu), ours, isolated=False),
@@ -60,7 +60,7 @@ class Warm:
 
     def end(self) -> None:
         for server in self._servers.values():
-            # After Ctrl-C during a wait, the server's link is closed, so it ends by itself.
+            # After Ctrl-C during a wait, the server's socket is closed, so the server ends by itself.
             with contextlib.suppress(KeyboardInterrupt):
                 server.end()
 
@@ -103,7 +103,7 @@ def found(executor: Executor, cache_dir: Path) -> Warm:
 
 
 def _suppressor(executor: Executor, cache_dir: Path) -> Path | None:
-    """Return the launch suppressor for a GPU: the only part of the servers that depends on the cache."""
+    """Return the launch suppressor for candidates on a GPU, or None for the emulator."""
     return launch_suppression.library(cache_dir) if executor == "cuda" else None
 
 

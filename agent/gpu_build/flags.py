@@ -1,6 +1,6 @@
-"""Flags of a load_inline call for the slim build: passed on, without effect, or a reason for doubt.
+"""Flags of a load_inline call in a slim build: passed on, ignored as without effect, or a reason for Doubt.
 
-A flag that no list here names may change the build, so only stock `load_inline` handles it.
+A flag that is in none of the lists below may change the build, so it is left to stock `load_inline`.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from agent.gpu_build.doubt import Doubt
 from agent.gpu_build.gpu import Gpu
 
-# These take the next word as their value.
+# Flags that take the next word as their value.
 _WITH_VALUE = {
     "-gencode", "--generate-code", "-arch", "--gpu-architecture", "-Xptxas", "--ptxas-options", "-Xcompiler",
     "--compiler-options", "-maxrregcount", "--maxrregcount", "-std", "--std", "-D", "-U", "-diag-suppress",
@@ -75,14 +75,14 @@ def architecture(given: tuple[str, ...], candidate_source: str, gpu: Gpu) -> str
 
 
 def links(given: tuple[str, ...]) -> None:
-    """Raise Doubt for a library that a CUDA extension does not link anyway."""
+    """Raise Doubt for linker flags other than the libraries that every CUDA extension links."""
     for word in (word for flag in given for word in flag.split()):
         if word not in _LIBRARIES:
             raise Doubt(f"extra_ldflags has {word}")
 
 
 def _words(given: tuple[str, ...]) -> Iterator[str]:
-    """Yield one word for each flag; a flag and its value in two words become one."""
+    """Yield one word for each flag, joining a flag and its value if these are two words."""
     words = iter([word for flag in given for word in flag.split()])
     for word in words:
         if word in ("-D", "-U"):

@@ -11,7 +11,7 @@ _SECONDS = 30
 
 
 class Gpu(Record):
-    """A GPU's compute capability, such as `9.0`."""
+    """GPU to build for, by its compute capability, such as `9.0`."""
 
     capability: str
 

@@ -135,7 +135,7 @@ class SharedMemory:
 
     One allocation holds the inputs, outputs, earlier outputs and parameters of a call. A worker maps it at
     two addresses, so that the inputs' address can change between draws. `descriptors` are local sockets,
-    through each of which a worker gets the memory. `give` raises MemoryError if the GPU has too little memory.
+    through each of which a worker gets the memory. `give` raises MemoryError if the GPU lacks memory.
     """
 
     def __init__(self, descriptors: list[int]) -> None:

@@ -1,6 +1,6 @@
 """Worker whose module does nothing, to measure the cost of commands, processes and copies.
 
-The noop worker runs in a sandbox like a candidate's worker. Its inputs and outputs have the candidate's sizes.
+The noop worker runs in a sandbox like a candidate's worker, on inputs and outputs of the same sizes.
 """
 
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ class NoopWorker:
         self.timed(call({**drawn, "output_bytes": []}, "nothing"))
 
     def timed(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to a command. Raises EnvironmentFault, as no candidate can cause a failure here."""
+        """Return the answer to a command. Raises EnvironmentFault, as no candidate causes a failure."""
         try:
             answer = worker_answers.ask(self.child, self._backend, command, LIMIT_S)
         except ChildFault as fault:

@@ -2,9 +2,9 @@
 
 Each check has findings of its own. The oracle compares gradients and outputs by the rule for outputs
 (`agent.harness.truth.tolerance`). Torch, in the candidate's process, reports whether torch.compile traces all
-of forward and opcheck accepts its operators. These reports can refuse a candidate, but a missing report proves
-nothing, since the candidate may have tampered with its process. A backward may consist of torch's operators,
-as the evidence for own kernels covers forward only.
+of forward and opcheck accepts its operators. These reports can refuse a candidate, but never verify one,
+since it may have tampered with its process. A backward may consist of torch's operators, as the evidence
+for own kernels covers forward only.
 """
 
 import re

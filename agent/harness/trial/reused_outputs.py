@@ -5,8 +5,8 @@ their outputs are kept alive but never compared. Some of these calls run their k
 read results back. In many more calls only the host code runs, which is fast. An output may share memory only
 with the tensors that the oracle allowed in the last draw.
 
-A candidate that keeps its returned tensors gets more calls. So does a candidate whose host code passes kernels
-a different part of a kept allocation in each call. Calls of the latter kind have memory checks.
+A candidate that keeps its returned tensors gets more calls. So does a candidate whose host code passes
+kernels a different part of a kept allocation in each call. Its further calls have memory checks.
 """
 
 from collections.abc import Callable

@@ -2,9 +2,9 @@
 
 After load and build come the draws planned by `agent.harness.task.protocol`, on two sets of perturbed
 parameters with a new instance each. The structure and values of every call's outputs are checked. Inputs,
-parameters and earlier outputs must be unchanged, and outputs must not share memory with them. On the emulator,
-each call must launch a kernel, and some recorded calls are replayed at the end. The first failure ends the
-trial.
+parameters and earlier outputs must be unchanged, and outputs must not share memory with them. On the
+emulator, each call must launch a kernel, and some recorded calls are replayed at the end. The first failure
+ends the trial.
 """
 
 import secrets
@@ -246,7 +246,7 @@ class Trial:
         return left_out
 
     def _drawn_for(self, draw: Draw, stem: str, before: dict[str, Any]) -> dict[str, Any]:
-        """Return the description of a draw's inputs, empty for a family that the reference does not accept."""
+        """Return the description of a draw's inputs, empty for a family that the reference refuses."""
         if before:
             workspace.discard(self._folder, before["stem"])
         if draw.repeat:

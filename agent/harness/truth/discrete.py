@@ -1,8 +1,8 @@
 """New values for integers, booleans, masks and Python scalars, within the range that the reference accepts.
 
-Values of the family `redrawn` stay in the stated range. Those of `ragged` are skewed, or constant within a row
-of the tensor. Those of `wide` have every magnitude of the dtype. Sorted rows stay sorted, permutations stay
-permutations, and tensors of two values keep these values.
+Values of the family `redrawn` stay in the stated range. Those of `ragged` are skewed, or constant within a
+row of the tensor. Those of `wide` have every magnitude of the dtype. Sorted rows stay sorted, permutations
+stay permutations, and tensors of two values keep these values.
 """
 
 from collections.abc import Callable

@@ -14,25 +14,25 @@ _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 
 
 class ReferenceRaised(RuntimeError):
-    """Raised when the user's own code raised, with its message. Any other error here is this project's."""
+    """Exception raised in place of an error of the user's own code, with that error's message."""
 
 
 @contextlib.contextmanager
 def of_the_reference() -> Iterator[None]:
-    """Raise ReferenceRaised for errors of the user's code inside."""
+    """Raise ReferenceRaised for errors of the user's code in this context."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        # A dispatch mode of this project may be active around the call.
+        # The error may come from one of our dispatch modes around the call; then it is our defect.
         if traceback.extract_tb(error.__traceback__)[-1].filename.startswith(_OURS):
             raise
         raise ReferenceRaised(f"{type(error).__name__}: {error}") from error
 
 
 def drawn(get_inputs: Callable[[], Any], device: str, seed: int) -> list[Any]:
-    """Return the inputs that `get_inputs` draws with this seed, on the device."""
+    """Return the inputs that `get_inputs` draws after seeding torch with `seed`, on the device."""
     torch.manual_seed(seed)
     if device == "cuda":
         try:

@@ -34,7 +34,7 @@ def kernels(call: Callable[[], Any]) -> list[dict[str, Any]]:
 
 
 def operators(event: Any) -> list[str]:
-    """Return the names of the operators that enclose a host event, including the event itself."""
+    """Return the names of torch operators around a host event, innermost first, including the event."""
     found = []
     while event is not None:
         if event.name.startswith(TORCH) and event.scope == 0:

@@ -28,7 +28,7 @@ _ANSWERS_TEXT = re.compile(r"\b(?:toString|str|name|what|msg)\s*\(")
 
 
 class DeviceUnit:
-    """Translation unit of a request's cuda_sources. Raises Doubt for flags that only stock torch can handle."""
+    """Translation unit of a request's cuda_sources. Raises Doubt for flags that only stock torch handles."""
 
     def __init__(self, toolchain: GpuToolchain, request: BuildRequest, gpu: Gpu) -> None:
         self._toolchain = toolchain

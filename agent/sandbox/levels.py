@@ -75,8 +75,9 @@ class Level(NamedTuple):
 
     name: Isolation
     user: Literal["own", "mapped", "caller"] = "caller"
-    """User of the sandbox: `own` is a separate user id, `mapped` the caller's id shown as nobody, and `caller`
-    the caller's id.
+    """User of the sandbox.
+
+    `own` is a separate user id, `mapped` the caller's id shown as nobody, and `caller` the caller's id.
     """
     filtered: bool = True
     """True if system calls are filtered."""

@@ -44,7 +44,10 @@ def written(message: Any, kind: Kind) -> Any:
 
 
 def read(document: Any, kind: Kind, *, finite: bool = False) -> Any:
-    """Return the message of type `kind` in JSON values. Raises Malformed; with `finite`, also for NaN and inf."""
+    """Return the message of type `kind` in JSON values.
+
+    Raises Malformed; with `finite`, also for NaN and infinities.
+    """
     for level in _levels(document, MOST_LEVELS) if finite else ():
         if any(isinstance(value, float) and not math.isfinite(value) for value in level):
             raise Malformed(": a number that is not finite")

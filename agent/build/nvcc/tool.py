@@ -17,7 +17,7 @@ _SECONDS = 20
 
 
 class Nvcc(Record):
-    """An nvcc that reports its version."""
+    """Path and version of an nvcc."""
 
     path: Path
     version: str

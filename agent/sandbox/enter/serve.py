@@ -10,8 +10,8 @@ requests on the socket DESCRIPTOR, one message each (JSON, with descriptors atta
   exit code is written there in the end, and the process is ended if the client closes its side.
 
 The server ends when the socket DESCRIPTOR closes. It is standalone and trusted: from this project it imports
-only the files in its folder, which sandboxed processes can see. It answers `{"unfit": reason}` to every request
-if a fork would not be safe, because the imports started threads or mapped shared writable memory.
+only the files in its folder, which sandboxed processes can see. It answers `{"unfit": reason}` to every
+request if a fork would not be safe, because the imports started threads or mapped shared writable memory.
 """
 
 import fcntl

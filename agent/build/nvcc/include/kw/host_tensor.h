@@ -1,5 +1,5 @@
-// at::Tensor and the arguments of operators for nvcc, with the layout of g++'s headers, which define what has no body
-// here. Functions that both define behave the same, because the linker keeps one of the two.
+// at::Tensor and the arguments of operators for nvcc, with the layout of g++'s headers, which define the functions that
+// are only declared here. Functions defined in both must behave alike, because the linker keeps one of the two.
 #pragma once
 #include <tuple>
 

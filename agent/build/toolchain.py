@@ -96,8 +96,8 @@ def compiler_here() -> tuple[Path, str]:
 def make_once(directory: Path, make: Callable[[], None], progress: Progress | None = None) -> None:
     """Make `directory` by `make` unless it exists and is intact. One process makes it at a time.
 
-    `progress` is called if another process is already preparing the same directory.
-    Raises EnvironmentFault if it cannot be written, or if the other process takes too long.
+    `progress` is called if another process is already making the directory. Raises EnvironmentFault if the
+    directory cannot be written, or if the other process takes too long.
     """
     if _intact(directory):
         return

@@ -26,7 +26,7 @@ class Once:
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         """Return the verdict of the first look. Raises Rebuilt for a program that already has a verdict.
 
-        A mend always gets a verdict, even for a known program.
+        A mend always gets a verdict, even for a known program, because no model has written it.
         """
         known = () if candidate.origin == "mend" else tuple(sorted(self._programs))
         found = self._inner.judge(self._inner.job(problem, candidate).model_copy(update={"known": known}))

@@ -91,7 +91,7 @@ def begin(executor: Executor, cache_dir: Path) -> None:
 
 
 def begin_for(wanted: Literal["auto", "cuda", "emulator"], cache_dir: Path) -> None:
-    """Begin to start the servers of the executor that `wanted` selects, beside other preparations."""
+    """Begin to start the servers of the executor that `wanted` selects, without waiting for them."""
     with contextlib.suppress(EnvironmentFault):
         begin(choose(wanted), cache_dir)
 

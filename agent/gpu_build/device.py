@@ -1,6 +1,6 @@
 """Device unit: cuda_sources for NVIDIA's compiler, with declared headers or with the full slim headers.
 
-The declared headers, which have no definitions, are tried first. They are read as C++17, whose standard
+The declared headers, which define little, are tried first. They are read as C++17, whose standard
 headers take half the time, and list only ATen functions that the source names. nvcc's two front ends run in
 parallel. If they fail, the full headers decide, in C++20 as torch builds.
 """

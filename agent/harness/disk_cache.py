@@ -25,7 +25,7 @@ WAIT_S = 900.0
 
 
 def cached(file: Path, kind: type[R], make: Callable[[], R], waiting: Waiting = lambda: None) -> R:
-    """Return the record in `file`, or make and store one where no readable record is there.
+    """Return the record in `file`, made and stored by `make` if there is none or it is invalid.
 
     If another thread or process is making this record already, call `waiting` and wait for the result. If
     the folder cannot be locked or written, the record is returned without being kept.

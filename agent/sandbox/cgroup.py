@@ -11,7 +11,7 @@ OWN = Path("/proc/self/cgroup")
 
 
 def parent(root: Path = ROOT, own: Path = OWN) -> Path | None:
-    """Return the directory for new groups, or None if groups with limits cannot be made there.
+    """Return the directory for new groups, or None if this process cannot make groups with limits.
 
     It is the parent of this process's group and has to delegate the controllers `memory` and `pids`. New
     groups are siblings of this process's group, as a group with processes cannot delegate controllers.

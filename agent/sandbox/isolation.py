@@ -37,7 +37,7 @@ def strongest(gpu: bool = False) -> Level:
 
 
 def hide() -> None:
-    """Prevent other processes of the same user from reading this one's memory or environment."""
+    """Prevent other processes of this user from reading this process's memory or environment."""
     if sys.platform == "linux":
         LIBC.prctl(PR_SET_DUMPABLE, 0)
 

@@ -57,7 +57,7 @@ def is_known(problem: Problem, cache_dir: Path) -> bool:
 def check(problem: Problem, found: Admission, anyway: bool) -> Admission:
     """Return `found`, marked if `anyway` admits a problem that lets wrong answers pass.
 
-    Raises ProblemError for such a problem without `anyway`.
+    Raises ProblemError for a problem that lets wrong answers pass, without `anyway`.
     """
     if not found.survivors:
         return found

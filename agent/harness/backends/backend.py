@@ -29,7 +29,7 @@ WORKER_THREADS = 2
 WORKER = Limits(output_bytes=OUTPUT_LIMIT_BYTES, processes=512, cpu_s=3600)
 WORKER_MEMORY_BYTES = 6 << 30
 BUILDING_MEMORY_BYTES = 24 << 30
-"""Memory limit where nvcc runs in the worker, MAX_JOBS at a time, beside CUDA's own pinned memory."""
+"""Memory limit in bytes of a worker that runs up to MAX_JOBS nvcc at a time and has CUDA's pinned memory."""
 
 
 class Replayed(NamedTuple):

@@ -1,7 +1,7 @@
 """Rules for a candidate's build requests: which are equal, how many are allowed, how long they take.
 
-A candidate may build at import, in `__init__` or in forward. Every instance and every call has to build the
-same sources, because a source made after the inputs were seen could contain the result.
+A candidate may build at import, in `__init__` or in forward. All instances and calls have to build equal
+sources, because a source made after the inputs were seen could contain the result.
 """
 
 import time

@@ -159,7 +159,7 @@ class CudaBackend(BuildingBackend):
     def built(self) -> Build | None:
         """Return the builds, with the first look's kernel resources if stock `load_inline` built them.
 
-        Stock `load_inline` hides ptxas's report. The first look built the same sources with that compiler.
+        Stock `load_inline` hides ptxas's report, but the first look compiled these sources with this nvcc.
         """
         found = super().built()
         if found is None or found.kernels or found.backend != load_inline_build.BACKEND:

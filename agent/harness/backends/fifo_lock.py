@@ -56,7 +56,7 @@ class FifoLock:
     def acquire(self, ahead: Callable[[int], None], limit_s: float) -> None:
         """Wait for the lock. `ahead` is called with the number of tickets in front when they change.
 
-        Raises Taken after waiting `limit_s` for the same holder, and OSError where files cannot be locked.
+        Raises Taken after waiting `limit_s` seconds for one holder, and OSError if files cannot be locked.
         Any exception, including one from a signal handler, gives up the place.
         """
         assert self._ticket is None
@@ -87,7 +87,7 @@ class FifoLock:
         if turn is not None:
             turn.close()
         if ticket is not None:
-            # The file is closed last, because a waiter removes any ticket that is there and unlocked.
+            # The file is closed last, because a waiter removes any ticket file that is unlocked.
             ticket.file.close()
 
     def _drawn(self) -> _Ticket:

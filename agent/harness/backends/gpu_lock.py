@@ -62,7 +62,7 @@ class GpuLock:
         self._cancelled: Callable[[], bool] = lambda: False
 
     def another(self, cancelled: Callable[[], bool] = lambda: False) -> "GpuLock":
-        """Return a silent instance for the same GPU and look, for another thread.
+        """Return an instance for another thread, for this GPU and look, without progress messages.
 
         Once `cancelled` returns True, the instance's shared sections begin without waiting for the lock.
         """

@@ -203,7 +203,7 @@ def tried(room: Room, judge: Callable[[], T], announce: Announce) -> T:
 
 @cache
 def total_bytes() -> int | None:
-    """Return the memory of this process's first GPU in bytes, or None where the driver does not report it."""
+    """Return the memory of this process's first GPU in bytes, or None if the driver does not report it."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None

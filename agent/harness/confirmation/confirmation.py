@@ -28,7 +28,7 @@ OUT_OF_BOUNDS = (
     FindingKind.SHARED_OUT_OF_BOUNDS_READ, FindingKind.SHARED_OUT_OF_BOUNDS_WRITE,
     FindingKind.ARRAY_INDEX_OUT_OF_BOUNDS, FindingKind.FREED_POINTER, FindingKind.NULL_POINTER,
 )  # fmt: skip
-"""Findings that refuse a candidate at its own sizes only; a kernel made for those may fail at others."""
+"""Findings that refuse a candidate only at the problem's own sizes, for which a kernel may be specialised."""
 OF_SHARED_MEMORY = (
     FindingKind.SHARED_RACE, FindingKind.SHARED_UNINITIALISED_READ, FindingKind.ASYNC_COPY_NOT_WAITED,
     FindingKind.MISSING_PROXY_FENCE, FindingKind.PRODUCT_NOT_WAITED, FindingKind.MBARRIER_MISUSE,
@@ -134,7 +134,7 @@ def _may_need_its_own_sizes(job: Job, seen: Evaluation) -> bool:
     """Return True if a candidate that is right at the real sizes may go out of bounds at small ones."""
     assert job.shrunken is not None
     if seen.status is not Status.UNSUPPORTED:
-        # A candidate that fails at these small sizes may pass at others; some kernels run only at real sizes.
+        # A candidate that fails at some small sizes may pass at real ones, where other kernels may run.
         return (
             seen.status is not Status.VERIFIED
             or bool(seen.scope.unexercised)

@@ -125,7 +125,7 @@ class CallRecords:
             claims = checked_replay.found(self._recorded(number), evidence, order)
             found = faults.device_findings(claims, locate)
             if found:
-                # The first draw passed its checks, or there would be no replays with checks.
+                # The first draw passed its memory checks; a candidate that fails them is refused earlier.
                 refused = faults.Refused(Status.RUNTIME_ERROR, "run", [*found, faults.SOME_CALLS])
                 raise faults.under(protocol.WORDS.get(self._drawn[number].draw.family or ""), refused)
 

@@ -21,8 +21,8 @@ ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED)
 def found(recorded: Recorded, evidence: Evidence, order: int) -> list[dict[str, Any]]:
     """Return errors in the memory accesses of one call on its own inputs, in the worker's format.
 
-    The call is replayed after the first earlier call alone, then after all earlier calls. Errors count only
-    if both replays have some; those of the second are returned.
+    The call is replayed after the first call of each instance alone, then after all earlier calls. Errors
+    count only if both replays have some; those of the second are returned.
     """
     claims: list[dict[str, Any]] = []
     for earlier in ("first", "all"):

@@ -48,7 +48,7 @@ class Judged(NamedTuple):
 def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple[str, ...]:
     """Call the candidate in `worker` at the real sizes, and return notes on skipped checks.
 
-    Raises Refused if it goes out of bounds there, or if something replaces its kernels there.
+    Raises Refused if the candidate goes out of bounds, or if something else replaces its kernels.
     """
 
     def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def behaves_otherwise(ask: Ask, real: Trace, judged: Judged) -> Finding | None:
     apart = _apart(answer, judged)
     if apart is None or (raised is not None and _no_room(raised)):
         return None
-    # If other values or the judged sizes give the same result, the size is not the reason.
+    # If a call with other values or at the judged sizes behaves in this way too, the size is not the reason.
     others = (_host_call(ask, real, numbers=True), _host_call(ask, judged.trace, numbers=False))
     if any(other is None for other in others):
         return None

@@ -20,7 +20,7 @@ REASONS = {
 
 
 class _Nvml:
-    """NVML access to this process's current GPU. Raises OSError where it cannot be used."""
+    """NVML access to this process's current GPU. Raises OSError if NVML cannot be used."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libnvidia-ml.so.1")
@@ -59,7 +59,7 @@ class _Nvml:
 
 @cache
 def _nvml() -> _Nvml | None:
-    # torch raises the last two where it has no CUDA or no driver.
+    # torch raises AssertionError or RuntimeError if it has no CUDA or no driver.
     with contextlib.suppress(OSError, AttributeError, AssertionError, RuntimeError):
         return _Nvml()
     return None

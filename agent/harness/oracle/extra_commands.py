@@ -1,6 +1,6 @@
-"""Commands beside the protocol: parameter names, additional requests, and the envelope.
+"""Commands that are not part of the protocol: parameter names, additional requests, and the envelope.
 
-Their tensors pass as files of raw bytes, on a GPU too.
+Tensors of these commands pass as files of raw bytes, on a GPU too.
 """
 
 from typing import Any

@@ -53,7 +53,7 @@ class Dealer:
 
         Fresh memory of a checked draw is all ones, since used memory would hide elements that no thread has
         written. The first draw also runs its threads in order, so that a simple mistake gets a simple
-        finding. Later checked draws interleave threads, which compiled PTX of unchecked draws cannot. They
+        finding. Later checked draws interleave threads, which the PTX of unchecked draws cannot. They
         run on the second of two streams and the first draw on the first, so that a stream does not reveal
         the check. A secretly checked draw gets the memory of unchecked draws, so that memory does not reveal
         the check either.

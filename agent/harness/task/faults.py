@@ -118,7 +118,7 @@ def changed(kinds: Collection[str]) -> Finding | None:
 
 
 def overlapping(claims: Any, own: list[list[str]]) -> Finding | None:
-    """Return a finding if an output shares memory where the reference's does not.
+    """Return a finding if an output shares memory with a tensor with which the reference's does not.
 
     An output that may alias an input may also alias an earlier output that aliased the input. Raises
     ValueError if the claims are not a list with an entry for each output.

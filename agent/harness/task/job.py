@@ -49,7 +49,7 @@ class Job(Record):
     build: Literal["slim", "load_inline"] = "slim"
     """Build of GPU extensions: `slim` is fast and leaves doubtful requests to stock `load_inline`."""
     lines: bool = False
-    """True if a slim build keeps line information of device code for a profiler. The code stays the same."""
+    """True if a slim build keeps line information of device code for a profiler, with unchanged code."""
     requests: tuple[Request, ...] = ()
     """Requests judged in addition to the protocol."""
     envelope_limit_s: float = 4.0
@@ -83,7 +83,7 @@ class Job(Record):
     servers: Servers = Servers()
     """Servers from which the judge gets its processes."""
     screened: bool = True
-    """False only in tests, where a later stage has to catch what the screen would refuse."""
+    """False only in tests that check that later stages refuse a candidate without the screen."""
 
 
 BUILD_LIMIT_S = 600.0

@@ -45,7 +45,7 @@ class GpuTrial(Trial):
     """Trial that also times and profiles the candidate on a GPU."""
 
     def load(self, *, ahead: bool = True) -> None:
-        """Load the candidate and, with `ahead`, meanwhile warm up the other processes (`ahead`).
+        """Load the candidate and, with `ahead`, meanwhile warm up oracle and noop worker (`trial.ahead`).
 
         A second look skips the warm-up, because it may end before it needs the GPU.
         """
@@ -193,7 +193,7 @@ class GpuTrial(Trial):
     def watch(self, announce: Announce) -> Profile:
         """Return the profile of one further call. Raises Refused if foreign kernels do the work.
 
-        The call comes last, as the candidate could notice the profiler.
+        The call comes after all other calls.
         """
         announce("watching what runs on the GPU")
         answer = self.candidate.tell(

@@ -11,7 +11,7 @@ from agent.harness.messages.commands import to_worker
 from agent.harness.worker import worker_commands
 
 MOST_BYTES = 1 << 30
-"""Maximum bytes of an instance's parameters for keeping it beside another instance."""
+"""Maximum bytes of parameters for which two instances are kept in memory."""
 
 
 class Process(Protocol):

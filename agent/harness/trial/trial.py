@@ -122,7 +122,10 @@ class Trial:
         return self.candidate.findings
 
     def load(self, *, ahead: bool = False) -> None:
-        """Import the candidate, which may build its extensions; with `ahead`, the GPU is free meanwhile."""
+        """Import the candidate, which may build its extensions.
+
+        With `ahead`, the worker initialises its GPU context while it waits for a build.
+        """
         self.candidate.load(ahead=ahead)
         self._at_import = len(self._backend.requests)
 
@@ -237,7 +240,7 @@ class Trial:
         judged = Judged(self._trace, self._records.operators(), self._job.library_ops, self._on_a_gpu())
         left_out = reach(self.candidate.child, self._backend, real, judged)
         try:
-            # A candidate whose sources contain the sizes builds others at the real sizes, which may fail.
+            # A candidate whose sources contain the sizes builds other sources at the real sizes.
             self._backend.raise_build_failure()
         except faults.Refused as refused:
             if refused.status is not Status.UNSUPPORTED:

@@ -42,7 +42,7 @@ class WorkerClient:
     def load(self, *, ahead: bool) -> None:
         """Import the candidate, which may build its extensions.
 
-        With `ahead`, other processes warm up on the GPU meanwhile.
+        With `ahead`, the worker initialises its GPU context while it waits for a build.
         """
         command = load(ahead=ahead)
         self._file = f"{command['name']}.py"

@@ -143,8 +143,8 @@ def _of_size(reference: Reference, draws: Draws, axis: int, size: int) -> Inputs
 def _rules(shape: tuple[int, ...], axis: int) -> tuple[Axes, ...]:
     """Return rules for the dimensions that change together with `axis` of the first tensor.
 
-    The three rules select the dimension `axis` of tensors with equal length there, all dimensions of equal
-    length, or only `axis` of the first tensor.
+    With n the length of `axis`, the three rules select `axis` of all tensors whose `axis` has length n, all
+    dimensions of length n, or only `axis` of the first tensor.
     """
     before = shape[axis]
     return (

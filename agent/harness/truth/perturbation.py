@@ -15,7 +15,8 @@ from agent.harness.truth.usage import IntegerUse
 NOISE = 0.3
 """Standard deviation of a parameter's noise, relative to the parameter's root mean square.
 
-It is large enough to show an ignored affine step, and keeps values similar to trained ones.
+It is large enough to show an ignored affine step, and keeps values similar to trained ones. It is the 0.3 of
+docs/integrity-protocol.md.
 """
 VARIANCE_DECADES = 3
 """Powers of ten over which running variances spread downwards, so that an ignored eps shows."""

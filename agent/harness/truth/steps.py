@@ -141,7 +141,10 @@ def _called(func: Any, given: dict[str, Any]) -> Any:
 
 
 def shifts(native: list[torch.Tensor], truth: list[torch.Tensor], eps: float) -> list[torch.Tensor] | None:
-    """Return the possible float error of each operand's elements, or None if all are zero."""
+    """Return the possible float error of each operand's elements.
+
+    Returns None if all errors are zero, or if the two runs have different operands.
+    """
     if len(native) != len(truth):
         return None
     found = []

@@ -86,7 +86,7 @@ class Expected:
         if sequence is not None:
             sequence = sequence._replace(outputs=self._settled(sequence.outputs))
         self._finite_as = leaves(native)
-        """Outputs that determine where an output has to be finite."""
+        """Outputs whose finite elements have to be finite in a right output."""
         self.open_choice = False  # True if a choice among equal elements is open and changes the outputs
         self.is_undefined = False  # True if a number was converted to an integer that cannot hold it
         self._lost = sequence.lost if sequence is not None else 0.0
@@ -230,7 +230,7 @@ def _largest(y: torch.Tensor, r64: torch.Tensor) -> float:
 
 
 def _without_numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of the same shape and dtype that takes no memory."""
+    """Return a tensor with the shape and dtype of `tensor` that takes no memory."""
     return torch.zeros((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
 
 

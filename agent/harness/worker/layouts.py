@@ -1,4 +1,4 @@
-"""Memory layouts for a tensor of the same shape and values.
+"""Memory layouts that change neither the shape nor the values of a tensor.
 
 Standalone: the worker runs a copy of this file, so that candidate and reference receive the same layout. The
 gaps between and around the elements are NaN in floating-point tensors and zero elsewhere.

@@ -83,7 +83,7 @@ def _bands(room: torch.Tensor, size: int) -> torch.Tensor:
 def poison(outputs: list[int], word: int) -> None:
     """Fill the free memory of torch's caching allocator with `word`, in blocks of output and common sizes.
 
-    An earlier call may have left there the right result of a kernel that does not run now. No single word is
+    Free memory may hold the right result of a kernel that ran in an earlier call. No single word is
     wrong for every operation, so each draw uses another word.
     """
     common = (size for size in POISONED_BLOCKS for _ in range(SMALL_BLOCKS if size <= SMALL_BYTES else 1))

@@ -15,7 +15,7 @@ ONES = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Load:
-    """Import the candidate as module `name`. With `ahead`, its builds may overlap with GPU initialisation."""
+    """Import the candidate as module `name`. With `ahead`, initialise the GPU context during its builds."""
 
     name: str
     ahead: bool

@@ -32,7 +32,7 @@ class BuildRequest(Record):
     extra_include_paths: tuple[str, ...] = ()
     implicit_headers: bool = True
     candidate_source: str = ""
-    """Text of the candidate's whole file, for line numbers."""
+    """Text of the candidate's whole file, in which lines of the sources are located."""
 
     @field_validator("functions", mode="before")
     @classmethod

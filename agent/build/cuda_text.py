@@ -117,7 +117,7 @@ def closing(code: str, opening: int) -> int:
 def opening(code: str, closing_position: int, opener: str, closer: str) -> int:
     """Return the position of the `opener` that matches the `closer` at `closing_position`.
 
-    With angle brackets, `->` is not a closer and text in parentheses is skipped.
+    If the brackets are angle brackets, the `>` of `->` does not count, and text in parentheses is skipped.
     """
     depth = 0
     position = closing_position
@@ -217,7 +217,7 @@ def _launch_at(code: str, chevrons: int) -> KernelLaunch:
 
 
 def _callee_start(code: str, end: int) -> int:
-    """Return the start of the expression that names the kernel and ends at `end`."""
+    """Return the start of the expression before a launch's `<<<` that names the kernel and ends at `end`."""
     position = end
     while True:
         position = _one_name_start(code, position)

@@ -33,7 +33,7 @@ class Unit(Record):
 
     @property
     def identity(self) -> str:
-        """Digest of everything that may change the object, except the toolchain."""
+        """Digest of everything that determines the object, except the toolchain."""
         return digest(self.name, *self.flags, self.text)
 
 

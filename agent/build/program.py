@@ -72,7 +72,7 @@ class _Without(ast.NodeTransformer):
 
 
 def _own(host: str) -> str:
-    """Return the candidate's part of nvcc's host output: without headers and kernel bodies."""
+    """Return the part of nvcc's host output that comes from the candidate, without kernel bodies."""
     kept: list[str] = []
     is_own, left_out = False, 0
     for line in host.splitlines():

@@ -136,7 +136,7 @@ def _alone(directory: Path, progress: Progress | None) -> Iterator[None]:
 
 
 Steps = Sequence[tuple[str, Sequence[list[str]]]]
-"""Steps, each with its name and its commands."""
+"""Steps of a preparation, each with its name and its commands."""
 
 
 def run_steps(steps: Steps, progress: Progress | None, *, at_once: int | None = None) -> None:
@@ -178,7 +178,7 @@ def _compile(name: str, command: list[str]) -> None:
 
 
 def _seal(directory: Path) -> None:
-    """Write the manifest, which marks the directory as complete."""
+    """Write the manifest of sizes and digests, which marks the directory as complete."""
     sizes = {str(path.relative_to(directory)): path.stat().st_size for path in _files(directory)}
     digests = {name: _sha256(directory / name) for name in sizes if name.endswith(_LOADED)}
     (directory / "manifest.json").write_text(json.dumps({"sizes": sizes, "digests": digests}))

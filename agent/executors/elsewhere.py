@@ -24,16 +24,16 @@ class Elsewhere:
         return self._admits.admit(problem, anyway)
 
     def is_admission_known(self, problem: Problem) -> bool:
-        """Return True if `admit` answers at once; see `LocalExecutor.is_admission_known`."""
+        """Return True if `admit` answers at once because the problem was probed before."""
         return self._admits.is_admission_known(problem)
 
     def prepare(self, problem: Problem) -> None:
         """Do nothing, as the machine with the GPU makes the preparations."""
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
-        """Raise AwaitingGpu."""
+        """Raise AwaitingGpu, as candidates are judged on the machine with a GPU."""
         raise AwaitingGpu("an answer is here and waits to be judged on a machine with an NVIDIA GPU")
 
     def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """Raise AwaitingGpu."""
+        """Raise AwaitingGpu, as candidates are confirmed on the machine with a GPU."""
         raise AwaitingGpu("the best kernel waits to be confirmed on a machine with an NVIDIA GPU")

@@ -55,7 +55,7 @@ class JudgeOptions:
     """Options with which an executor judges every candidate."""
 
     candidate_timeout_s: float
-    """Maximum seconds for each step of a candidate."""
+    """Maximum seconds for each command of a candidate's process."""
     library_ops: LibraryOps = "gemm-conv"
     """Torch operators that a candidate may use for part of the result."""
     protocol: Literal["full", "quick"] = "full"
@@ -83,7 +83,7 @@ class LocalExecutor:
         self, name: Literal["cuda", "emulator"], *, cache_dir: Path, options: JudgeOptions,
         announce: Announce = lambda what: None, cancelled: Cancelled = lambda: False,
     ) -> None:  # fmt: skip
-        """Start the servers. Once `cancelled` returns True, the evaluation in progress raises Interrupted."""
+        """Begin to start the fork servers. Once `cancelled` returns True, evaluations raise Interrupted."""
         self.name = name
         self.options = options
         self._cache_dir = cache_dir

@@ -56,7 +56,7 @@ def _asked(field: str) -> tuple[str, ...]:
 
 
 def nvcc() -> Path | None:
-    """Return the CUDA compiler that `load_inline` would find, or None."""
+    """Return the path of the nvcc that `load_inline` would use, or None."""
     home = config.child_environment().get("CUDA_HOME")
     places = [Path(home) / "bin" / "nvcc"] if home else []
     on_path = shutil.which("nvcc")

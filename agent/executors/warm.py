@@ -46,7 +46,7 @@ class Warm:
         return self._servers.get("trusted")
 
     def prepared(self) -> "Warm":
-        """Wait until every usable server is ready to fork, drop the others, and return self."""
+        """Wait until the servers are ready to fork, drop those that cannot fork, and return self."""
         on_gpu = ("trusted", "cuda") if "cuda" in self._servers else ()
         for name, server in list(self._servers.items()):
             try:
@@ -85,7 +85,7 @@ def _require_gpu(server: ProcessServer) -> None:
 
 
 def begin(executor: Executor, cache_dir: Path) -> None:
-    """Begin to start the servers, which takes seconds; `found` waits for them."""
+    """Begin to start the fork servers, which takes seconds; `found` waits for them."""
     with _STARTING:
         _begun(executor, _suppressor(executor, cache_dir))
 
@@ -97,7 +97,7 @@ def begin_for(wanted: Literal["auto", "cuda", "emulator"], cache_dir: Path) -> N
 
 
 def found(executor: Executor, cache_dir: Path) -> Warm:
-    """Return the servers once they are ready, without those that cannot fork here."""
+    """Return the fork servers once they are ready, without those that cannot fork on this machine."""
     with _STARTING:
         return _prepared(executor, _suppressor(executor, cache_dir))
 

@@ -34,7 +34,7 @@ _LIBRARIES = {"-lcudart", "-lm", "-lstdc++", "-lpthread", "-lc10", "-ltorch", "-
 
 
 def host(given: tuple[str, ...]) -> list[str]:
-    """Return the definitions in extra_cflags, for g++. Raises Doubt for an unknown flag."""
+    """Return the macro definitions in extra_cflags, for g++. Raises Doubt for an unknown flag."""
     passed = []
     for word in _words(given):
         if _DEFINITION.fullmatch(word):
@@ -45,7 +45,10 @@ def host(given: tuple[str, ...]) -> list[str]:
 
 
 def device(given: tuple[str, ...]) -> list[str]:
-    """Return the flags of extra_cuda_cflags for nvcc, without the architecture. Raises Doubt."""
+    """Return the flags of extra_cuda_cflags for nvcc, without the architecture.
+
+    Raises Doubt for an unknown flag.
+    """
     passed = []
     for word in _words(given):
         options = _PTXAS.fullmatch(word)
@@ -59,7 +62,10 @@ def device(given: tuple[str, ...]) -> list[str]:
 
 
 def architecture(given: tuple[str, ...], candidate_source: str, gpu: Gpu) -> str:
-    """Return `90`, or `90a` if the candidate asks for it. Raises Doubt if it asks for another GPU."""
+    """Return the GPU's architecture number, such as `90`, or `90a` if the candidate asks for that variant.
+
+    Raises Doubt if the candidate asks for another GPU.
+    """
     asked = [match[1] for word in _words(given) if (match := _ARCHITECTURE.fullmatch(word))]
     numbers = {number for words in asked for number in re.findall(r"(?:sm|compute)_(\w+)", words)}
     if asked and not numbers:

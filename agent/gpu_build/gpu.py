@@ -23,7 +23,7 @@ class Gpu(Record):
 
 @cache
 def present() -> Gpu | None:
-    """Return the GPU of this machine; None without one, or if several differ in compute capability."""
+    """Return the GPU of this machine, or None without one or if GPUs differ in compute capability."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None

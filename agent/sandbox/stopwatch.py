@@ -31,7 +31,7 @@ class Stopwatch:
         """CPU seconds of the child's processes at the time `_since`, or None if not read."""
 
     def seconds(self) -> float:
-        """Return the seconds that count so far."""
+        """Return the seconds so far that count towards the child's limit."""
         now = time.monotonic()
         passed, self._since = now - self._since, now
         before, self._used_s, ready = self._used_s, None, False

@@ -37,7 +37,7 @@ class Box(NamedTuple):
     folder: Path
     """Working directory of the command, its only writable directory besides a private /tmp."""
     sees: tuple[Path, ...] = ()
-    """Readable paths in addition to the system's programs and libraries."""
+    """Paths that the command can read, in addition to the system's programs and libraries."""
     python: bool = False
     """True if the command sees this interpreter's packages, except for the files of `agent`."""
     gpu: bool = False

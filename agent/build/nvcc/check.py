@@ -130,7 +130,7 @@ def _is_foreign(text: str) -> bool:
 
 
 def _is_device_code(message: Message, device: frozenset[int]) -> bool:
-    """Return True if the error is inside the candidate's GPU code and concerns no name of a library."""
+    """Return True if an error is in the candidate's device code and names nothing of torch or a library."""
     if any(_is_foreign(words) for words in (message.text, *(text for _, text in message.notes))):
         return False
     if _device_line(message, device) is None:

@@ -54,7 +54,7 @@ def parse(log: str) -> list[Message]:
 
 
 def _block(rows: list[str], start: int) -> Iterator[str]:
-    """Yield the lines of a message, without the source line that it shows above a caret."""
+    """Yield the lines of a message, without the source line above a caret."""
     kept: list[str] = []
     for row in rows[start:]:
         if not row.strip():
@@ -69,7 +69,7 @@ def _block(rows: list[str], start: int) -> Iterator[str]:
 def kernels(log: str) -> tuple[KernelResources, ...]:
     """Return the report of `ptxas -v` on each kernel, in order, without kernels of libraries.
 
-    Spilled bytes count stores, not loads.
+    `spill_bytes` are the bytes of spill stores.
     """
     found: dict[str, dict[str, int]] = {}
     current: dict[str, int] | None = None

@@ -35,7 +35,10 @@ def probed(
     job: Job, trace: Trace, process: CandidateProcess, oracle: OracleClient,
     using: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Envelope:  # fmt: skip
-    """Return the outcome of every probe of the candidate in `process`; each runs within `using`."""
+    """Return the outcome of every probe of the candidate in `process`.
+
+    Each probe runs in a context of `using`, in which the GPU may be used.
+    """
     if exchanged_bytes(trace) > LARGEST_BYTES:
         return Envelope(left_out=(f"anything, since its tensors have more than {LARGEST_BYTES >> 20} MB",))
     if job.envelope_limit_s <= 0:

@@ -33,7 +33,7 @@ BUILDING_MEMORY_BYTES = 24 << 30
 
 
 class Replayed(NamedTuple):
-    """Files that a replay of the candidate's kernels needs."""
+    """Files for a replay of the candidate's kernels: the emulator's runtime and the built libraries."""
 
     runtime: Path
     libraries: list[Path]
@@ -122,7 +122,7 @@ class BuildingBackend:
         )
 
     def unchecked(self) -> tuple[str, ...]:
-        """Return the checks that the builds left out, for the scope of the verdict."""
+        """Return notes for the verdict's scope on checks that the builds skipped."""
         return tuple(dict.fromkeys(note for built in self._builds for note in built.notes))
 
     def raise_build_failure(self, error: Any = None) -> None:

@@ -57,13 +57,13 @@ def compilers(environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def nvcc(environment: Mapping[str, str]) -> str:
-    """Return the nvcc that `load_inline` uses."""
+    """Return the path of the nvcc that `load_inline` uses."""
     home = environment.get("CUDA_HOME")
     return shutil.which(str(Path(home) / "bin" / "nvcc") if home else "nvcc") or "/usr/local/cuda/bin/nvcc"
 
 
 def built(request: BuildRequest, seconds: float, log: str | None) -> Built:
-    """Return the build as the worker reported it. `log` is the text of its exception, or None."""
+    """Return the build as the worker reported it. `log` is the text of a failed build's error, or None."""
     if log is None:
         # The library belongs to the worker and is never opened here; the path only marks that it exists.
         return Built(library=Path("built-in-worker"), seconds=seconds, backend=BACKEND)

@@ -40,7 +40,7 @@ _DECLINED = ("sizes-declined", "defaults-changed")
 _RAN, _DID_NOT_RUN = "the emulator finds none in it", "the emulator did not check it"
 _REPEATED = "its kernels repeated without host code"
 BUILT = "built by stock load_inline"
-"""Announcement of the stock build's judge before it takes its turn on the GPU."""
+"""Progress message of the stock build's judge after its build, before it uses the GPU."""
 NOTHING_SEEN = Finding(
     kind="nothing-seen", message="At small sizes nothing shows against it.", severity="note"
 )
@@ -82,7 +82,7 @@ def by_emulator(seen: Evaluation) -> Look:
 
 
 def _whatever_the_size(seen: Evaluation) -> bool:
-    """Return True if an error was found that the sizes of the emulator's trial cannot explain."""
+    """Return True if the emulator found an error that cannot come from its smaller sizes."""
     found = [finding for finding in seen.findings if finding.severity != "note"]
     if any(finding.kind in NEVER for finding in found):
         return True

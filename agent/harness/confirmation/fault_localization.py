@@ -38,7 +38,7 @@ CAUSES: dict[str, frozenset[str]] = {
 Races are left out, as they cause none of these errors by themselves.
 """
 _SANITIZED = (FindingKind.ILLEGAL_ADDRESS, FindingKind.MISALIGNED_ACCESS)
-"""Faults that compute-sanitizer can locate; a kernel that never ends would only take longer under it."""
+"""Kinds of faults that compute-sanitizer can locate. A hang is not among them, as it slows kernels down."""
 Look = Callable[[], Evaluation]
 
 

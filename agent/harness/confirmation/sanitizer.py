@@ -28,7 +28,7 @@ from agent.records import Finding, Location, Status
 from agent.torch_shim.finding_kinds import FindingKind
 
 OUT_OF_BOUNDS, DEVICE_FAULT = "out-of-bounds", "device-fault"
-"""Kinds that only this module reports: an invalid access, and every other report of the tool."""
+"""Kinds of findings that only this module has: an invalid access, and any other report except a race."""
 TOOLS = {"memcheck": "accesses out of bounds", "racecheck": "races in shared memory"}
 SHOWN_ERRORS = 20
 CALLS = 3
@@ -125,7 +125,7 @@ class _Look(NamedTuple):
 
     found: list[Finding]
     skipped: str | None = None
-    """Reason why the tool's report is incomplete."""
+    """Reason why the tool's report is incomplete, or None."""
     without_end: bool = False
     """True if the tool ended without a summary, although no time limit stopped it."""
     requests: tuple[BuildRequest, ...] = ()

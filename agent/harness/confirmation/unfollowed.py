@@ -60,7 +60,7 @@ def kernels(requests: Iterable[BuildRequest], cache: Path) -> Kernels:
 
 
 def of_ptx(text: str) -> Kernels:
-    """Return the kernels of one PTX module."""
+    """Return the kernels of one PTX module, by whether they wait."""
     bodies = {name: (kind, body) for kind, name, body in _functions(_COMMENT.sub("", text))}
     waiting = {name for name, (_, body) in bodies.items() if _WAITS.search(body)}
     calls = {name: set(_SYMBOL.findall(body)) & bodies.keys() for name, (_, body) in bodies.items()}

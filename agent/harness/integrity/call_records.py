@@ -228,7 +228,7 @@ class CallRecords:
         return frozenset(name for name, _ in ran)
 
     def may_run(self, name: str) -> bool:
-        """Return True if a torch operator is allowed or has run in any call."""
+        """Return True if torch operator `name` is allowed or has run in a judged call."""
         return operators.allowed(name, self._setting) or name in self.operators()
 
     def take_slots(self) -> bool:

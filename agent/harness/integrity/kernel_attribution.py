@@ -1,9 +1,9 @@
 """Evidence from the GPU that the candidate's own kernels ran and were needed for the result.
 
-Both checks run in the candidate's process, so they can refuse but never accept. The first compares the CUDA
+Both checks run in the candidate's process, so they may refuse but never verify. The first compares the CUDA
 profiler's list of kernels with the names in the source. The second is ablation: a call without the launches
 of the candidate's libraries, whose output has to be wrong. The proof that does not depend on the candidate
-is the emulator's (`replay_check`), which `confirmation` asks for.
+is the emulator's replay (`replay_check`), which the second look runs.
 """
 
 import re

@@ -69,7 +69,7 @@ def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple
 
 
 def behaves_otherwise(ask: Ask, real: Trace, judged: Judged) -> Finding | None:
-    """Return a finding if something replaces the candidate's kernels at the real sizes only, or None."""
+    """Return a finding if torch operators or an exception replace the kernels only at the real sizes."""
     answer = _host_call(ask, real, numbers=False)
     if answer is None:
         return None

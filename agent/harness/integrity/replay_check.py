@@ -137,7 +137,7 @@ class Replay:
         return replay_findings.foreign(self.program, self._evidence.setting)
 
     def is_blind(self) -> bool:
-        """Return True if the call's result on its own inputs is also right on the last inputs."""
+        """Return True if the call's result on its own inputs is also right on the replay's last inputs."""
         recorded = self._recorded
         own = oracle_commands.FitsOther(recorded.inputs_seed, recorded.family)
         return bool(self._evidence.oracle.ask(to_oracle(own))["fits"])
@@ -179,7 +179,7 @@ class Replay:
         (self._folder / STEPS).write_text("".join(json.dumps(step) + "\n" for step in steps))
 
     def _stem(self, what: str) -> str:
-        """Return the path prefix for the oracle's tensors, in a folder hidden from the judged process."""
+        """Return the path prefix for the oracle's tensors, in a folder hidden from the worker."""
         return str(self._folder / f"{FILES}-{what}")
 
     def _player(self) -> Child:

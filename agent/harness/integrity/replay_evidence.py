@@ -1,4 +1,4 @@
-"""Interpretation of the replay of one call, on inputs of the judge and on the call's own inputs."""
+"""Interpretation of the replay of one call, on fresh inputs and on the call's own inputs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -60,7 +60,7 @@ def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
 def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
     """Return True if the kernels are right on the call's own inputs and the host derives few values.
 
-    A value that the host reads back has to come from the kernels: torch may not have computed it.
+    The values that the host reads back have to come from kernels, not from torch operators.
     """
     if _computes_beside(recorded.segments[recorded.chosen].call, evidence):
         return False
@@ -96,7 +96,7 @@ def _where_right(attempt: Replay, recorded: Recorded, evidence: Evidence) -> Out
 
 
 def _few_passed(attempt: Replay, recorded: Recorded, evidence: Evidence) -> bool:
-    """Return True if the host derives few values from the inputs."""
+    """Return True if the host passes the kernels few values that depend on the call's inputs."""
     elements = sum(output.elements for output in attempt.program.outputs)
     passed = host_words.passed(recorded.segments, recorded.chosen, recorded.others)
     # If there are no other calls to compare with, every word counts, including constant ones.

@@ -47,7 +47,7 @@ from agent.records import (
 )
 
 Decided = Callable[[Evaluation], None]
-"""Function that receives a verdict once it is decided but not yet explained."""
+"""Function that receives a verdict before the cause of a failure is searched for."""
 UNCONFIRMED = (
     "compute-sanitizer, its kernels repeated without host code, a second build by stock load_inline: for a "
     "new best only"
@@ -97,7 +97,7 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
 def _in_stock_build(
     job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce, decided: Decided
 ) -> Evaluation:
-    """Return the verdict on a verified candidate in the build that users will have."""
+    """Return the verdict on a verified candidate in a build by stock `load_inline`, as users will have."""
     stock = job.model_copy(update={"build": "load_inline"})
     found = _tried(stock, at, warnings, announce, decided).evaluation
     return confirmation.with_counters(job, found, announce)

@@ -88,7 +88,7 @@ def judged(
 
 
 def with_fewer_draws(job: Job, at: Shapes) -> tuple[Job, Shapes]:
-    """Return the job and shapes, with fewer draws where each draw is slow on the emulator."""
+    """Return job and shapes, with the protocol `reduced` if a draw is slow on the emulator."""
     if job.executor != "emulator" or job.protocol != "full" or not problems.few_draws(at.trace):
         return job, at
     fewer = {"protocol": "reduced"}

@@ -37,7 +37,7 @@ def load(*, ahead: bool = False) -> Message:
 
 
 def instance(manifest: Message, *, keeps_former: bool = False) -> Message:
-    """Return the command to make ModelNew with the parameters that the oracle answered to `parameters`."""
+    """Return the command to make ModelNew with the parameters in the oracle's answer to `Parameters`."""
     given = {key: value for key, value in manifest.items() if key != "strength"}
     return to_worker(worker_commands.Instance(**given, keeps_former=keeps_former))
 
@@ -51,7 +51,7 @@ def call(
     keep_all: bool = False,
     conditions: worker_commands.Conditions | None = None,
 ) -> Message:
-    """Return the command to call forward on the inputs that the oracle answered to `draw`."""
+    """Return the command to call forward on the inputs in the oracle's answer to `Draw`."""
     given = {key: value for key, value in drawn.items() if key != "stem"}
     return to_worker(
         worker_commands.Call(

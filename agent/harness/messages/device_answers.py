@@ -12,7 +12,7 @@ class CodePlace:
 
 @dataclass(frozen=True)
 class DeviceFinding:
-    """One finding of the emulator's runtime, as findings.cpp writes it."""
+    """One finding of the emulator's runtime, with the fields that findings.cpp writes."""
 
     kind: str
     message: str

@@ -47,7 +47,7 @@ class OracleClient:
         raise _failed("the oracle", reply)
 
     def environment(self) -> Message:
-        """Return the software and hardware that the oracle computes with. The oracle is asked only once."""
+        """Return versions of the software and names of the hardware of the oracle, asked for only once."""
         if self._environment is None:
             self._environment = self.ask(to_oracle(oracle_commands.Environment()))
         return self._environment

@@ -132,7 +132,10 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ways:
-    """Name, shape and dtype of each tensor in ModelNew, and True if it is a parameter."""
+    """Ask for possible assignments of the reference's parameters to ModelNew's tensors.
+
+    `held` has name, shape and dtype of each tensor in ModelNew, and True if it is a parameter.
+    """
 
     held: list[tuple[str, tuple[int, ...], str, bool]]
 
@@ -172,7 +175,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class ComparisonKernels:
-    """Compare large outputs from now on with the kernels in this file."""
+    """Compare large outputs from now on with the compiled kernels in `file`."""
 
     file: str
 

@@ -26,7 +26,9 @@ class Launched:
 
 @dataclass(frozen=True)
 class Where:
-    """Memory that the candidate's kernels wrote when they were replayed; see `player_commands.Follow`.
+    """Explain the last output by memory that the candidate's kernels wrote in a replay.
+
+    The memory's values are in files, as `player_commands.Follow` describes them.
 
     `outputs` holds the dtype, shape and strides of each output.
     """

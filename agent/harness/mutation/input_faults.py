@@ -18,7 +18,7 @@ Answer = Callable[[Draw], Any]
 
 
 def answers(reference: Reference, draw: Draw) -> dict[str, Answer]:
-    """Return the wrong answers by name, as functions of a draw."""
+    """Return functions that compute a wrong answer for a draw, by the answer's name."""
     other = reference.inputs(reference.seed + 1, None)
     if other is None:
         return {}

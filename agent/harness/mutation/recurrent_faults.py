@@ -109,7 +109,7 @@ def _from_zeros(func: Any, given: _Call) -> Any:
 
 
 def _without_the_last_layer(func: Any, given: _Call) -> Any:
-    """Run without the last layer, whose states stay unchanged."""
+    """Run the recurrent layers without the last one, whose states stay unchanged."""
     rows = given.directions * (given.layers - 1)
     several = isinstance(given.states, (list, tuple))
     first = [state[:rows].contiguous() for state in leaves(given.states)]
@@ -125,14 +125,14 @@ def _without_the_last_layer(func: Any, given: _Call) -> Any:
 
 
 def _forward_weights_alone(func: Any, given: _Call) -> Any:
-    """Run both directions with the weights of the first."""
+    """Run both directions with the weights of the forward direction."""
     kinds = given.kinds
     weights = [given.weights[p - kinds if p // kinds % 2 else p] for p in range(len(given.weights))]
     return func(*given._replace(weights=weights))
 
 
 def _directions_swapped(func: Any, given: _Call) -> Any:
-    """Run each direction with the weights of the other."""
+    """Run each direction with the weights of the other direction."""
     kinds = given.kinds
     weights = [given.weights[p - kinds if p // kinds % 2 else p + kinds] for p in range(len(given.weights))]
     return func(*given._replace(weights=weights))

@@ -46,7 +46,7 @@ class Baselines:
     """
 
     def __init__(self, reference: Reference, exchange: Exchange, inputs: list[Any], like: Any) -> None:
-        """Take over the inputs. `like` is an output of the reference."""
+        """Make baselines on `inputs`, which may be overwritten. `like` is an output of the reference."""
         self._reference, self._exchange = reference, exchange
         self.inputs = inputs
         self._like = tree_map(lambda t: torch.empty_like(t, device="meta"), like)
@@ -63,7 +63,7 @@ class Baselines:
     def prepare(self, compiled: bool, launch_bound_ms: float, more: Collection[str] = ()) -> list[str]:
         """Prepare the baselines and return the names of those available.
 
-        `more` is from `records.MoreBaselines`.
+        `more` names further baselines (`records.MoreBaselines`).
         """
         graphed = "graphs" in more or median(self.timed("eager").ms for _ in range(5)) < launch_bound_ms
         if compiled:

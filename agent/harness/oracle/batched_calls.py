@@ -56,10 +56,10 @@ class Rows:
             "bytes": self._segment.size, "tree": given["tree"], "inputs": given["tensors"],
             "outputs": wanted["tensors"], "places": self._places,
         }  # fmt: skip
-        """Layout of the row for the workers."""
+        """Layout of the row's memory, for the workers."""
 
     def fill(self, number: int, inputs: Any) -> None:
-        """Write the inputs of one call to their places."""
+        """Write the inputs of call `number` to its memory in the row."""
         for tensor, place in zip(leaves(inputs), self._places[number][0], strict=True):
             self._segment.tensor(place, tensor.shape, tensor.dtype).copy_(tensor)
 
@@ -70,7 +70,7 @@ class Rows:
         return tree_map(lambda t: segment.tensor(next(places), t.shape, t.dtype).clone(), self._like)
 
     def forget(self) -> None:
-        """Overwrite the places of the outputs, so that an earlier row's results do not count for the next."""
+        """Overwrite the memory of all outputs, so that an earlier row's results do not count for the next."""
         for _, places in self._places:
             for place, tensor in zip(places, leaves(self._like), strict=True):
                 size = tensor.numel() * tensor.element_size()

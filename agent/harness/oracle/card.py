@@ -66,7 +66,7 @@ def _nvml() -> _Nvml | None:
 
 
 def sample() -> dict[str, Any]:
-    """Return SM clock in MHz, power in W and the throttling reasons, or {} where NVML reports none."""
+    """Return SM clock in MHz, power in W and the throttling reasons, or {} if NVML reports none."""
     nvml = _nvml()
     with contextlib.suppress(OSError, AttributeError):
         return nvml.sample() if nvml else {}
@@ -74,7 +74,7 @@ def sample() -> dict[str, Any]:
 
 
 def card() -> dict[str, Any]:
-    """Return the present values of the fields of a `records.Card`, or {} where NVML does not report them."""
+    """Return the present values of the fields of `records.Card`, or {} if NVML does not report them."""
     nvml = _nvml()
     with contextlib.suppress(OSError, AttributeError):
         return nvml.sample() | nvml.limits() if nvml else {}

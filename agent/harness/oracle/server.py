@@ -34,7 +34,7 @@ from agent.sandbox import messages
 
 Answer = dict[str, Any]
 COMPONENTS = (VerificationCommands, DiagnosisCommands, ExtraCommands, TimingCommands, ProcessCommands)
-"""Components that share one state. Each has a handler `do_TAG` for every command that it answers."""
+"""Classes of handlers, which share one state. A command with tag TAG has one handler `do_TAG`."""
 
 
 class Oracle:

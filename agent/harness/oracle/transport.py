@@ -165,7 +165,7 @@ class SharedMemory:
         }
 
     def give_state(self, state: State, stem: str) -> dict[str, Any]:
-        """Copy the parameters into memory that the candidate's worker maps, reused for equal sizes."""
+        """Copy the parameters to memory that the candidate's worker maps; equal sizes reuse the memory."""
         described = wire.describe(state) | {"stem": stem}
         tensors = leaves(state)
         sizes = [_size(t) for t in tensors]

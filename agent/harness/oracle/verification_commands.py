@@ -1,4 +1,4 @@
-"""Commands for verification, which draw parameters and inputs and compare outputs with the truth."""
+"""Commands for verification: draw parameters and inputs, and compare outputs with the ground truth."""
 
 from typing import Any
 

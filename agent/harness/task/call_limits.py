@@ -25,7 +25,7 @@ LOCATING_S = 20.0
 GRADIENTS = 5
 """Time allowed for a forward with its backward, as a multiple of a forward's."""
 TOOL = 12
-"""Factor on every limit under compute-sanitizer or ncu."""
+"""Factor by which limits are longer under compute-sanitizer or ncu."""
 CONSTRUCTED = 10
 """Time allowed to construct ModelNew, as a multiple of the time to construct Model."""
 LOADED_BYTES_S = 200e6

@@ -158,7 +158,7 @@ def foreign_output(types: Any, devices: Any) -> Finding | None:
 
 
 def not_deterministic(finding: dict[str, Any] | None) -> Finding:
-    """Return the finding for a second call on the same inputs that disagrees with the first."""
+    """Return the finding for a second call on equal inputs whose outputs differ from the first call's."""
     return Finding(
         kind="not-deterministic",
         message="A second call on the same inputs gave another result, by more than rounding: a race between "

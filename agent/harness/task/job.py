@@ -51,7 +51,7 @@ class Job(Record):
     lines: bool = False
     """True if a slim build keeps line information of device code for a profiler, with unchanged code."""
     requests: tuple[Request, ...] = ()
-    """Requests judged in addition to the protocol."""
+    """Optional checks that are judged in addition to the protocol."""
     envelope_limit_s: float = 4.0
     """Seconds after which no envelope probe of a verified candidate starts, and limit of each probe."""
     measure: bool = True
@@ -71,7 +71,7 @@ class Job(Record):
     kernels: tuple[KernelResources, ...] = ()
     """Kernel resources that ptxas reported in the first look, since stock builds hide its report."""
     known: tuple[str, ...] = ()
-    """Programs that need not be judged again (`Build.program`)."""
+    """Identities (`Build.program`) of programs that were judged before; for them, Rebuilt is raised."""
     locates: str | None = None
     """Kind of a fault that a GPU reported without location, if the job only has to locate it."""
     floor_ms: float | None = None

@@ -1,7 +1,7 @@
 """The draws that a candidate has to pass, in order, as data.
 
-There are two sets of perturbed parameters, with a new instance for each. Where possible, memory accesses are
-checked in the first draw of each set, and in one more draw at a secret place.
+There are two sets of perturbed parameters, with a new instance for each. In most protocols, memory accesses
+are checked in the first draw of each set, and in one more draw at a secret place.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Servers from which a judge gets its processes, as descriptors in its own process."""
+"""Fork servers from which a judge gets its processes, as descriptors in the judge's process."""
 
 from functools import cache
 from typing import Literal

@@ -42,7 +42,7 @@ FEW_ROUNDS = 5
 BUDGET_S = 1.5
 """Maximum seconds of rounds while their medians are uncertain, since they hold the GPU."""
 UNSTABLE_BUDGET_S = 3.0
-"""Maximum seconds while the candidate's times spread by more than UNSTABLE."""
+"""Maximum seconds of rounds while the candidate's times spread by more than UNSTABLE."""
 SAMPLED = 4
 """Number of rounds, besides the last, whose outputs are compared with the ground truth; one is early."""
 SLOPES = 3
@@ -68,7 +68,7 @@ LAUNCH_BOUND_MS = 0.2
 def prepared(
     processes: TimedProcesses, compiled: bool = True, more: tuple[MoreBaselines, ...] = ()
 ) -> list[str]:
-    """Prepare the baselines and return their names; `more` adds to the usual baselines."""
+    """Prepare the baselines and return their names; `more` names further baselines."""
     wanted = oracle_commands.Baselines(compiled, LAUNCH_BOUND_MS, list(more))
     return list(processes.oracle(to_oracle(wanted))["names"])
 

@@ -1,4 +1,4 @@
-"""Interface of the clock to the timed processes."""
+"""Interface between `benchmark` and the timed processes."""
 
 from typing import Any, Protocol
 

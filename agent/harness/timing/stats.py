@@ -21,14 +21,14 @@ CERTAIN = 0.003
 """Half the 95 % interval of a median, relative to the median, at which no further rounds are timed."""
 SAMPLES = 1000
 ALWAYS = ("eager", "compile", "graph")
-"""Baselines with their own field in a measurement."""
+"""Baselines with a field of their own in `Measurement`."""
 LATE_SHARE = 0.3
 """Share of calls with late launches above which the host explains a spread of times."""
 EXPLAINED = 0.5
 """Share of a spread that may remain without a suspected cause for the cause to explain the spread."""
 FEW_SAMPLES = 5
 IMPOSSIBLE = 0.9
-"""Share of the roofline floor that no correct kernel can fall below."""
+"""Minimum time of a correct kernel, as a share of the roofline floor."""
 METHOD = (
     "CUDA events, cold L2, fresh inputs, in turns with the reference, or calls in a row by the wall clock "
     "where those take longer; second clock: wall time in the judge"
@@ -166,7 +166,7 @@ def spread_cause(times: Times) -> str:
 
 
 def disagree(times: Times) -> bool:
-    """Return True if a clock of the judge exceeds the candidate's events and its calls in a row."""
+    """Return True if the judge measures a longer time than the candidate's events and calls in a row."""
     said = _spans(times, "candidate").p50
     return _counted(times, said) > said
 

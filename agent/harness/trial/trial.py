@@ -113,7 +113,7 @@ class Trial:
         self.candidate.child.kill()
 
     def bounded(self) -> Job:
-        """Return the job with the limit of one call at these sizes, for further calls of the candidate."""
+        """Return the job with the time limit of one call at the trial's sizes, for further calls."""
         return self._job.model_copy(update={"candidate_timeout_s": self.limits.call.seconds})
 
     @property
@@ -223,7 +223,7 @@ class Trial:
         self.candidate.check(answer, "run", f"{doing} failed")
 
     def skipped(self) -> tuple[str, ...]:
-        """Return the draws that were not made, each with its reason."""
+        """Return notes for the scope on draws that were left out, each with the reason."""
         less = (*protocol.skipped(self._job.protocol, self._few), *protocol.weakened(self._strength))
         return (*less, *self._left_out)
 

@@ -33,7 +33,7 @@ class WorkerClient:
         self.findings: list[Finding] = []
         """Warnings and notes on the candidate so far."""
         self.launches: int | None = None
-        """Number of kernel launches, from the last answer that counted them."""
+        """Number of kernel launches so far, from the last answer that has it, or None."""
         self._checked = self._nothing_found = False
         """Two flags: the last call had memory checks, and a call with memory checks has passed."""
         self._file = CANDIDATE

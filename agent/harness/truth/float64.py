@@ -1,4 +1,4 @@
-"""Conversion of tensors and modules' attributes to float64, for the ground truth."""
+"""Conversion of tensors and of modules' tensor attributes to float64, for the ground truth."""
 
 import torch
 from torch.utils._pytree import tree_map_only

@@ -47,7 +47,7 @@ SPECIAL = (1.0, -1.0, 2.0**-110, -(2.0**-110))
 None is denormal, since a kernel may flush denormals to zero.
 """
 MOST_DOUBLINGS = 100
-"""Maximum power of two in the factor of vast inputs, so that float32 can hold it."""
+"""Maximum exponent of the power of two by which vast inputs are scaled, which float32 can hold."""
 
 
 def varied(tensor: torch.Tensor, seed: int) -> torch.Tensor:

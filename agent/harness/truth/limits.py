@@ -19,7 +19,7 @@ _ROUNDED = 1e-4
 _OF_EACH = 1e-5
 """Relative error that every element may have."""
 _SHORT = 1e-5
-"""Minimum eps of a dtype shorter than float32."""
+"""Value of eps that separates float32 from shorter dtypes, whose eps is larger."""
 ENOUGH = 64  # minimum elements for the root mean square of an output's errors to be limited
 
 

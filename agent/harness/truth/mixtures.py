@@ -10,7 +10,7 @@ import torch
 from agent.harness.truth.usage import FloatUse
 
 PLANTED = 0.25
-"""Share of the elements that are placed at a threshold."""
+"""Share of the elements that are set to a threshold or a value near it."""
 NON_FINITE = 1 / 32
 """Share of the elements that become NaN or infinite, if the reference handles these."""
 FAR = (0.5, 0.984375, 1.015625, 2.0)

@@ -26,7 +26,7 @@ _OTHER_ROLE = 8
 
 
 class Held(NamedTuple):
-    """One tensor of a state_dict."""
+    """One tensor of a state_dict: a parameter or a buffer."""
 
     name: str
     shape: tuple[int, ...]

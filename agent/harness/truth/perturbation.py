@@ -19,7 +19,7 @@ It is large enough to show an ignored affine step, and keeps values similar to t
 docs/integrity-protocol.md.
 """
 VARIANCE_DECADES = 3
-"""Powers of ten over which running variances spread downwards, so that an ignored eps shows."""
+"""Number of powers of ten by which running variances are reduced at most, so that an ignored eps shows."""
 MOST_WIDENED, WIDENED = 4, 8
 """Maximum number of parameters with changed signs and magnitudes, and the factor of enlarged elements."""
 DEEP = 16

@@ -16,7 +16,7 @@ from agent.diagnosis.tape import bound
 from agent.harness.worker.memory_guards import leaves
 
 TIMES = 4
-"""Multiple of the measured error and of eps by which an operand is displaced."""
+"""Factor on an operand's error (measured, typical and eps) that gives its displacement."""
 MOST = 1 << 26
 """Maximum number of operand elements that are kept to measure their errors."""
 _ROUNDING = {"round", "floor", "ceil", "trunc", "frac", "sign", "sgn", "floor_divide", "remainder", "fmod"}
@@ -166,7 +166,7 @@ class Displacements(NamedTuple):
 
     results: list[Any]
     is_undefined: bool
-    """See `Operands.is_undefined`."""
+    """True if a number was converted to an integer dtype that cannot hold it (`Operands.is_undefined`)."""
 
 
 def displacements(native: Callable[[], Any], truth: Callable[[], Any]) -> Displacements | None:

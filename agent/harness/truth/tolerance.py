@@ -198,7 +198,7 @@ class Expected:
         return None
 
     def accepts(self, outputs: list[torch.Tensor]) -> bool:
-        """Return True if `compare` would find nothing, without looking for the cause."""
+        """Return True if `compare` would return no finding, without the work of describing errors."""
         outputs = self._settled(outputs)
         quadruples = zip(outputs, self._finite_as, leaves(self.truth), self.limits, strict=True)
         return all(_fits(*quadruple) for quadruple in quadruples)
@@ -211,7 +211,7 @@ class Expected:
         )
 
     def differs(self, one: Any, other: Any) -> bool:
-        """Return True if two outputs are further apart than either may be from the truth."""
+        """Return True if two outputs differ by more than the tolerance."""
         one, other = self._settled(one), self._settled(other)
         quadruples = zip(leaves(one), leaves(other), leaves(self.truth), self.limits, strict=True)
         return any(

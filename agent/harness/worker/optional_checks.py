@@ -25,9 +25,9 @@ TORCH_NAMESPACES = frozenset({"aten", "prims", "prim", "profiler", "inductor", "
 
 
 def answer(model: Any, command: Any, folder: Path, device: str, shim: Any) -> dict[str, Any]:
-    """Return the result of one call, with tensors in files of `folder`.
+    """Return the answer to the command `Beside`, with tensors in files of `folder`.
 
-    `shim` is `torch_shim`, or None on a GPU. `command` is a `Beside`. Its `what` is `try` (forward alone),
+    `shim` is the module `torch_shim`, or None on a GPU. The command's `what` is `try` (forward alone),
     `gradients`, `traced` (under torch.compile) or `operators` (opcheck).
     """
     if shim is not None:

@@ -131,7 +131,7 @@ class Segment:
 
 
 def blank(segment: Segment) -> None:
-    """Fill the segment with NaN, because new memory may still hold earlier data, even the ground truth."""
+    """Fill the segment with ones in every bit, as new memory may still hold data such as a ground truth."""
     for begin in range(0, segment.size, PIECE_BYTES):
         segment.raw(begin, min(PIECE_BYTES, segment.size - begin)).fill_(255)
     torch.cuda.synchronize()

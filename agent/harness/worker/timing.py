@@ -17,7 +17,7 @@ import torch
 
 L2_FLUSH_BYTES = 256 << 20
 FLUSHES = 5
-"""Overwrites of the L2 cache before a call, about 0.07 ms each, in which the host can launch it."""
+"""Number of overwrites of the L2 cache before a call, about 0.07 ms each, during which it is launched."""
 LATE_MS = 0.1
 """Maximum milliseconds between the end of a stream's work and an idle device, without work elsewhere."""
 
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
     """Times of one call."""
 
     ms: float
-    """Milliseconds on the GPU."""
+    """Milliseconds of the call on the GPU."""
     host_ms: float
     """Host processor time in milliseconds until the call returned, with all its kernels launched."""
     is_late: bool

@@ -1,4 +1,4 @@
-"""Exchange between oracle and candidate, on the worker's side. Standalone: the worker runs a copy.
+"""Exchange of tensors with the oracle, on the worker's side. Standalone: the worker runs a copy.
 
 CPU tensors pass as files of raw bytes, GPU tensors through shared memory. `agent.harness.oracle.transport`
 is the other side.
@@ -27,7 +27,7 @@ class Files:
         self._places = memory_guards.Inputs("cuda")
 
     def forget(self) -> None:
-        """Give the next inputs new buffers."""
+        """Allocate new buffers for the next inputs."""
         self._places = memory_guards.Inputs("cuda")
 
     def inputs(self, description: dict[str, Any], in_place: bool) -> Any:

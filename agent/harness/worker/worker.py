@@ -89,7 +89,7 @@ class Worker:
             self._answer(answer | self._device_report())
 
     def answer(self, line: bytes | str) -> dict[str, Any]:
-        """Return the answer to one command. An invalid line is answered as the judge's fault."""
+        """Return the answer to one command. For an invalid command, it says that the judge is at fault."""
         try:
             command = messages.decoded(line, worker_commands.Command)
         except messages.Malformed as error:
@@ -235,12 +235,12 @@ class Worker:
         return self._timed(timing.repeated(lambda: self._model(*self._inputs), command.times))
 
     def do_prepare_row(self, command: worker_commands.PrepareRow) -> dict[str, Any]:
-        """Prepare memory for calls in a row, each on separate inputs."""
+        """Map the memory for calls in a row, each with its own inputs."""
         self._transport.prepare_row(command.row)
         return {}
 
     def do_row(self, command: worker_commands.Row) -> dict[str, Any]:
-        """Make `times` calls, each on separate inputs, and copy the outputs of all of them."""
+        """Make `times` calls in a row, each on its own inputs, and copy all outputs."""
         return {"there": self._transport.in_a_row(self._model, command.times)}
 
     def _timed(self, outputs: Any) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class Worker:
         return answer
 
     def _watch(self) -> None:
-        """Arm a traceback dump to the log in case the process has to be ended; a build has its own limit."""
+        """Have tracebacks written to the log shortly before a call's time limit, unless called again."""
         faulthandler.dump_traceback_later(0.9 * self._patience_s, exit=False)
 
     def _given(self, what: str, description: dict[str, Any]) -> Any:

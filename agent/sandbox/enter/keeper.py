@@ -153,7 +153,7 @@ def _end_all() -> None:
 
 
 def _exceeded(plan: Plan) -> int:
-    """Return the code of the first limit that is exceeded, or 0."""
+    """Return the reserved exit code of the first limit that is exceeded, or 0."""
     alive = descendants(os.getpid())
     if plan["processes"] and len(alive) > plan["processes"]:
         return int(PROCESSES_EXCEEDED)

@@ -85,7 +85,7 @@ def _place(kind: str, target: str, source: str) -> None:
 
 
 def _seal(targets: list[str]) -> None:
-    """Remount the targets, every mount below them and the root read-only, keeping each mount's flags."""
+    """Remount the root, the targets and all mounts below the targets read-only, with their other flags."""
     with open("/new/proc/self/mountinfo") as file:
         mounted = [_unescaped(line.split()[4]) for line in file]
     for place in ["/new", *(m for m in mounted if any(_is_below(m, "/new" + t) for t in targets))]:

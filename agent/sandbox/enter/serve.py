@@ -167,7 +167,7 @@ def become(request: dict[str, Any], given: list[int]) -> None:
 
 
 def place(given: list[int], numbers: list[int]) -> None:
-    """Move the descriptors to the requested numbers and close all others."""
+    """Move the descriptors `given` to the requested numbers and close all other descriptors."""
     beyond = max(numbers) + 1
     aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, beyond) for descriptor in given]
     close_all_but(aside)

@@ -71,7 +71,7 @@ def _alone(file: Path, waiting: Waiting) -> Iterator[None]:
         _acquire(lock, waiting)
         yield
         if lock.is_locked and file.exists():
-            # Every process that still waits for this lock reads the record next, so no lock is needed.
+            # Every process that still waits for this lock will read the record, so the lock can go.
             with contextlib.suppress(OSError):
                 Path(lock.lock_file).unlink(missing_ok=True)
     finally:

@@ -70,7 +70,12 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
             alive, layers = _answers(reference, draw)
             tried = len(alive)
             joined = protocol.DOMINATED if _few(draw) else ()
-            order = [*protocol.FAMILIES, *protocol.VARYING, *joined, *joined]  # judged twice, so tried twice
+            order = [
+                *protocol.FAMILIES,
+                *protocol.VARYING,
+                *joined,
+                *joined,
+            ]  # candidates meet `joined` twice
             order += [name for name in protocol.TIGHTENING if name not in joined]
         passing = {name: answer for name, answer in alive.items() if _passes(answer, draw, name, seen)}
         if family in protocol.TIGHTENING and family not in joined and len(passing) < len(alive):

@@ -70,7 +70,7 @@ class Trial:
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self.names: dict[str, str] = {}
         """ModelNew's name of each parameter, by the reference's name, if the names differ."""
-        self._left_out: dict[str, None] = {}  # each once, in order
+        self._left_out: dict[str, None] = {}  # notes on draws left out, each once, in order
         self.ran: tuple[str, ...] = ()
         """Signatures of the kernels that the draws launched on the emulator; empty on a GPU."""
         self._drawn, self._conditions, self._records = 0, Dealer(), CallRecords(job.library_ops)

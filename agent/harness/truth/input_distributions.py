@@ -193,7 +193,7 @@ def _where_finite(new: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
     """
     if stated.numel() < ENOUGH or not (new.is_contiguous() and stated.is_contiguous()):
         return torch.where(torch.isfinite(stated) & torch.isfinite(new), new, stated)
-    # Large tensors are processed in pieces, as their masks would need a lot of memory.
+    # Large tensors are processed in pieces, as their masks and copies would double the memory.
     pieces = zip(torch.split(new.view(-1), ENOUGH), torch.split(stated.view(-1), ENOUGH), strict=True)
     for one, other in pieces:
         one.copy_(torch.where(torch.isfinite(other) & torch.isfinite(one), one, other))

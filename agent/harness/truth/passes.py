@@ -24,7 +24,7 @@ class Kernels:
     """Comparison kernels loaded into this process's context. Raises OSError if they cannot be loaded."""
 
     def __init__(self, file: Path) -> None:
-        torch.zeros(1, device="cuda")  # This creates the context.
+        torch.zeros(1, device="cuda")  # creates the CUDA context
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._module = ctypes.c_void_p()
         self._call("cuModuleLoad", ctypes.byref(self._module), str(file).encode())

@@ -28,7 +28,7 @@ def kernels(call: Callable[[], Any]) -> list[dict[str, Any]]:
             "operators": (launched.get(event.name) or [[]]).pop(0),
         }
         for event in events
-        # A user annotation also shows as a CUDA event.
+        # A user annotation is listed as a CUDA event too, and is left out.
         if event.device_type.name == "CUDA" and not getattr(event, "is_user_annotation", False)
     ]
 

@@ -98,7 +98,7 @@ class Worker:
 
     def do_load(self, command: worker_commands.Load) -> dict[str, Any]:
         self._ahead = command.ahead
-        self._file = HERE / f"{command.name}.py"  # a name that reveals nothing
+        self._file = HERE / f"{command.name}.py"  # a name that does not reveal the judge
         self._file.write_bytes((HERE / CANDIDATE).read_bytes())
         sys.argv[:] = [str(self._file)]
         if self._shim is not None:

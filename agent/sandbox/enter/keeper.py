@@ -96,7 +96,7 @@ def _release() -> None:
             if int(name) > 2 and os.get_inheritable(int(name)):
                 os.close(int(name))
         except OSError:
-            continue  # the descriptor of the listing, already closed
+            continue  # the descriptor by which listdir read the folder, already closed
 
 
 def _watched(plan: Plan, child: int) -> int:

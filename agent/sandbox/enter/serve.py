@@ -182,7 +182,7 @@ def close_all_but(kept: list[int]) -> None:
             try:
                 os.close(int(name))
             except OSError:
-                continue  # the descriptor of the listing
+                continue  # the descriptor by which listdir read the folder
 
 
 def boxed(argv: list[str], numbers: list[int]) -> None:

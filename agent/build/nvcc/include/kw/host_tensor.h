@@ -25,7 +25,7 @@ void copy(at::Tensor*, const at::Tensor&);
 void assign(at::Tensor*, const at::Tensor&);
 Arg list_of(const Arg* parts, size_t count);
 
-// Argument of an operator: anything that ATen takes.
+// Argument of an operator, of any type that ATen's functions take.
 class Arg {
   kw_value value_{};
   void* kept_[2] = {};

@@ -75,7 +75,7 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
                 *protocol.VARYING,
                 *joined,
                 *joined,
-            ]  # candidates meet `joined` twice
+            ]  # as in judging
             order += [name for name in protocol.TIGHTENING if name not in joined]
         passing = {name: answer for name, answer in alive.items() if _passes(answer, draw, name, seen)}
         if family in protocol.TIGHTENING and family not in joined and len(passing) < len(alive):

@@ -220,7 +220,7 @@ class Reference:
 
     def _fully(self, seed: int, family: str | None, inputs: list[Any]) -> Draw:
         with torch.no_grad():
-            # The truth takes the most memory, so it is computed first, unless the reference may write to tensors.
+            # The truth takes the most memory, so it comes first unless the reference may write to tensors.
             truth = self.truth(inputs) if self._writes is False else None
             inputs, native, touched, overlaps = self._run(seed, family, inputs)
             with OtherOrder() as mode:

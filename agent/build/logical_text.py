@@ -25,11 +25,11 @@ class Logical(NamedTuple):
     """Spliced text in two forms, in which parts are replaced by an equal number of spaces."""
 
     code: str
-    """Spliced text with comments and literals as spaces."""
+    """Text without comments and literals."""
     uncommented: str
-    """Spliced text with comments and raw strings as spaces; ordinary literals stay."""
+    """Text without comments and raw strings; other literals stay."""
     joints: tuple[int, ...]
-    """Positions in the spliced text at which lines were joined."""
+    """Positions at which lines were joined."""
 
     def line(self, position: int) -> int:
         """Return the line of the original text, counted from 0, at a position in `code`."""

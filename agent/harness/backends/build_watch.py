@@ -42,9 +42,9 @@ def too_many(requests: Sequence[BuildRequest], request: BuildRequest) -> bool:
 
 
 def screened(request: BuildRequest, candidate: Candidate) -> None:
-    """Raise Refused if the text to be built breaks the screen's rules.
+    """Check the text to be built against the screen's rules. Raises Refused.
 
-    The screen of the candidate's file cannot see text that the candidate makes at run time.
+    The screen has not seen text that the candidate makes at run time.
     """
     defined = flags.definitions((*request.extra_cflags, *request.extra_cuda_cflags))
     texts = (*request.cpp_sources, *request.cuda_sources, *defined)

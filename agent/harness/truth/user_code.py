@@ -14,18 +14,18 @@ _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 
 
 class ReferenceRaised(RuntimeError):
-    """Exception raised in place of an error of the user's own code, with that error's message."""
+    """Raised when the user's own code raised, with its message. Any other error here is this project's."""
 
 
 @contextlib.contextmanager
 def of_the_reference() -> Iterator[None]:
-    """Raise ReferenceRaised for errors of the user's code in this context."""
+    """Raise ReferenceRaised for errors of the user's code inside."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        # The error may come from one of our dispatch modes around the call; then it is our defect.
+        # A dispatch mode of this project may be active around the call.
         if traceback.extract_tb(error.__traceback__)[-1].filename.startswith(_OURS):
             raise
         raise ReferenceRaised(f"{type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""One call of `load_inline`: its arguments, and the text of its host unit.
+"""Request of one `load_inline` call: its arguments, and the text of its host unit, main.cpp.
 
 `main.cpp` consists of cpp_sources and the bindings of `functions`, assembled as torch does and compiled as
 plain C++. Line numbers are the candidate's own throughout.
@@ -15,24 +15,24 @@ from agent.python_source import syntax_tree
 from agent.records import Record
 
 BINDINGS = "bindings"
-"""File name under which the compiler sees the generated PYBIND11_MODULE; line n binds function n."""
+"""File name of the generated PYBIND11_MODULE in compiler messages; line n binds function n."""
 
 
 class BuildRequest(Record):
-    """One load_inline call, and the file that makes it."""
+    """Arguments of one load_inline call, and the candidate's file that makes the call."""
 
     name: str
     cpp_sources: tuple[str, ...]
     cuda_sources: tuple[str, ...] = ()
     functions: dict[str, str] | None = None
-    """Names to bind, each with its docstring; None if the sources define their own module."""
+    """Names of functions to bind, each with its docstring; None if the sources define their own module."""
     extra_cflags: tuple[str, ...] = ()
     extra_cuda_cflags: tuple[str, ...] = ()
     extra_ldflags: tuple[str, ...] = ()
     extra_include_paths: tuple[str, ...] = ()
     implicit_headers: bool = True
     candidate_source: str = ""
-    """Text of the candidate's whole file, for line numbers."""
+    """Text of the candidate's whole file, in which lines of the sources are located."""
 
     @field_validator("functions", mode="before")
     @classmethod
@@ -49,7 +49,7 @@ class BuildRequest(Record):
 
 
 def main_unit(request: BuildRequest) -> str:
-    """Return the text of main.cpp."""
+    """Return the text of main.cpp, with #line directives to the candidate's file."""
     lines = locate(request.cpp, request.candidate_source)
     parts = ["#include <torch/extension.h>"] if request.implicit_headers else []
     parts.append(with_directives(request.cpp, lines, "cpp_sources"))
@@ -75,7 +75,7 @@ def binding_line(request: BuildRequest, function: str) -> int | None:
 
 
 def definitions(text: str, function: str) -> list[str]:
-    """Return the heads of the definitions of `function` in C++ text, each as one line."""
+    """Return the signatures of all definitions of `function` in C++ text, each as one line."""
     pattern = re.compile(
         rf"(?m)^[ \t]*((?:[\w:<>,*&\[\]\" ]+?[\s*&]){re.escape(function)}\s*\([^;{{}}]*\))\s*\{{"
     )

@@ -20,9 +20,9 @@ _MOST = 5
 def of_messages(
     messages: list[Message], request: BuildRequest, toolchain: Toolchain | None = None
 ) -> tuple[Finding, ...]:
-    """Return a finding for each of the first errors; kind `header-gap` if the emulator is to blame.
+    """Return a finding for each of the first errors, of kind `header-gap` if the slim headers lack a name.
 
-    Without a toolchain the messages come from a build against torch's own headers, which have no gaps.
+    If `toolchain` is None, the messages come from a build with torch's own headers, which have no gaps.
     """
     found: list[Finding] = []
     for message in messages:
@@ -35,7 +35,7 @@ def of_messages(
 
 
 def of_link(text: str, request: BuildRequest, toolchain: Toolchain | None = None) -> tuple[Finding, ...]:
-    """Return findings for undefined and duplicate symbols of ld; `toolchain` as for `of_messages`."""
+    """Return findings for undefined and duplicate symbols in ld's output; see `of_messages`."""
     names = list(dict.fromkeys(_UNDEFINED.findall(text)))
     found = [_undefined(name, request, toolchain) for name in names[:_MOST]]
     for name in list(dict.fromkeys(_MULTIPLE.findall(text)))[:_MOST]:
@@ -64,7 +64,7 @@ def warnings(messages: list[Message]) -> tuple[str, ...]:
 
 
 def at_line(request: BuildRequest, line: int | None) -> Location | None:
-    """Return the line of the candidate's file with its text; None if there is no such line."""
+    """Return the location of a line in the candidate's file, or None if the line does not exist."""
     rows = request.candidate_source.split("\n")
     if line is None or not 0 < line <= len(rows):
         return None
@@ -72,7 +72,7 @@ def at_line(request: BuildRequest, line: int | None) -> Location | None:
 
 
 def clean(text: str) -> str:
-    """Remove this machine's paths, including the emulator's own directories."""
+    """Return `text` without directory names of this machine."""
     text = re.sub(r"(?<![\w<\"])/(?:[\w.+-]+/)+", "", text)
     return re.sub(r"\b(cpp_sources|cuda_sources):(1\d{6})\b", _relative, text)
 
@@ -111,7 +111,7 @@ def _of_error(message: Message, request: BuildRequest, toolchain: Toolchain | No
 
 
 def _unknown_signature(message: Message, request: BuildRequest, toolchain: Toolchain) -> str | None:
-    """Describe a call that no slim overload accepts, which says little about torch's own; None otherwise."""
+    """Return a description of a call that no slim overload accepts but torch's may, or None."""
     if "<unresolved overloaded function type>" in message.text:
         return None
     own = str(toolchain.headers)
@@ -126,7 +126,7 @@ def _unknown_signature(message: Message, request: BuildRequest, toolchain: Toolc
 
 
 def _bound(message: Message, request: BuildRequest) -> str | None:
-    """Return the function whose generated binding the message is about."""
+    """Return the function whose generated binding a compiler message is about, or None."""
     places = [(message.file, message.line), *message.context]
     names = list(request.functions or {})
     lines = [line for file, line in places if file == BINDINGS and line <= len(names)]
@@ -220,7 +220,7 @@ def _defined_names(request: BuildRequest) -> list[str]:
 
 
 def _mention(request: BuildRequest, words: str) -> Location | None:
-    """Return the first line of the candidate's file with these words, preferring those followed by `(`."""
+    """Return the first line of the candidate's file with `words`, preferably with a `(` after them."""
     pattern = re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
     rows = request.candidate_source.split("\n")
     lines = [number for number, row in enumerate(rows, 1) if pattern.search(row)]

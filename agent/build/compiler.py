@@ -1,7 +1,7 @@
 """Run compilers on untrusted code in a sandbox, and read their messages.
 
-Time, memory, processes and file size are limited. Nothing that a compiler starts outlives its command. In a
-plain process a compiler can still read any file named by an #include, so callers refuse such includes first.
+Time, memory, processes and file size are limited. Processes that a compiler starts end with its command. If
+the sandbox is a plain process, an #include can read any file, so callers refuse includes by path first.
 """
 
 import contextlib
@@ -36,21 +36,21 @@ _CONTEXT = re.compile(
 
 @dataclass(frozen=True)
 class Message:
-    """One error or warning with its notes."""
+    """Error or warning of a compiler, with its notes."""
 
     severity: str
     file: str
     line: int
     text: str
     context: tuple[tuple[str, int], ...] = ()
-    """Places that required the enclosing template, innermost first."""
+    """Files and lines that required the enclosing template, innermost first."""
     notes: list[tuple[str, str]] = field(default_factory=list)
-    """Notes as (file, text)."""
+    """File and text of each note."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one command. `failure` says why there are no usable messages: `timeout`, `crash` or None."""
+    """Result of one command. `failure` is `timeout` or `crash` if there are no usable messages, else None."""
 
     succeeded: bool
     messages: str
@@ -60,9 +60,10 @@ class Outcome:
 def run(
     commands: list[list[str]], directory: Path, timeout_s: float, sees: tuple[Path, ...]
 ) -> list[Outcome]:
-    """Run all commands at the same time, with one deadline; they may write to `directory` only.
+    """Run all commands at once, with one deadline, and return their outcomes in order.
 
-    They see the system's programs and headers, the installation of each compiler, and `sees`.
+    The commands can write to `directory` only. They see the system's programs and headers, the installation
+    of each compiler, and the paths in `sees`.
     """
     homes = {Path(command[0]).resolve().parents[1] for command in commands}
     box = sandbox.Box(directory, sees=(*sees, *sorted(homes)))
@@ -107,7 +108,7 @@ def _finish(process: subprocess.Popen[bytes], output: IO[bytes], deadline: float
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
-        process.terminate()  # the keeper of the sandbox ends everything inside
+        process.terminate()  # the sandbox's keeper then ends all processes in the sandbox
         try:
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -118,7 +119,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def take(made: Path, place: Path) -> Path:
     """Copy a compiler's output file to `place`, a path in a directory of the judge.
 
-    Raises OSError for anything but a regular file, because a subverted compiler may leave a link.
+    Raises OSError if the output is not a regular file, because a subverted compiler may leave a link.
     """
     descriptor = os.open(made, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as source:  # noqa: PTH123 - a descriptor, not a path
@@ -131,7 +132,7 @@ def take(made: Path, place: Path) -> Path:
 
 
 def parse(text: str) -> list[Message]:
-    """Return the errors and warnings in g++'s order."""
+    """Return the errors and warnings in g++'s output, in order."""
     found: list[Message] = []
     context: list[tuple[str, int]] = []
     for line in text.splitlines():

@@ -1,8 +1,8 @@
 """Scanner for CUDA C++ text: it finds code, matching brackets and the parts of a launch.
 
-It is no parser: it knows comments, literals, brackets and preprocessor lines, and leaves types and macros to
-the compiler. Positions are offsets into the text. Every derived text keeps the length and the line breaks of
-its source, so positions and lines carry over.
+The scanner knows comments, literals, brackets and preprocessor lines, but neither types nor macros. Positions
+are offsets into the text. Functions that blank out parts keep the length and the line breaks of the text, so
+positions and lines stay valid.
 """
 
 import re
@@ -32,11 +32,14 @@ _CLOSERS = {closer: opener for opener, closer in _OPENERS.items()}
 
 
 NAMED = "kw_unnamed"
-"""Name given to an unnamed namespace when two compilers must agree on its contents."""
+"""Name given to unnamed namespaces, so that two compilers mangle their symbols alike."""
 
 
 class RewriteError(Exception):
-    """CUDA syntax that nvcc would refuse, or that the scanner cannot read. `line` counts from 1."""
+    """Exception raised for CUDA syntax that nvcc would refuse, or that the scanner cannot read.
+
+    `line` counts from 1.
+    """
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -48,12 +51,12 @@ def _spaces(text: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """Replace every comment by spaces."""
+    """Return the text with every comment replaced by spaces."""
     return _TOKEN.sub(lambda m: _spaces(m[0]) if m["comment"] else m[0], text)
 
 
 def code_only(text: str) -> str:
-    """Replace comments and the contents of string and character literals by spaces."""
+    """Return the text with comments and the contents of string and character literals as spaces."""
 
     def replaced(match: re.Match[str]) -> str:
         token = match[0]
@@ -67,14 +70,14 @@ def code_only(text: str) -> str:
 
 
 def without_attributes(code: str) -> str:
-    """Replace alignments, attributes and launch bounds by spaces."""
+    """Return the code with alignments, attributes and launch bounds replaced by spaces."""
     return _ATTRIBUTE.sub(lambda m: _spaces(m[0]), code)
 
 
 def with_named_namespaces(text: str) -> str:
-    """Name the unnamed namespaces, whose symbols each compiler would otherwise mangle in its own way.
+    """Return the text with a name for unnamed namespaces, whose symbols compilers mangle differently.
 
-    The named ones are inline, so lookup still finds their members. Other units can now see those members.
+    The named namespaces are inline, so lookup still finds their members, which other units can see now.
     """
     code = code_only(text)
     macros = directives(code)
@@ -94,9 +97,9 @@ def directives(code: str) -> list[tuple[int, int]]:
 
 
 def closing(code: str, opening: int) -> int:
-    """Return the position of the bracket that closes the one at `opening`.
+    """Return the position of the bracket that closes the bracket at `opening`.
 
-    Raises RewriteError if there is none.
+    Raises RewriteError if it is never closed.
     """
     expected: list[str] = []
     for position in range(opening, len(code)):
@@ -114,7 +117,7 @@ def closing(code: str, opening: int) -> int:
 def opening(code: str, closing_position: int, opener: str, closer: str) -> int:
     """Return the position of the `opener` that matches the `closer` at `closing_position`.
 
-    With angle brackets, `->` is not a closer and text in parentheses is skipped.
+    If the brackets are angle brackets, the `>` of `->` does not count, and text in parentheses is skipped.
     """
     depth = 0
     position = closing_position
@@ -133,7 +136,7 @@ def opening(code: str, closing_position: int, opener: str, closer: str) -> int:
 
 
 def split_at_commas(code: str) -> list[tuple[int, int]]:
-    """Return the start and end of the pieces between commas outside brackets and template arguments."""
+    """Return start and end of the parts between commas, except commas in brackets or template arguments."""
     pieces = []
     start = depth = angles = 0
     for position, character in enumerate(code):
@@ -167,7 +170,7 @@ def at_namespace_scope(code: str, position: int) -> bool:
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """`callee<<<config>>>(arguments)`: start and end of each part, brackets excluded."""
+    """Kernel launch `callee<<<config>>>(arguments)`: start and end of each part, without its brackets."""
 
     start: int
     end: int
@@ -177,7 +180,7 @@ class KernelLaunch:
 
 
 def launches(code: str) -> list[KernelLaunch]:
-    """Return every kernel launch of the code, in order.
+    """Return all kernel launches in the code, in order.
 
     Raises RewriteError for a `<<<` that is not a launch.
     """
@@ -214,7 +217,7 @@ def _launch_at(code: str, chevrons: int) -> KernelLaunch:
 
 
 def _callee_start(code: str, end: int) -> int:
-    """Return the start of the expression that names the kernel and ends at `end`."""
+    """Return the start of the expression before a launch's `<<<` that names the kernel and ends at `end`."""
     position = end
     while True:
         position = _one_name_start(code, position)

@@ -5,33 +5,33 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _DYNAMIC_SYMBOLS, _ALL_SYMBOLS = 11, 2
-"""Section types: exports and imports of a library, and all named symbols of a file."""
+"""Section types: a table of a library's exports and imports, and one of all named symbols of a file."""
 _WRITABLE = 1
 """Section flag for writable memory, which holds variables."""
 _OBJECT, _SECTION, _FILE = 1, 3, 4
-"""Symbol types; the last two name nothing in the source."""
+"""Symbol types for data, sections and files; sections and files are not names in the source."""
 _LOCAL, _WEAK = 0, 2
 """Symbol bindings; higher values are system-specific, for symbols unique within a process."""
 
 
 class NotElf(ValueError):
-    """Bytes that are not such a file."""
+    """Exception raised for bytes that are not a readable 64-bit ELF file."""
 
 
 class Symbol(NamedTuple):
     name: str
     value: int
-    """Address in a library, offset into its section in an object."""
+    """Address in a library, or offset into the symbol's section in an object."""
     is_defined: bool
     """False if another file has to provide the symbol."""
     is_local: bool
-    """True if no other file can name the symbol."""
+    """True if other files cannot refer to the symbol."""
     is_variable: bool
     """True if the symbol lies in writable memory, or is data that several files may define."""
 
 
 def symbols(image: bytes, *, dynamic: bool = False) -> Iterator[Symbol]:
-    """Yield all symbols of the file, or only its `dynamic` ones. Raises NotElf."""
+    """Yield all symbols of a file, or only its exports and imports (`dynamic`). Raises NotElf."""
     if image[:5] != b"\x7fELF\x02":
         raise NotElf("it is no 64-bit ELF file")
     try:

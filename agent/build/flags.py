@@ -1,7 +1,7 @@
-"""Compiler and linker flags of a load_inline call: which are accepted, and which have an effect here.
+"""Compiler and linker flags of a load_inline call: accepted, refused, or passed to the emulator's compiler.
 
-A candidate may define names of its own. It may not define names of the language, compilers, CUDA, torch or
-the emulator's headers: redefining one would change the meaning of a header or of a check.
+A candidate may define macros with names of its own. It may not define names of the language, compilers, CUDA,
+torch or the emulator's headers, as that would change the meaning of a header or of a check.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 import agent
 from agent.build.logical_text import logical
 
-# Understood and harmless: these select an architecture, an optimisation level or a diagnostic of nvcc.
+# Flags that are accepted without effect: architectures, optimisation levels, diagnostics.
 _ACCEPTED = re.compile(
     r"-O[0-3sgz]?|-Ofast|-g|-G|-w|-lineinfo|-line-info|--generate-line-info"
     r"|--?use_fast_math|-ffast-math|-f(no-)?(unroll-loops|strict-aliasing|math-errno|openmp|exceptions|inline)"
@@ -23,7 +23,7 @@ _ACCEPTED = re.compile(
     r"|-t=?\d+|-Xptxas=[\w,=-]+|--ptxas-options=[\w,=-]+|-res-usage|--resource-usage|-rdc=false"
     r"|-Xcompiler=-(fPIC|O[0-3]|Wall|Wno-[\w-]+|fopenmp|march=native|ffast-math)"
 )
-# These take the next word as their value.
+# Flags that take the next word as their value, with the accepted values.
 _WITH_VALUE = {
     "-gencode": re.compile(r"arch=[\w,=\[\]\"-]+"),
     "--generate-code": re.compile(r"arch=[\w,=\[\]\"-]+"),
@@ -41,7 +41,7 @@ _TAKEN = re.compile(
     r"__CUDA_NO_(HALF2?|BFLOAT162?)_(OPERATORS|CONVERSIONS)__|_GLIBCXX_USE_CXX11_ABI|_GNU_SOURCE"
     r"|_USE_MATH_DEFINES|TORCH_EXTENSION_NAME|TORCH_API_INCLUDE_EXTENSION_H|PYBIND11_(COMPILER_TYPE|STDLIB|BUILD_ABI)"
 )
-"""Reserved names that extensions commonly set or unset, because torch's own command line has them."""
+"""Reserved names that a candidate may set or unset, because torch's own command line has them."""
 _LANGUAGE = re.compile(
     r"align(as|of)|asm|assert|auto|bool|break|case|catch|char|class|concept|const(expr|eval|init)?|continue"
     r"|decltype|default|delete|do|double|else|enum|explicit|export|extern|false|float|for|friend|goto|if|inline"
@@ -52,7 +52,7 @@ _LANGUAGE = re.compile(
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _HEADERS = Path(agent.__file__).parent / "emulator" / "cpp"
 _STANDARD = re.compile(r"--?std=(c|gnu)\+\+(17|1z|20|2a|23|2b|26|2c)")
-"""Standards that torch's own headers take."""
+"""Language standards that torch's own headers support."""
 _CAPABILITY = re.compile(r"(?:sm|compute|lto)_(\d+)")
 _KNOWN = frozenset(["75", "80", "86", "87", "88", "89", "90", "100", "103", "110", "120", "121"])
 """Compute capabilities that nvcc of CUDA 13 knows, without the letter of a variant."""
@@ -60,10 +60,10 @@ _LIBRARIES = {"-lcuda", "-lcudart", "-lm", "-lstdc++", "-lpthread", "-lc10", "-l
 
 
 def effective(given: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Return (flags for g++, refused flags) for extra_cflags or extra_cuda_cflags.
+    """Return the flags for g++ and the refused flags of extra_cflags or extra_cuda_cflags.
 
-    Definitions are passed on. The language standard is always the one torch builds with. Optimisation and
-    architecture flags are accepted without effect.
+    Macro definitions are passed on to g++. The language standard is always the one that torch builds with.
+    Optimisation and architecture flags are accepted without effect.
     """
     passed: list[str] = []
     refused: list[str] = []
@@ -93,28 +93,28 @@ def _is_known(flag: str) -> bool:
 
 
 def words_of(given: tuple[str, ...]) -> list[str]:
-    """Return the flags one by one, with two dashes cut down to one."""
+    """Return the flags as single words, with one leading dash instead of two."""
     return [re.sub(r"^--", "-", word) for flag in given for word in flag.split()]
 
 
 def has_fast_math(given: tuple[str, ...]) -> bool:
-    """Return True if nvcc replaces functions by approximate ones."""
+    """Return True if the flags make nvcc replace functions by approximate ones."""
     return "-use_fast_math" in words_of(given)
 
 
 def of_arithmetic(given: tuple[str, ...]) -> list[str]:
-    """Return what g++ has to be told so that it rounds as nvcc does with these flags."""
+    """Return flags for g++ that make it round as nvcc does with the given flags."""
     return ["-ffp-contract=off"] if "-fmad=false" in words_of(given) else []
 
 
 def definitions(given: tuple[str, ...]) -> list[str]:
-    """Return the definitions among the accepted flags as lines of C++."""
+    """Return the macro definitions among the accepted flags as #define lines."""
     parts = [_DEFINE.fullmatch(flag) for flag in effective(given)[0]]
     return [f"#define {part[1]} {part[2] or 1}" for part in parts if part and part[1]]
 
 
 def _is_its_own(definition: str) -> bool:
-    """Return True if the name is the candidate's own and its value uses no reserved `kw_` or `__` name."""
+    """Return True if a macro's name is the candidate's own and its value has no `kw_` or `__` name."""
     parts = _DEFINE.fullmatch(definition)
     if parts is None:
         return False
@@ -127,12 +127,12 @@ def _is_its_own(definition: str) -> bool:
 
 @cache
 def _of_headers() -> frozenset[str]:
-    """Return every name used in the emulator's headers."""
+    """Return every identifier in the emulator's headers."""
     texts = [path.read_text() for path in sorted(_HEADERS.rglob("*")) if path.suffix in ("", ".h", ".cuh")
              and path.is_file()]  # fmt: skip
     return frozenset(name for text in texts for name in _WORD.findall(logical(text).code))
 
 
 def refused_links(given: tuple[str, ...]) -> list[str]:
-    """Return the words of extra_ldflags that are not libraries which every CUDA extension links anyway."""
+    """Return the words of extra_ldflags, except for libraries that every CUDA extension links."""
     return [word for flag in given for word in flag.split() if word not in _LIBRARIES]

@@ -1,7 +1,7 @@
-"""Distinguish names missing from this package's slim headers from names unknown to torch and CUDA.
+"""Distinction of names that only the slim headers lack (a gap) from names unknown to torch and CUDA.
 
-The answer comes from the headers of the installed torch and CUDA, which are read only when an error needs
-them. It covers names, not signatures.
+The headers of the installed torch and CUDA decide. They are read only for an error that may be a gap. The
+distinction covers names, not signatures.
 """
 
 import importlib.util
@@ -35,7 +35,7 @@ _OURS = ("at", "torch", "c10", "caffe2", "pybind11", "py")
 
 
 def explain(message: str, cuda_include: Path) -> str | None:
-    """Describe the name that the emulator's headers lack if the compiler complains about one, else None."""
+    """Return the name that a compiler message misses and only the slim headers lack, or None."""
     missing = _MISSING.search(message)
     if missing:
         return f"the header {missing[1]}" if _is_real_header(missing[1], cuda_include) else None
@@ -60,13 +60,13 @@ def explain(message: str, cuda_include: Path) -> str | None:
 
 
 def is_of_toolkit(gap: Finding) -> bool:
-    """Return True if a header is missing that nvcc finds in CUDA's toolkit."""
+    """Return True if the gap is a header of the CUDA toolkit, which nvcc finds."""
     lacking = _LACKING.search(gap.message)
     return lacking is not None and bool(_TOOLKIT.fullmatch(lacking[1].removeprefix("the header ")))
 
 
 def is_of_torch(gap: Finding, cuda_include: Path) -> bool:
-    """Return True if torch's own headers may fill the gap; they cannot fill gaps in CUDA's."""
+    """Return True if a build with torch's own headers may fill the gap, which lies not in CUDA's headers."""
     lacking = _LACKING.search(gap.message)
     if lacking is None:
         return bool(_IN_TORCH.search(gap.message))
@@ -78,9 +78,9 @@ def is_of_torch(gap: Finding, cuda_include: Path) -> bool:
 
 
 def beyond_torch(error: Finding, cuda_include: Path) -> Finding | None:
-    """Return the gap behind an error of a build against torch's own headers, else None.
+    """Return an error of a build with torch's own headers as a `header-gap` if it is one, or None.
 
-    Such a build lacks names of CUDA, and the parts of torch that need a CUDA toolkit or a CUDA build.
+    On a machine without CUDA, torch's headers lack CUDA's names and the parts of torch that need CUDA.
     """
     text = error.evidence or error.message
     lacking = _lacking_beyond_torch(text, cuda_include)
@@ -118,7 +118,7 @@ def _is_real_header(name: str, cuda_include: Path) -> bool:
 
 
 def in_torch_only(name: str) -> bool:
-    """Return True if only torch's headers have the word; if ours have it too, an include is missing."""
+    """Return True if torch's headers have the identifier and the slim headers do not."""
     return name in _torch_words() and name not in _own_words()
 
 
@@ -127,7 +127,7 @@ def _is_macro_of_torch(name: str) -> bool:
 
 
 def is_function_of_cuda(name: str, cuda_include: Path) -> bool:
-    """Return True if CUDA's headers declare the function and the emulator's do not."""
+    """Return True if CUDA's headers declare the function and the emulator's headers do not."""
     return name not in _own_words() and name in _cuda_functions(cuda_include)
 
 
@@ -140,7 +140,7 @@ def _torch_roots() -> list[Path]:
 
 @cache
 def _torch_words() -> frozenset[str]:
-    """Return every identifier of torch's public headers; operators by the names of their header files."""
+    """Return every identifier of torch's public headers; operators come from their headers' file names."""
     words: set[str] = set()
     for root in _torch_roots()[:1]:
         operators = root / "ATen" / "ops"

@@ -1,7 +1,7 @@
 """C++ text as a compiler reads it: lines are spliced first, then comments and literals separated from code.
 
-A backslash at the end of a line joins it with the next, even with white space behind, as in g++ and nvcc.
-Only a raw string keeps its own text. Trigraphs do not exist in the C++ standard that torch builds with.
+A backslash at the end of a line joins it with the next line, even with white space after the backslash, as in
+g++ and nvcc. Raw strings are not spliced. Trigraphs do not exist in the C++ standard that torch builds with.
 """
 
 import re
@@ -22,7 +22,7 @@ _TOKEN = re.compile(
 
 
 class Logical(NamedTuple):
-    """Spliced text; blanked parts are replaced by the same number of spaces."""
+    """Spliced text in two forms, in which parts are replaced by an equal number of spaces."""
 
     code: str
     """Text without comments and literals."""
@@ -32,12 +32,12 @@ class Logical(NamedTuple):
     """Positions at which lines were joined."""
 
     def line(self, position: int) -> int:
-        """Return the line of the original text, from 0, for a position in the code."""
+        """Return the line of the original text, counted from 0, at a position in `code`."""
         return self.code.count("\n", 0, position) + bisect_right(self.joints, position)
 
 
 def logical(text: str) -> Logical:
-    """Splice the lines of the text. `Logical.line` maps positions back."""
+    """Return the text with spliced lines; `Logical.line` maps its positions to original lines."""
     spans = [match.span() for match in _SPLICE.finditer(text)]
     spliced = _SPLICE.sub("", text)
     removed = list(accumulate(end - start for start, end in spans))

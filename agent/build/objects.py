@@ -1,8 +1,8 @@
 """Objects of single translation units, cached by their inputs.
 
 An object depends only on its unit's text, its flags and the prepared toolchain. If only device code changed,
-the host's object is already there. The compiler's messages lie beside it. A unit that does not compile leaves
-nothing.
+the host unit's object is taken from the cache. The compiler's messages are cached with the object. A unit
+that does not compile is not cached.
 """
 
 import shutil
@@ -24,7 +24,7 @@ _DIAGNOSTICS = (
 
 
 class Unit(Record):
-    """One file for g++; its object is `{name}.o`."""
+    """Translation unit for g++, which is compiled to `{name}.o`."""
 
     name: str
     text: str
@@ -33,19 +33,19 @@ class Unit(Record):
 
     @property
     def identity(self) -> str:
-        """Digest of everything that may change the object, except the toolchain."""
+        """Digest of everything that determines the object, except the toolchain."""
         return digest(self.name, *self.flags, self.text)
 
 
 class _Entry(Record):
-    """Data stored beside a cached file."""
+    """Record stored beside a cached file: the compiler's messages, and the file's size in bytes."""
 
     messages: str
     size: int
 
 
 def cached_file(cache: Path, key: str, name: str, scratch: Path) -> str | None:
-    """Copy the file `name` cached under `key` into `scratch`; return the messages kept with it, or None."""
+    """Copy the cached file `name` to `scratch` and return its messages, or None if it is not cached."""
     place = cache / _DIRECTORY / key
     try:
         entry = _Entry.model_validate_json((place / "entry.json").read_text())
@@ -56,7 +56,7 @@ def cached_file(cache: Path, key: str, name: str, scratch: Path) -> str | None:
 
 
 def keep_file(cache: Path, key: str, made: Path, messages: str) -> None:
-    """Keep a file under `key`. The entry appears atomically, even if others write it at the same time."""
+    """Cache a file under `key`, atomically, even if several processes write it at once."""
     parent = cache / _DIRECTORY
     parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=parent, prefix="writing-"))
@@ -64,7 +64,7 @@ def keep_file(cache: Path, key: str, made: Path, messages: str) -> None:
     entry = _Entry(messages=messages, size=kept.stat().st_size)
     (scratch / "entry.json").write_text(entry.model_dump_json())
     try:
-        # A damaged entry is replaced; a sound one that another process just wrote is equivalent.
+        # A damaged entry is replaced. One that another process has just written is equivalent.
         shutil.rmtree(parent / key, ignore_errors=True)
         scratch.rename(parent / key)
     except OSError:
@@ -72,7 +72,7 @@ def keep_file(cache: Path, key: str, made: Path, messages: str) -> None:
 
 
 class Compilation:
-    """The units of one build and their compilation to objects in `scratch`."""
+    """Compilation of one build's units to objects in `scratch`."""
 
     def __init__(self, toolchain: Toolchain, units: Sequence[Unit], scratch: Path, cache: Path) -> None:
         self._toolchain, self._units = toolchain, units
@@ -81,7 +81,7 @@ class Compilation:
         self._cached = [None if words is None else compiler.Outcome(True, words) for words in found]
 
     def commands(self) -> list[list[str]]:
-        """Return the commands for the scratch directory: one for each unit that is not cached."""
+        """Write each unit that is not cached to the scratch directory, and return its command."""
         made = []
         for unit, cached in zip(self._units, self._cached, strict=True):
             if cached is None:
@@ -91,7 +91,7 @@ class Compilation:
         return made
 
     def outcomes(self, of_commands: Sequence[compiler.Outcome]) -> list[compiler.Outcome]:
-        """Return one outcome for each unit, given those of `commands`; new objects are kept."""
+        """Return the outcome of each unit, given those of `commands`, and cache the new objects."""
         new = iter(of_commands)
         found = []
         for unit, cached in zip(self._units, self._cached, strict=True):

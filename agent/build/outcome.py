@@ -1,4 +1,4 @@
-"""The result of a request for an extension, and its place in the cache."""
+"""Result of a build request, and its place in the cache."""
 
 import tempfile
 from collections.abc import Callable
@@ -13,31 +13,31 @@ BACKEND = "emulator-slim"
 
 
 class Built(Record):
-    """Result of a request."""
+    """Result of a build request: a library, or findings."""
 
     library: Path | None
-    """The shared library to load; None if the build failed."""
+    """Shared library to load, or None if the build failed."""
     seconds: float
     backend: str = BACKEND
     warnings: tuple[str, ...] = ()
     kernels: tuple[KernelResources, ...] = ()
-    """Resources of each kernel according to NVIDIA's compiler; empty if it did not check them."""
+    """Resources of each kernel as ptxas reports them, empty if it did not run."""
     notes: tuple[str, ...] = ()
-    """Checks that were skipped, with the reason."""
+    """Checks that were skipped, each with the reason."""
     program: str | None = None
-    """See `program.of_request`; None if unknown."""
+    """Identity of the program (`program.of_request`), or None if unknown."""
     findings: tuple[Finding, ...] = ()
-    """Reasons why there is no library, headline first."""
+    """Findings on a failed build, the headline first."""
     log: str = ""
-    """The compiler's output, without this machine's paths."""
+    """Output of the compiler, without this machine's paths."""
     unsupported: bool = False
-    """True if the emulator cannot judge this code; another executor may."""
+    """True if the emulator cannot judge the code, which a GPU may accept."""
 
 
 def kept(place: Path, wait_s: float, make: Callable[[Path], Built]) -> Built:
-    """Return the library kept in `place`, or build it in a scratch directory; only one process builds it.
+    """Return the build cached in `place`, or make it in a scratch directory, one process at a time.
 
-    Failures are not kept. Raises OSError if `place` cannot be written.
+    Failed builds are not cached. Raises OSError if `place` cannot be written.
     """
     record = place / "built.json"
     place.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Capability of the first visible GPU, from the driver alone, because torch takes seconds to start."""
+"""Compute capability of the first visible GPU, from the driver, because importing torch takes seconds."""
 
 import ctypes
 

@@ -1,8 +1,8 @@
-"""Identity of a built candidate: equal for texts that differ only in what compilers ignore.
+"""Identity of a built candidate, equal for texts that differ only in parts that compilers ignore.
 
 Device code is compared as nvcc's PTX, host code as the output of nvcc's front end, and the surrounding Python
-as a syntax tree. Programs that are not known to be equal count as different. Examples are a line number that
-got into the code, or a text built at run time.
+as a syntax tree. Programs that are not known to be equal count as different, for example if a line number
+is part of the code, or if sources are built at run time.
 """
 
 import ast
@@ -17,9 +17,9 @@ from agent.python_source import syntax_tree
 from agent.records import digest
 
 PTX, HOST = "cuda.ptx", "cuda.cudafe1.cpp"
-"""Files that nvcc keeps from compiling `cuda.cu`."""
+"""Intermediate files that nvcc keeps when it compiles `cuda.cu`."""
 SOURCES = "cuda_sources"
-"""File label of a request's lines that are not in the candidate's text."""
+"""File name in compiler messages for lines of a request that are not in the candidate's text."""
 _MODULE = re.compile(r"_[0-9a-f]{8}_7_cuda_cu_[0-9a-f]{8}")
 _FROM = re.compile(r'# \d+ "(?P<file>[^"]*)"')
 _PLACE = re.compile(r"# \d+\s*$")
@@ -27,7 +27,7 @@ _NO_CODE = re.compile(r"\s*(?://|\.loc\b|\.file\b|$)")
 
 
 def of_device(scratch: Path) -> str | None:
-    """Return the identity of the unit that nvcc compiled in `scratch`; None if it kept no files."""
+    """Return the identity of the device unit that nvcc compiled in `scratch`, or None without its files."""
     try:
         ptx, host = ((scratch / name).read_text(errors="replace") for name in (PTX, HOST))
     except OSError:
@@ -37,7 +37,7 @@ def of_device(scratch: Path) -> str | None:
 
 
 def of_request(request: BuildRequest, device: str | None) -> str | None:
-    """Return the identity of a request, given that of its `device` code; None if that is unknown."""
+    """Return the identity of a request, given that of its `device` code, or None if it is unknown."""
     if device is None and request.cuda.strip():
         return None
     others = request.model_dump(exclude={"name", "candidate_source", "cpp_sources", "cuda_sources"})
@@ -45,7 +45,10 @@ def of_request(request: BuildRequest, device: str | None) -> str | None:
 
 
 def of_candidate(source: str, requests: Iterable[BuildRequest], programs: Iterable[str | None]) -> str | None:
-    """Return the identity of a file that made these requests; None without requests or if one is unknown."""
+    """Return the identity of a candidate, given its requests and their identities (`programs`).
+
+    Returns None without requests, or if an identity is unknown.
+    """
     known = [program for program in programs if program is not None]
     asked = list(requests)
     if not asked or len(known) < len(asked):
@@ -59,7 +62,7 @@ def of_candidate(source: str, requests: Iterable[BuildRequest], programs: Iterab
 
 
 class _Without(ast.NodeTransformer):
-    """Transformer that drops the built texts, which their own identities cover better."""
+    """Transformer that drops string constants that are built, as their identities are compared instead."""
 
     def __init__(self, texts: set[str]) -> None:
         self._texts = texts
@@ -69,7 +72,7 @@ class _Without(ast.NodeTransformer):
 
 
 def _own(host: str) -> str:
-    """Return the candidate's part of nvcc's host output: without headers and kernel bodies."""
+    """Return the part of nvcc's host output that comes from the candidate, without kernel bodies."""
     kept: list[str] = []
     is_own, left_out = False, 0
     for line in host.splitlines():

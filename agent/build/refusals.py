@@ -1,4 +1,4 @@
-"""Reasons to refuse a request before compiling it: flags, includes, and invalid names."""
+"""Reasons to refuse a build request before it is compiled: flags, includes, and invalid names."""
 
 import re
 
@@ -11,12 +11,12 @@ from agent.records import Finding
 _INCLUDE = re.compile(
     r"^[^\S\n]*(?:#|%:)[^\S\n]*(?:include|include_next|embed|import)\b([^\n]*)", re.MULTILINE
 )
-# A name below the include directories: no macro, absolute path or `..`.
+# Matches a header's name below the include directories, but no macro, absolute path or `..`.
 _HEADER = re.compile(r"""(?!.*\.\.)["<]\w[\w./+-]*[">]""")
 
 
 def of_request(request: BuildRequest) -> tuple[Finding, ...]:
-    """Return the findings on flags, names and includes of the request."""
+    """Return findings on flags, names and includes that the request must not have."""
     found = []
     for option in ("extra_cflags", "extra_cuda_cflags"):
         for flag in flags.effective(getattr(request, option))[1]:
@@ -37,7 +37,7 @@ def of_request(request: BuildRequest) -> tuple[Finding, ...]:
 
 
 def _foreign_includes(request: BuildRequest) -> list[Finding]:
-    """Return findings for includes by machine path, whose contents the compiler's messages would reveal."""
+    """Return findings on includes by path, as compiler messages would reveal the included file's contents."""
     found = []
     for text in (request.cpp, request.cuda):
         places = locate(text, request.candidate_source)

@@ -1,7 +1,7 @@
 """Map each line of a built source to its line in the candidate's file.
 
-The sources of an extension are string literals of the candidate, whole or in pieces. `#line` directives then
-make every compiler message and every __LINE__ refer to the candidate.
+The sources of an extension are usually string literals of the candidate, or joined from several. With the
+lines known, `#line` directives make compiler messages and __LINE__ refer to the candidate's file.
 """
 
 import ast
@@ -14,14 +14,14 @@ _TELLING = 8  # minimum characters for a line worth searching for
 
 
 def locate(text: str, candidate: str) -> list[int | None]:
-    """Return for each line of `text` its line in `candidate` (from 1), or None."""
+    """Return, for each line of `text`, its line in `candidate` (counted from 1), or None."""
     lines = text.split("\n")
     found: list[int | None] = [None] * len(lines)
     for first_line, value in _literals(candidate):
         start = text.find(value)
         while start >= 0:
             at = text.count("\n", 0, start)
-            # Text after the last line break belongs to the next piece, if there is one.
+            # Text after the literal's last line break belongs to the next literal, if there is one.
             ended = value.endswith("\n") and start + len(value) < len(text)
             for offset in range(value.count("\n") + (not ended)):
                 if found[at + offset] is None:
@@ -32,7 +32,7 @@ def locate(text: str, candidate: str) -> list[int | None]:
 
 
 def _literals(candidate: str) -> list[tuple[int, str]]:
-    """Return the string literals whose lines are lines of the file, longest first."""
+    """Return first line and value of each string literal whose lines are lines of the file, longest first."""
     try:
         tree = syntax_tree(candidate)
     except SyntaxError:
@@ -48,7 +48,10 @@ def _literals(candidate: str) -> list[tuple[int, str]]:
 
 
 def _search_single_lines(lines: list[str], candidate: str, found: list[int | None]) -> None:
-    """Locate lines of texts built at run time: a line that occurs exactly once in the file is that line."""
+    """Locate the lines of `found` that are None, if they occur exactly once in the candidate's file.
+
+    This locates lines of sources that are built at run time.
+    """
     if all(line is not None for line in found):
         return
     places: dict[str, list[int]] = {}
@@ -67,10 +70,10 @@ def candidate_line(lines: list[int | None], number: int) -> int:
 
 
 def with_directives(text: str, lines: list[int | None], label: str) -> str:
-    """Return `text` with #line directives wherever the numbering is not consecutive.
+    """Return `text` with #line directives wherever the line numbers are not consecutive.
 
-    `lines` has one entry for each line of `text`. Lines without a place are numbered from UNLOCATED_LINE
-    under the file name `label`.
+    `lines` is the result of `locate`. Lines without a location are numbered from UNLOCATED_LINE under the
+    file name `label`.
     """
     out: list[str] = []
     expected: tuple[str, int] | None = None

@@ -1,7 +1,7 @@
-"""Tools that both backends build with: the compiler, CUDA's headers, and a directory prepared once per user.
+"""Toolchain of both backends: the compiler, CUDA's headers, and a directory prepared once per user.
 
-A prepared directory is named by a digest of all its inputs. A changed header, flag or compiler creates a new
-one, and a damaged one is rebuilt.
+A prepared directory is named by a digest of all its inputs. After a change of a header, a flag or the
+compiler, a new directory is made. A damaged directory is made again.
 """
 
 import contextlib
@@ -30,11 +30,11 @@ RUNTIME_NAME = "libkw_runtime.so"
 STANDARD = "-std=c++20"
 _LOCK_SECONDS = 900
 _STEP_SECONDS = 600
-_LOADED = (".so", ".o")  # damage to these would go unnoticed until they run
+_LOADED = (".so", ".o")  # kinds of files whose contents are checked, as damage would show only at run time
 
 
 class Toolchain(Record):
-    """Everything a build needs; valid as long as its directory exists."""
+    """Compilers, headers and flags of a build, valid as long as its directory exists."""
 
     gxx: Path
     gxx_version: str
@@ -46,29 +46,29 @@ class Toolchain(Record):
 
     @property
     def runtime(self) -> Path:
-        """The runtime library, which torch_shim loads and every extension links."""
+        """Path of the emulator's runtime library, which torch_shim loads and every extension links."""
         return self.directory / RUNTIME_NAME
 
     @property
     def host_object(self) -> Path:
-        """Object linked to host code that uses the slim headers: torch's operators and the entry points."""
+        """Object file with torch's operators and entry points, linked to host code with the slim headers."""
         return self.directory / "host.o"
 
     @property
     def headers(self) -> Path:
-        """Copy of the emulator's headers beside the precompiled header, which names them in every message.
+        """Directory with a copy of the emulator's headers.
 
-        Another installation with equal headers may have made the precompiled one.
+        Compiler messages name this copy, as the precompiled header was made from it.
         """
         return self.directory / "include"
 
     @property
     def key(self) -> str:
-        """Key that changes with anything that may change a build's result."""
+        """Digest of everything in the toolchain that may change a build's result."""
         return self.directory.name
 
     def prelude(self, unit: str) -> Path:
-        """Return the first header of a `host` or `device` unit, with its precompiled form beside it."""
+        """Return the prelude of a `host` or `device` unit, a header that is precompiled beside it."""
         return self.directory / unit / "prelude.h"
 
     @property
@@ -94,10 +94,10 @@ def compiler_here() -> tuple[Path, str]:
 
 
 def make_once(directory: Path, make: Callable[[], None], progress: Progress | None = None) -> None:
-    """Fill the new `directory` with `make` unless it exists and is intact; one process at a time.
+    """Make `directory` by `make` unless it exists and is intact. One process makes it at a time.
 
-    `progress` is called if another process is already preparing the same directory.
-    Raises EnvironmentFault if it cannot be written, or if the other process takes too long.
+    `progress` is called if another process is already making the directory. Raises EnvironmentFault if the
+    directory cannot be written, or if the other process takes too long.
     """
     if _intact(directory):
         return
@@ -121,7 +121,7 @@ def make_once(directory: Path, make: Callable[[], None], progress: Progress | No
 
 @contextlib.contextmanager
 def _alone(directory: Path, progress: Progress | None) -> Iterator[None]:
-    """Hold the directory's lock, which the kernel releases when its holder dies."""
+    """Hold the directory's lock, which the operating system's kernel releases when its holder dies."""
     lock = FileLock(directory.with_suffix(".lock"))
     try:
         lock.acquire(timeout=0)
@@ -136,15 +136,14 @@ def _alone(directory: Path, progress: Progress | None) -> Iterator[None]:
 
 
 Steps = Sequence[tuple[str, Sequence[list[str]]]]
-"""Steps, each with its name and its commands."""
+"""Steps of a preparation, each with its name and its commands."""
 
 
 def run_steps(steps: Steps, progress: Progress | None, *, at_once: int | None = None) -> None:
-    """Run all commands in this order, as many at once as there are processors.
+    """Run all commands of the steps in order, as many at once as there are processors, or `at_once`.
 
-    `at_once` is 1 if one command needs another's output.
-
-    Raises EnvironmentFault if a command fails, after the running ones have ended.
+    `at_once` has to be 1 if a command needs another's output. Raises EnvironmentFault if a command fails,
+    after the running commands have ended.
     """
     telling = threading.Lock()
 
@@ -179,7 +178,7 @@ def _compile(name: str, command: list[str]) -> None:
 
 
 def _seal(directory: Path) -> None:
-    """Write the manifest, which marks the directory as complete."""
+    """Write the manifest of sizes and digests, which marks the directory as complete."""
     sizes = {str(path.relative_to(directory)): path.stat().st_size for path in _files(directory)}
     digests = {name: _sha256(directory / name) for name in sizes if name.endswith(_LOADED)}
     (directory / "manifest.json").write_text(json.dumps({"sizes": sizes, "digests": digests}))
@@ -197,7 +196,7 @@ def _intact(directory: Path) -> bool:
 
 
 def content_of(directory: Path) -> str:
-    """Return a text that changes with any file below the directory."""
+    """Return the names and digests of all files below the directory, as a text."""
     parts = [f"{path.relative_to(directory)}:{_sha256(path)}" for path in _files(directory)]
     return "\n".join(parts)
 

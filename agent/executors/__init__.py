@@ -1,7 +1,6 @@
-"""Executors, which judge candidates on the GPU here or on the CPU emulator.
+"""Executors, which judge candidates on this machine's GPU or on the CPU emulator.
 
-An executor hands a job to its own judge process and reads one evaluation back. It adds nothing to the
-verdict.
+An executor hands a job to its own judge process and reads one evaluation back. It never changes the verdict.
 """
 
 from agent.executors.elsewhere import Elsewhere

@@ -1,4 +1,4 @@
-"""Executor that leaves judging to another machine: the run starts here and continues where the GPU is."""
+"""Executor that leaves judging to another machine: a run begins here and is resumed on one with a GPU."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from agent.records import Admission, Candidate, Evaluation, Problem
 class Elsewhere:
     """Executor of a run for a GPU that this machine does not have.
 
-    Problems are admitted here, which needs no GPU. Candidates wait for judging: nothing is recorded about
-    them, so that the resumed run judges them.
+    Problems are admitted on this machine, which needs no GPU. Candidates are not judged, and no verdict is
+    recorded, so that the resumed run judges them.
     """
 
     name = "cuda"
@@ -24,16 +24,16 @@ class Elsewhere:
         return self._admits.admit(problem, anyway)
 
     def is_admission_known(self, problem: Problem) -> bool:
-        """Return True if `admit` answers at once; see `LocalExecutor.is_admission_known`."""
+        """Return True if `admit` answers at once because the problem was probed before."""
         return self._admits.is_admission_known(problem)
 
     def prepare(self, problem: Problem) -> None:
-        """Do nothing: the machine with the GPU makes the preparations."""
+        """Do nothing, as the machine with the GPU makes the preparations."""
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
-        """Raise AwaitingGpu."""
+        """Raise AwaitingGpu, as candidates are judged on the machine with a GPU."""
         raise AwaitingGpu("an answer is here and waits to be judged on a machine with an NVIDIA GPU")
 
     def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """Raise AwaitingGpu."""
+        """Raise AwaitingGpu, as candidates are confirmed on the machine with a GPU."""
         raise AwaitingGpu("the best kernel waits to be confirmed on a machine with an NVIDIA GPU")

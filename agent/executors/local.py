@@ -1,4 +1,4 @@
-"""Executors of this machine, GPU and emulator, each behind a judge process."""
+"""Executors of this machine, for its GPU and the emulator, which start a judge process per candidate."""
 
 import contextlib
 import sys
@@ -46,7 +46,7 @@ ENVELOPE_S = {"cuda": 2.0, "emulator": 4.0}
 """Seconds after which no further robustness probe begins; other trials share the GPU meanwhile."""
 JUDGE = Limits(gentle=True)
 JUDGE_LIMIT_S = 4 * (BUILD_LIMIT_S + ORACLE_LIMIT_S)
-"""Maximum silence of a judge, in seconds. Every step inside it has a tighter limit of its own."""
+"""Maximum seconds without a message of a judge, whose steps have tighter limits of their own."""
 _FLOAT64_BYTES = 8
 
 
@@ -55,16 +55,16 @@ class JudgeOptions:
     """Options with which an executor judges every candidate."""
 
     candidate_timeout_s: float
-    """Maximum seconds for each step of a candidate."""
+    """Maximum seconds for each command of a candidate's process."""
     library_ops: LibraryOps = "gemm-conv"
-    """Torch operators that a candidate may keep."""
+    """Torch operators that a candidate may use for part of the result."""
     protocol: Literal["full", "quick"] = "full"
     requests: tuple[Request, ...] = ()
     """Optional checks beyond the protocol."""
     measure: bool = True
     """True if a verified candidate is timed."""
     baselines: tuple[MoreBaselines, ...] = ()
-    """Baselines beside the usual ones."""
+    """Baselines in addition to eager, torch.compile and a CUDA graph."""
     floor_ms: float | None = None
     """Roofline floor of the problem on the GPU, in milliseconds, if known."""
     unchecked: bool = False
@@ -83,7 +83,7 @@ class LocalExecutor:
         self, name: Literal["cuda", "emulator"], *, cache_dir: Path, options: JudgeOptions,
         announce: Announce = lambda what: None, cancelled: Cancelled = lambda: False,
     ) -> None:  # fmt: skip
-        """Start the servers. Once `cancelled` returns True, the evaluation in progress raises Interrupted."""
+        """Begin to start the fork servers. Once `cancelled` returns True, evaluations raise Interrupted."""
         self.name = name
         self.options = options
         self._cache_dir = cache_dir
@@ -94,9 +94,9 @@ class LocalExecutor:
         warm.begin(name, cache_dir)
 
     def admit(self, problem: Problem, anyway: bool = False) -> Admission:
-        """Probe the problem, or recall an earlier result; later candidates for it are judged accordingly.
+        """Return the problem's admission, probed now or before, which applies to all its later candidates.
 
-        Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`.
+        Raises ProblemError for a problem that lets wrong answers pass, unless `anyway`.
         """
         self._announce("probing the problem with wrong answers")
         found = check.probed(
@@ -111,13 +111,13 @@ class LocalExecutor:
         return problem.id in self._admissions or check.is_known(problem, self._cache_dir)
 
     def prepare(self, problem: Problem) -> None:
-        """Prepare everything besides the admission that judging the problem needs.
+        """Prepare what judging the problem needs besides the admission: toolchains and shrunken sizes.
 
-        A step that fails is skipped. The judge repeats it and reports the failure where it counts.
+        A step that fails is skipped here; the judge repeats the step and reports the failure.
         """
         steps: list[Callable[[], object]] = [lambda: self._sizes(problem)]
         if self.name == "cuda":
-            # The first candidate needs the fast build. Its second look needs the sizes and the emulator.
+            # A first look needs the fast build. A second look needs the shrunken sizes and the emulator.
             steps.insert(0, lambda: gpu_build.prepare(self._cache_dir))
             steps.append(lambda: toolchain.prepare(self._cache_dir))
         for step in steps:
@@ -127,7 +127,8 @@ class LocalExecutor:
     def require_memory(self, problem: Problem) -> None:
         """Raise EnvironmentFault if the problem is too large for this GPU even when the GPU is empty.
 
-        The lower bound counts inputs, outputs and parameters, plus float64 copies of the floating-point ones.
+        The estimate is a lower bound: inputs, outputs and parameters, with float64 copies of
+        floating-point tensors.
         """
         total = gpu_memory.total_bytes() if self.name == "cuda" else None
         needed = _held_bytes(problem.trace)
@@ -138,11 +139,11 @@ class LocalExecutor:
             )
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
-        """Return the verdict of the first look; on a GPU, *verified* still has to be confirmed."""
+        """Return the verdict of the first look. On a GPU, *verified* still has to be confirmed."""
         return self.judge(self.job(problem, candidate))
 
     def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """Return the final verdict: that of the second look at a candidate verified on a GPU."""
+        """Return the verdict of the second look at a candidate that the first look verified on a GPU."""
         return self.second_look(self.job(problem, candidate), evaluation)
 
     def judge(self, job: Job) -> Evaluation:
@@ -158,7 +159,7 @@ class LocalExecutor:
         return _marked(found, confirmed=False)
 
     def second_look(self, job: Job, found: Evaluation) -> Evaluation:
-        """Return the verdict of the second look at a verified candidate, or `found` where none is due.
+        """Return the verdict of the second look at a verified candidate, or `found` if it needs none.
 
         The first look's phases are kept, and its envelope if the second look verifies the candidate.
         """
@@ -199,7 +200,7 @@ class LocalExecutor:
         return judged(job, announce, self._cancelled)
 
     def _server(self) -> ProcessServer | None:
-        """Return the server that forks the judge's trusted processes, or None."""
+        """Return the server that forks the judge's trusted processes, or None if it cannot fork here."""
         return warm.found(self.name, self._cache_dir).trusted
 
     def _sizes(self, problem: Problem) -> Shrunken:
@@ -215,7 +216,7 @@ class LocalExecutor:
 
 
 def _held_bytes(trace: Trace) -> int:
-    """Return the size of inputs, outputs and parameters, and of the float64 copies that judge them."""
+    """Return the bytes of inputs, outputs and parameters, and of their float64 copies."""
     inputs = (given for given in trace.inputs if isinstance(given, TensorSpec))
     tensors = (*inputs, *trace.outputs, *trace.state)
     return sum(
@@ -229,7 +230,7 @@ def _marked(found: Evaluation, *, confirmed: bool) -> Evaluation:
 
 
 def _unsupported(doubtful: Evaluation) -> Evaluation:
-    """Return the verdict on a verified candidate with a doubt where the user requires `confirmed`."""
+    """Return *unsupported* for a verified but doubtful candidate, as the user requires `confirmed`."""
     finding = Finding(
         kind="not-confirmed",
         message="The second look found nothing against the candidate, but could not make all of its main "
@@ -240,9 +241,9 @@ def _unsupported(doubtful: Evaluation) -> Evaluation:
 
 
 def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -> Evaluation:
-    """Run the judge on one job.
+    """Return the verdict of a judge process on one job.
 
-    Raises the AgentError that the judge ended with, or Interrupted once cancelled.
+    Raises the judge's AgentError, Rebuilt for a known program, or Interrupted once cancelled.
     """
     argv = [sys.executable, "-P", "-m", JUDGE_PROCESS]
     clock = PhaseClock(announce)
@@ -268,7 +269,7 @@ def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -
             return {}
 
         def no_more_time() -> float:
-            # The child asks for more time whenever it waits for output, so this is the place to cancel.
+            # `ask` calls this several times a second while it waits, so the wait can be cancelled here.
             if cancelled():
                 raise errors.Interrupted("cancelled before there was a verdict")
             return 0.0
@@ -293,7 +294,7 @@ def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -
 
 
 def _unexplained(decided: Evaluation, why: object, clock: PhaseClock) -> Evaluation:
-    """Return a verdict that was decided before a later step failed; its scope says so."""
+    """Return a verdict that was decided before a later step failed, with a note on the failure."""
     said = f"what follows the verdict (its cause, or what else the candidate handles): {why}"
     scope = decided.scope.model_copy(update={"skipped": (*decided.scope.skipped, said[:500])})
     return decided.model_copy(update={"scope": scope, "phases": clock.phases()})

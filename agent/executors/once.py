@@ -1,4 +1,4 @@
-"""Executor of one run that judges each program once, even when it is built again under other names."""
+"""Executor of one run that judges each program once, even if it is built again under other names."""
 
 from collections.abc import Iterable
 
@@ -9,11 +9,11 @@ from agent.records import MAY_END_OTHERWISE, Candidate, Evaluation, Problem
 class Once:
     """Executor that identifies programs by their compiled code (`Build.program`).
 
-    On a GPU, a rebuilt program is recognised before the candidate takes its turn there.
+    On a GPU, a rebuilt program is recognised before the candidate uses the GPU.
     """
 
     def __init__(self, inner: LocalExecutor, before: Iterable[Evaluation]) -> None:
-        """Remember the programs of `before`, the verdicts of the run so far."""
+        """Wrap `inner`, and remember the programs of `before`, the run's earlier verdicts."""
         self._inner = inner
         self._programs: set[str] = set()
         for found in before:
@@ -26,7 +26,7 @@ class Once:
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         """Return the verdict of the first look. Raises Rebuilt for a program that already has a verdict.
 
-        A mend always gets a verdict, because no model has written it.
+        A mend always gets a verdict, even for a known program, because no model has written it.
         """
         known = () if candidate.origin == "mend" else tuple(sorted(self._programs))
         found = self._inner.judge(self._inner.job(problem, candidate).model_copy(update={"known": known}))

@@ -1,4 +1,4 @@
-"""Seconds that each phase of an evaluation takes, derived from its announcements."""
+"""Measurement of the seconds that each phase of an evaluation takes, from its progress messages."""
 
 import re
 import time
@@ -8,12 +8,15 @@ from agent.records import Phase
 
 STARTING = "starting"
 _DETAIL = re.compile(r"[,:(].*", re.DOTALL)
-"""Detail after the name of a phase, such as the number of a draw or the length of a queue."""
+"""Pattern of the detail after a phase's name, such as the number of a draw or the length of a queue."""
 _LEAST_S = 0.001
 
 
 class PhaseClock:
-    """`Announce` that forwards announcements; a phase lasts until the next one is announced."""
+    """`Announce` callback that forwards progress messages and times phases.
+
+    A phase lasts until the next message with another name.
+    """
 
     def __init__(self, announce: Announce) -> None:
         self._announce = announce
@@ -25,7 +28,7 @@ class PhaseClock:
         self._announce(what)
 
     def phases(self) -> tuple[Phase, ...]:
-        """Return the phases so far, each once, in the order in which they first began."""
+        """Return the total seconds of each phase so far, in order of first occurrence."""
         self._begin(self._name)
         passed = self._seconds.items()
         return tuple(Phase(name=name, seconds=round(s, 3)) for name, s in passed if s >= _LEAST_S)

@@ -1,8 +1,8 @@
 """Second look at a candidate verified on a GPU, by two judges side by side.
 
-The first judge runs the cheap checks: the emulator, then compute-sanitizer. The second starts the slow build
-by stock `load_inline` at once. It uses the GPU only after the first judge found nothing against the
-candidate, so the two are never timed beside each other.
+The first judge runs the cheap checks: the emulator, then compute-sanitizer. The second judge begins the slow
+build by stock `load_inline` at once, but uses the GPU only after the first one found no error. The sanitizer
+thus never runs during timing.
 """
 
 import threading
@@ -15,14 +15,14 @@ from agent.harness.task.job import Announce, Job
 from agent.records import Evaluation, Phase
 
 Judged = Callable[[Job, Announce], Evaluation]
-"""Function that runs a judge on one job and ends it if the announcement callback raises."""
+"""Function that runs a judge on one job, and ends the judge if the progress callback raises."""
 WAITING = "building with stock load_inline"
 
 
 def made(job: Job, judged: Judged, announce: Announce) -> Evaluation:
-    """Return the verdict of the second look. Raises whatever a judge raises.
+    """Return the verdict of the second look. Raises the AgentError of either judge.
 
-    If the cheap checks refuse the candidate, the judge of the stock build is abandoned.
+    If the cheap checks refuse the candidate, the judge of the stock build is ended.
     """
     gate = _Gate(announce)
     stock: Future[Evaluation] = Future()
@@ -45,9 +45,9 @@ class _NotWanted(Exception):
 
 
 class _Gate:
-    """`Announce` of the stock build's judge that holds it after its build until it is wanted.
+    """`Announce` callback of the stock build's judge, which holds the judge after its build.
 
-    From then on the user sees its announcements, and its phases are timed.
+    Once `open` says that the judge is wanted, its messages reach the user, and its phases are timed.
     """
 
     def __init__(self, announce: Announce) -> None:
@@ -63,7 +63,7 @@ class _Gate:
 
     def __call__(self, what: str) -> None:
         if what == confirmation.BUILT:
-            # Wait before this judge takes its turn on the GPU, which the other judge needs.
+            # The judge waits here, before it uses the GPU, which the judge of the cheap checks needs.
             self._opened.wait()
         if not self._opened.is_set():
             return

@@ -1,4 +1,4 @@
-"""Choice of the executor that `auto` means here, and the reason why `cuda` is unavailable; uses no GPU."""
+"""Choice of the executor, and the reason why `cuda` is unavailable on this machine; uses no GPU."""
 
 import shutil
 import subprocess
@@ -38,12 +38,12 @@ def gpu_name() -> str | None:
 
 
 def gpu_names() -> tuple[str, ...]:
-    """Return the names of all GPUs in the driver's order, or nothing where it does not answer."""
+    """Return the names of all GPUs in the driver's order, or () if the driver does not answer."""
     return _asked("name")
 
 
 def _asked(field: str) -> tuple[str, ...]:
-    """Return one property of all GPUs in the driver's order, or nothing where it does not answer."""
+    """Return one property of all GPUs in the driver's order, or () if the driver does not answer."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ()
@@ -56,7 +56,7 @@ def _asked(field: str) -> tuple[str, ...]:
 
 
 def nvcc() -> Path | None:
-    """Return the CUDA compiler that `load_inline` would find, or None."""
+    """Return the path of the nvcc that `load_inline` would use, or None."""
     home = config.child_environment().get("CUDA_HOME")
     places = [Path(home) / "bin" / "nvcc"] if home else []
     on_path = shutil.which("nvcc")

@@ -1,4 +1,4 @@
-"""Fork servers of this process, which pay the imports of judges and candidates once, not per candidate."""
+"""Fork servers of this process, which import the modules of judges and candidates once for all of them."""
 
 import atexit
 import contextlib
@@ -22,7 +22,7 @@ _STARTING = threading.Lock()
 class Warm:
     """Fork servers for trusted processes and for candidates, which end with this process.
 
-    For a GPU there is a second candidate server: its candidates also run on the emulator.
+    On a GPU there are two servers for candidates, since the second look also uses the emulator.
     """
 
     def __init__(self, executor: Executor, suppressor: Path | None) -> None:
@@ -32,7 +32,7 @@ class Warm:
         on_gpu = (*servers.COMPILER, servers.MACHINE) if executor == "cuda" else ()
         theirs = config.candidate_environment()
         self.unfit: dict[str, str] = {}
-        """Servers that cannot fork processes here, with the reason; their processes start from scratch."""
+        """Reason why a server cannot fork processes here, by its name; such processes start afresh."""
         self._servers = {
             "emulator": ProcessServer.started(servers.CANDIDATES, theirs, isolated=True),
             "trusted": ProcessServer.started((*servers.TRUSTED, *on_gpu), ours, isolated=False),
@@ -46,7 +46,7 @@ class Warm:
         return self._servers.get("trusted")
 
     def prepared(self) -> "Warm":
-        """Wait until every usable server is ready to fork, drop the others, and return self."""
+        """Wait until the servers are ready to fork, drop those that cannot fork, and return self."""
         on_gpu = ("trusted", "cuda") if "cuda" in self._servers else ()
         for name, server in list(self._servers.items()):
             try:
@@ -60,7 +60,7 @@ class Warm:
 
     def end(self) -> None:
         for server in self._servers.values():
-            # After Ctrl-C during a wait, the server's link is closed, so it ends by itself.
+            # After Ctrl-C during a wait, the server's socket is closed, so the server ends by itself.
             with contextlib.suppress(KeyboardInterrupt):
                 server.end()
 
@@ -85,25 +85,25 @@ def _require_gpu(server: ProcessServer) -> None:
 
 
 def begin(executor: Executor, cache_dir: Path) -> None:
-    """Begin to start the servers, which takes seconds; `found` waits for them."""
+    """Begin to start the fork servers, which takes seconds; `found` waits for them."""
     with _STARTING:
         _begun(executor, _suppressor(executor, cache_dir))
 
 
 def begin_for(wanted: Literal["auto", "cuda", "emulator"], cache_dir: Path) -> None:
-    """Begin to start the servers of the executor that `wanted` selects, beside other preparations."""
+    """Begin to start the servers of the executor that `wanted` selects, without waiting for them."""
     with contextlib.suppress(EnvironmentFault):
         begin(choose(wanted), cache_dir)
 
 
 def found(executor: Executor, cache_dir: Path) -> Warm:
-    """Return the servers once they are ready, without those that cannot fork here."""
+    """Return the fork servers once they are ready, without those that cannot fork on this machine."""
     with _STARTING:
         return _prepared(executor, _suppressor(executor, cache_dir))
 
 
 def _suppressor(executor: Executor, cache_dir: Path) -> Path | None:
-    """Return the launch suppressor for a GPU: the only part of the servers that depends on the cache."""
+    """Return the launch suppressor for candidates on a GPU, or None for the emulator."""
     return launch_suppression.library(cache_dir) if executor == "cuda" else None
 
 

@@ -1,8 +1,9 @@
 """Fast builds of extensions for a real GPU: NVIDIA's compiler with the emulator's slim torch headers.
 
-nvcc compiles cuda_sources as the candidate wrote them. g++ compiles cpp_sources against a precompiled header.
-Each runs only if its sources changed. Both see a torch declared in a few hundred lines, whose operators call
-back into Python. Any doubt falls back to stock `load_inline`. This package does not load the libraries.
+nvcc compiles cuda_sources as the candidate wrote them. g++ compiles cpp_sources with a precompiled header.
+Each compiler runs only if its sources changed. Both see slim torch headers of a few hundred lines, whose
+operators call back into Python. A request that might build differently falls back to stock `load_inline`.
+This package does not load the libraries.
 """
 
 from agent.gpu_build.build import BACKEND, extension

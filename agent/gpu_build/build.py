@@ -1,8 +1,8 @@
-"""Build one request of load_inline for a real GPU: two units in parallel, then a link.
+"""Fast build of a load_inline request for a real GPU: two translation units in parallel, then a link.
 
-An object is cached by its inputs, so a change of device code compiles nothing else. An error that NVIDIA's
-compiler finds in device code is the candidate's. Any other error may be a gap of the slim headers and raises
-Doubt.
+Objects are cached by their inputs, so a change of device code recompiles only the device unit. An error that
+NVIDIA's compiler finds in device code is the candidate's fault. Any other error may come from a gap in the
+slim headers and raises Doubt.
 """
 
 import time
@@ -23,11 +23,11 @@ from agent.records import Finding, digest
 BACKEND = "gpu-slim"
 _LOG_CHARACTERS = 20_000
 _CERTAIN = ("missing-declaration", "extern-c")
-"""Kinds of findings in cpp_sources that no header could change."""
+"""Kinds of findings in cpp_sources that do not depend on the headers."""
 
 
 class _Gap(Doubt):
-    """Declared headers that were not enough for the device unit; fuller ones may be."""
+    """Exception raised if headers are not enough for the device unit; the full headers may be."""
 
 
 def extension(
@@ -62,7 +62,10 @@ class _Build:
         self.key = digest(BACKEND, of_device, self._main.identity)[:32]
 
     def library(self, scratch: Path) -> Built:
-        """Build in `scratch`, first with the declared headers, then with the full ones. Raises Doubt."""
+        """Build in `scratch` with the declared headers, or with the full ones if these do not suffice.
+
+        Raises Doubt.
+        """
         if self._device is not None and self._device.may_be_declared:
             try:
                 return self._built(scratch, full=False)
@@ -95,7 +98,7 @@ class _Build:
         return built.model_copy(update={"library": self._linked(scratch)})
 
     def _cached_verdict(self, scratch: Path, *, full: bool) -> nvcc.Verdict | None:
-        """Copy a cached object into `scratch` and return nvcc's verdict on it; None if nvcc has to run."""
+        """Copy a cached device object into `scratch` and return nvcc's verdict, or None if not cached."""
         if self._device is None:
             return nvcc.Verdict(accepted=True)
         said = objects.cached_file(self._cache, self._device.key(full=full), OBJECT, scratch)

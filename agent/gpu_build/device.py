@@ -1,8 +1,8 @@
-"""The device unit: cuda_sources for NVIDIA's compiler, against bare declarations or the headers for g++.
+"""Device unit: cuda_sources for NVIDIA's compiler, with declared headers or with the full slim headers.
 
-The declared headers come first. They are read as C++17, whose standard headers take half the time. They list
-only those ATen functions that the source names, and nvcc's two front ends run in parallel. A failure with
-them says nothing about the candidate: the full headers decide, in the C++20 that torch builds with.
+The declared headers, which define little, are tried first. They are read as C++17, whose standard
+headers take half the time, and list only ATen functions that the source names. nvcc's two front ends run in
+parallel. If they fail, the full headers decide, in C++20 as torch builds.
 """
 
 import re
@@ -21,14 +21,14 @@ _SOURCE = "cuda.cu"
 _DECLARED_STANDARD = "-std=c++17"
 _LISTS = ("host_functions.inc", "host_methods.inc")
 _LISTED = re.compile(r"KW_\w+\((\w+)\)")
-# The declared headers bind nothing.
+# The declared headers do not support pybind11 bindings.
 _BINDING = re.compile(r"\bPYBIND11_MODULE\b|\bpy(?:bind11)?::")
-# Only the `string` header makes the results of these usable as std::string.
+# A source that uses the results of these functions as std::string needs the header `string`.
 _ANSWERS_TEXT = re.compile(r"\b(?:toString|str|name|what|msg)\s*\(")
 
 
 class DeviceUnit:
-    """cuda_sources of one request. Raises Doubt for flags that stock `load_inline` has to decide on."""
+    """Translation unit of a request's cuda_sources. Raises Doubt for flags that only stock torch handles."""
 
     def __init__(self, toolchain: GpuToolchain, request: BuildRequest, gpu: Gpu) -> None:
         self._toolchain = toolchain
@@ -44,20 +44,20 @@ class DeviceUnit:
 
     @property
     def may_be_declared(self) -> bool:
-        """True if the declared headers can be enough."""
+        """True if the declared headers may suffice, as the source binds no functions itself."""
         return _BINDING.search(self._source) is None
 
     def key(self, *, full: bool) -> str:
-        """Return a digest that changes with anything that may change the object."""
+        """Return a digest of everything that determines the compiled object."""
         headers = "full" if full else "declared"
         return digest(self._toolchain.key, headers, *self._flags, self._text)[:32]
 
     def command(self, scratch: Path, *, full: bool) -> list[str]:
-        """Write the unit into `scratch` and return the command that makes OBJECT from it there."""
+        """Write the unit to `scratch` and return the command that compiles it to OBJECT."""
         (scratch / _SOURCE).write_text(self._text, encoding="utf-8", errors="surrogatepass")
         if full:
             return [*self._nvcc(STANDARD, []), "--keep", "--keep-dir", "."]
-        # nvcc puts this id into global symbols for entities that are local to the unit.
+        # nvcc puts this id into the names of global symbols for the unit's local entities.
         identity = f"_{self.key(full=False)[:8]}_7_cuda_cu_{self.key(full=False)[8:16]}"
         declared = [self._named(scratch), self._toolchain.device_headers]
         return ["/bin/sh", str(STEPS), identity, *self._nvcc(_DECLARED_STANDARD, declared)]
@@ -72,7 +72,7 @@ class DeviceUnit:
         ]  # fmt: skip
 
     def _named(self, scratch: Path) -> Path:
-        """Write the lists of ATen's functions, reduced to names in the source, and return their directory."""
+        """Write lists of the ATen functions that the source names, and return their include directory."""
         words = set(re.findall(r"\w+", self._source))
         place = scratch / "named"
         (place / "kw").mkdir(parents=True, exist_ok=True)

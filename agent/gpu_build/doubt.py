@@ -5,7 +5,7 @@ import re
 from agent.build import refusals
 from agent.build.build_request import BuildRequest
 
-# These compile against the slim headers but would mean something else, or need a library of CUDA.
+# Names that compile against the slim headers but behave differently, or that need another CUDA library.
 _WORDS = re.compile(
     r"\bfrom_blob\b|\b(?:set|get)(?:Current|Default)?CUDABlasHandle\b|\bgetStreamFromPool\b"
     r"|\bTORCH_LIBRARY\w*|\btorch::(?:nn|jit|autograd)\b|\bcu(?:blas|dnn|sparse|fft|solver)\w+\b"
@@ -14,11 +14,11 @@ _WORDS = re.compile(
 
 
 class Doubt(Exception):
-    """A slim build that might differ from stock `load_inline`; the text tells a user why."""
+    """Exception raised if a slim build might differ from stock `load_inline`; the text says why."""
 
 
 def of_sources(request: BuildRequest) -> None:
-    """Raise Doubt for differences that show only at run time, and for missing files and libraries."""
+    """Raise Doubt for sources that would behave differently at run time, or need other files or libraries."""
     refused = refusals.of_request(request.model_copy(update={"extra_cflags": (), "extra_cuda_cflags": ()}))
     if refused:
         raise Doubt(refused[0].message)

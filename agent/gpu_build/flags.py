@@ -1,6 +1,6 @@
-"""Flags of a load_inline call for the slim build: passed on, without effect, or a reason for doubt.
+"""Flags of a load_inline call in a slim build: passed on, ignored as without effect, or a reason for Doubt.
 
-A flag that no list here names may change the build, so only stock `load_inline` handles it.
+A flag that is in none of the lists below may change the build, so it is left to stock `load_inline`.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from agent.gpu_build.doubt import Doubt
 from agent.gpu_build.gpu import Gpu
 
-# These take the next word as their value.
+# Flags that take the next word as their value.
 _WITH_VALUE = {
     "-gencode", "--generate-code", "-arch", "--gpu-architecture", "-Xptxas", "--ptxas-options", "-Xcompiler",
     "--compiler-options", "-maxrregcount", "--maxrregcount", "-std", "--std", "-D", "-U", "-diag-suppress",
@@ -34,7 +34,7 @@ _LIBRARIES = {"-lcudart", "-lm", "-lstdc++", "-lpthread", "-lc10", "-ltorch", "-
 
 
 def host(given: tuple[str, ...]) -> list[str]:
-    """Return the definitions in extra_cflags, for g++. Raises Doubt for an unknown flag."""
+    """Return the macro definitions in extra_cflags, for g++. Raises Doubt for an unknown flag."""
     passed = []
     for word in _words(given):
         if _DEFINITION.fullmatch(word):
@@ -45,7 +45,10 @@ def host(given: tuple[str, ...]) -> list[str]:
 
 
 def device(given: tuple[str, ...]) -> list[str]:
-    """Return the flags of extra_cuda_cflags for nvcc, without the architecture. Raises Doubt."""
+    """Return the flags of extra_cuda_cflags for nvcc, without the architecture.
+
+    Raises Doubt for an unknown flag.
+    """
     passed = []
     for word in _words(given):
         options = _PTXAS.fullmatch(word)
@@ -59,7 +62,10 @@ def device(given: tuple[str, ...]) -> list[str]:
 
 
 def architecture(given: tuple[str, ...], candidate_source: str, gpu: Gpu) -> str:
-    """Return `90`, or `90a` if the candidate asks for it. Raises Doubt if it asks for another GPU."""
+    """Return the GPU's architecture number, such as `90`, or `90a` if the candidate asks for that variant.
+
+    Raises Doubt if the candidate asks for another GPU.
+    """
     asked = [match[1] for word in _words(given) if (match := _ARCHITECTURE.fullmatch(word))]
     numbers = {number for words in asked for number in re.findall(r"(?:sm|compute)_(\w+)", words)}
     if asked and not numbers:
@@ -75,14 +81,14 @@ def architecture(given: tuple[str, ...], candidate_source: str, gpu: Gpu) -> str
 
 
 def links(given: tuple[str, ...]) -> None:
-    """Raise Doubt for a library that a CUDA extension does not link anyway."""
+    """Raise Doubt for linker flags other than the libraries that every CUDA extension links."""
     for word in (word for flag in given for word in flag.split()):
         if word not in _LIBRARIES:
             raise Doubt(f"extra_ldflags has {word}")
 
 
 def _words(given: tuple[str, ...]) -> Iterator[str]:
-    """Yield one word for each flag; a flag and its value in two words become one."""
+    """Yield one word for each flag, joining a flag and its value if these are two words."""
     words = iter([word for flag in given for word in flag.split()])
     for word in words:
         if word in ("-D", "-U"):

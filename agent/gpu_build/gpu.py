@@ -11,7 +11,7 @@ _SECONDS = 30
 
 
 class Gpu(Record):
-    """A GPU's compute capability, such as `9.0`."""
+    """GPU to build for, by its compute capability, such as `9.0`."""
 
     capability: str
 
@@ -23,7 +23,7 @@ class Gpu(Record):
 
 @cache
 def present() -> Gpu | None:
-    """Return the GPU of this machine; None without one, or if several differ in compute capability."""
+    """Return the GPU of this machine, or None without one or if GPUs differ in compute capability."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None

@@ -1,6 +1,6 @@
-"""Shared parts of slim builds, prepared once per user: headers, a precompiled header and a library.
+"""Toolchain of slim builds, prepared once per user: headers, a precompiled header and a library.
 
-The directory is named by a digest of all its inputs. Preparing it takes about ten seconds and 50 MB.
+The prepared directory is named by a digest of all its inputs. It takes about ten seconds to make and 50 MB.
 """
 
 import importlib.util
@@ -29,26 +29,26 @@ STEPS = _SOURCES / "steps.sh"
 """Script that runs the steps of an nvcc command, in parallel if possible."""
 _PRELUDE = '#include "kw/host.h"\n#include "kw/host_bind.h"\n'
 _SLIM_TORCH = ("torch", "ATen", "c10", "pybind11", "kw")
-# Like torch's own build of main.cpp, not optimised. Hidden and non-unique symbols keep two extensions in one
+# main.cpp is not optimised, as in torch's own build. Hidden and non-unique symbols keep two extensions in one
 # process from sharing their variables.
 _HOST = (STANDARD, "-O0", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wno-attributes")
 _TOOLKIT = Path("/usr/local/cuda")
 
 
 class Unavailable(Exception):
-    """A machine without a slim build; the text says why."""
+    """Exception raised on a machine where slim builds are not possible; the text says why."""
 
 
 class GpuToolchain(Toolchain):
-    """Headers and objects for a real GPU; `host_object` is the library that every extension links."""
+    """Toolchain for a real GPU. `host_object` is an object file that every extension links."""
 
     nvcc: nvcc.Nvcc
     cudart: Path
-    """CUDA's runtime library; at run time torch has already loaded it under the same name."""
+    """CUDA's runtime library to link with; at run time, torch has already loaded one of equal name."""
 
     @property
     def device_headers(self) -> Path:
-        """Headers that nvcc searches first: the same names and layouts, with fewer bodies to read."""
+        """Directory of the declared headers: names and layouts of the slim headers, with few definitions."""
         return self.directory / "device_include"
 
     @property
@@ -62,7 +62,7 @@ class GpuToolchain(Toolchain):
 
 
 def prepare(cache: Path | None = None, progress: Progress | None = None) -> GpuToolchain:
-    """Return the toolchain, preparing it if necessary; `progress` as for the emulator's.
+    """Return the toolchain, prepared if necessary; `progress` is called for each step of the preparation.
 
     Raises Unavailable if the machine lacks a requirement, and EnvironmentFault if the directory cannot be
     written.
@@ -113,7 +113,7 @@ def _make(made: GpuToolchain, progress: Progress | None) -> None:
     prelude.parent.mkdir()
     prelude.write_text(_PRELUDE)
     compiler = [str(made.gxx), *made.host_flags, *made.includes()]
-    # Everything inline for g++ is emitted, because nvcc only sees declarations of it.
+    # The library emits all inline functions of the slim headers, because nvcc only sees their declarations.
     library = [
         "-O1",
         "-ffunction-sections",
@@ -135,14 +135,14 @@ def _make(made: GpuToolchain, progress: Progress | None) -> None:
 
 
 def _of_the_emulator(directory: str, names: list[str]) -> list[str]:
-    """Return the slim headers to leave out, which stand in for CUDA itself: here CUDA is real."""
+    """Return the emulator's headers to leave out, since they replace CUDA, which is real here."""
     if Path(directory).name != "kw":
         return []
     return [name for name in names if not name.startswith("host")]
 
 
 def _cudart(include: Path, major: str) -> Path:
-    """Return the runtime library that belongs to the headers, or another of the same major version."""
+    """Return CUDA's runtime library of the headers' installation, or another of equal major version."""
     for place in _library_places(include):
         found = place / f"libcudart.so.{major}"
         if found.is_file():

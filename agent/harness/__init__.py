@@ -1,5 +1,6 @@
-"""The judge: whether a candidate computes what its reference does, by kernels of its own, and how fast.
+"""The judge: decides whether a candidate computes its reference's function by own kernels, and how fast.
 
-Three processes. The judge (`judge/`) decides and imports neither torch nor candidate code; the oracle
-(`oracle/`) runs the reference and compares; the worker (`worker/`) runs the candidate in the sandbox.
+Judging takes three processes. The judge (`judge/`) decides and imports neither torch nor candidate code. The
+oracle (`oracle/`) runs the reference and compares outputs. The worker (`worker/`) runs the candidate in the
+sandbox.
 """

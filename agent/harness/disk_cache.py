@@ -19,17 +19,16 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 R = TypeVar("R", bound=Record)
 Waiting = Callable[[], None]
-"""Function that tells the user about a wait for another process."""
+"""Function called before a wait for another process, to inform the user."""
 WAIT_S = 900.0
-"""Maximum wait for another process, in seconds; afterwards the record is made here as well."""
+"""Maximum seconds to wait for another process; this process then makes the record as well."""
 
 
 def cached(file: Path, kind: type[R], make: Callable[[], R], waiting: Waiting = lambda: None) -> R:
-    """Return the record in `file`, or make and store one where no readable record is there.
+    """Return the record in `file`, made and stored by `make` if there is none or it is invalid.
 
-    While another thread or process makes the same record, wait for it and take its result. `waiting` is
-    called once before such a wait. A folder that takes no lock or no file keeps nothing, and the record is
-    returned all the same.
+    If another thread or process is making this record already, call `waiting` and wait for the result. If
+    the folder cannot be locked or written, the record is returned without being kept.
     """
     known = read(file, kind)
     if known is not None:
@@ -46,7 +45,7 @@ def cached(file: Path, kind: type[R], make: Callable[[], R], waiting: Waiting = 
 
 
 def read(file: Path, kind: type[R]) -> R | None:
-    """Return the record in `file`, or None where no readable record is there."""
+    """Return the record in `file`, or None if the file is missing or holds no valid record."""
     try:
         return kind.model_validate_json(file.read_text(encoding="utf-8"))
     except (OSError, ValidationError):
@@ -63,16 +62,16 @@ def _write(file: Path, record: Record) -> None:
 
 @contextlib.contextmanager
 def _alone(file: Path, waiting: Waiting) -> Iterator[None]:
-    """Hold the lock beside `file`, which the kernel releases when its holder dies.
+    """Hold the lock file beside `file`, which the operating system's kernel releases when its holder dies.
 
-    Continue without the lock where the folder takes none, or after WAIT_S: the worst is work done twice.
+    Continue without the lock if the folder supports none, or after WAIT_S. The record may then be made twice.
     """
     lock = FileLock(file.with_suffix(".lock"))
     try:
         _acquire(lock, waiting)
         yield
         if lock.is_locked and file.exists():
-            # Every process that still waits for this lock reads the file next, so the lock file is obsolete.
+            # Every process that still waits for this lock will read the record, so the lock can go.
             with contextlib.suppress(OSError):
                 Path(lock.lock_file).unlink(missing_ok=True)
     finally:
@@ -94,8 +93,7 @@ def _acquire(lock: FileLock, waiting: Waiting) -> None:
 def code_digest(module: str) -> str:
     """Return a digest of the source of a module and of this package's modules that it imports, transitively.
 
-    It serves as the cache key of that code's results. Imports of names known only at run time are not
-    followed.
+    The digest is part of the cache keys of that code's results. Imports by computed names are not followed.
     """
     files = imported_files(module)
     return digest(*(part for name in sorted(files) for part in (name, files[name].read_text("utf-8"))))

@@ -3,10 +3,10 @@
 The child reads commands as JSON lines on its standard input and answers on a pipe of its own. Everything it
 prints goes to a log of bounded size. Its answers are claims; the caller decides how far to trust them.
 
-`bubblewrap` and `namespaces` give the child its own root directory (`view`) and its own processes. They also
-take away the network and run it under a user id other than root. `process` only applies limits. `PROMISES`
-lists what each level guarantees, and the tests check it. A keeper (`enter/`) stays outside every child,
-checks its limits ten times a second and ends everything it started.
+The isolation levels `bubblewrap` and `namespaces` give the child its own root directory (`view`) and pid
+namespace. They also take away the network and run the child under a user id other than root. The level
+`process` only applies limits. `PROMISES` lists the guarantees of each level, which the tests check. A keeper
+(`enter/`) stays outside every sandbox, checks the limits ten times a second and ends all processes in it.
 
 Not covered at any level:
 
@@ -15,8 +15,8 @@ Not covered at any level:
 - Processor time and caches as channels between processes.
 - Memory beyond the limit for up to a tenth of a second.
 
-Names of system files, the kernel version and the processor description stay readable. A plain process can
-read the user's files and may signal the user's processes, including the keeper.
+Names of system files, the Linux kernel's version and the processor description stay readable. A plain process
+can read the user's files and may signal the user's processes, including the keeper.
 """
 
 from agent.sandbox.channel import Child, ChildFault, Gone, OutputFlood, Overrun, TimedOut, end_all

@@ -1,4 +1,4 @@
-"""Placement and limits of the control groups (version 2) for sandboxes."""
+"""Location and limits of sandboxes' control groups (version 2)."""
 
 import os
 import secrets
@@ -11,9 +11,10 @@ OWN = Path("/proc/self/cgroup")
 
 
 def parent(root: Path = ROOT, own: Path = OWN) -> Path | None:
-    """Return the parent directory of this process's own group if it offers both controllers, else None.
+    """Return the directory for new groups, or None if this process cannot make groups with limits.
 
-    New groups are siblings of the own group: a group that contains processes cannot delegate controllers.
+    It is the parent of this process's group and has to delegate the controllers `memory` and `pids`. New
+    groups are siblings of this process's group, as a group with processes cannot delegate controllers.
     """
     try:
         lines = own.read_text().splitlines()
@@ -26,7 +27,10 @@ def parent(root: Path = ROOT, own: Path = OWN) -> Path | None:
 
 
 def plan(place: Path, limits: Limits) -> dict[str, object]:
-    """Plan a new group below `place` with the bounds in `limits`. Shared memory counts as memory there."""
+    """Return the plan of a new group below `place` with the bounds in `limits`.
+
+    The memory bound includes shared memory, so it adds the limit of files.
+    """
     bounds = {"memory.oom.group": "1"}
     if limits.memory_bytes is not None:
         most = limits.memory_bytes + limits.private_bytes + (limits.disk_bytes or 0)

@@ -1,4 +1,4 @@
-"""A child process: the conversation with it, and its reliable termination."""
+"""Child processes: exchange of messages with them, and their reliable termination."""
 
 import contextlib
 import ctypes
@@ -34,22 +34,22 @@ Message = dict[str, Any]
 _LIBC = ctypes.CDLL(None, use_errno=True)
 MAX_LINE = 8 << 20
 LAST_WORDS_S = 2.0
-"""Seconds to wait for the remaining output of a child that has ended."""
+"""Maximum seconds to wait for the remaining output of a child that has ended."""
 
 
 class ChildFault(Exception):
-    """A child that broke the protocol; the message says how."""
+    """Exception raised if a child broke the protocol; the message says how."""
 
 
 class TimedOut(ChildFault):
-    """No answer within the limit; the child has been killed.
+    """Exception raised if a child gave no answer within its limit and was killed.
 
-    For a boxed child, only seconds in which it ran or waited count, see `Stopwatch`. Otherwise, wall time.
+    For a sandboxed child, the limit counts seconds as `Stopwatch` does; for other children, wall time.
     """
 
 
 class Gone(ChildFault):
-    """The child ended without an answer."""
+    """Exception raised if the child ended without an answer."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -57,19 +57,19 @@ class Gone(ChildFault):
 
 
 class Overrun(ChildFault):
-    """A child that exceeded a resource limit and was killed; the message names the resource."""
+    """Exception raised if a child was killed for exceeding a resource limit, named in the message."""
 
 
 class OutputFlood(ChildFault):
-    """A child that printed more than its limit and was killed."""
+    """Exception raised if a child printed more than its limit and was killed."""
 
 
 class Child:
     """One process that answers JSON lines; use as a context manager.
 
-    With a `box` the process runs in that sandbox and nothing it starts outlives it. Without one the process
-    is trusted and shares its parent's surroundings. `argv` receives the number of the answering descriptor as
-    its last argument. The descriptors in `passed` are inherited as well. No child outlives its parent.
+    With a `box`, the process runs in that sandbox, and processes that it starts end with it. Without a `box`,
+    the process is trusted and runs like its parent. The last element of its `argv` is the number of the
+    descriptor for answers. The descriptors in `passed` are inherited as well. No child outlives its parent.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Child:
         passed: tuple[int, ...] = (),
         server: ProcessServer | None = None,
     ) -> None:
-        """Start the process; `server` forks it instead if a forked process can enter the box's isolation."""
+        """Start the process, or have `server` fork it if a forked process can enter the sandbox."""
         self._limits = limits or Limits()
         self._boxed = box is not None
         # The keeper ends the sandbox, so it must receive SIGTERM first.
@@ -131,7 +131,7 @@ class Child:
 
     @property
     def log(self) -> str:
-        """The end of the child's output."""
+        """End of the child's output, up to `Limits.kept_bytes` bytes."""
         return bytes(self._kept).decode("utf-8", "replace")
 
     def ask(
@@ -145,9 +145,9 @@ class Child:
     ) -> Message:
         """Send one command and return its answer.
 
-        A message of the child with a `request` key is a question, answered by `serve`. The time `serve` takes
-        does not count against the child. The seconds that `granted` returns extend the limit at any time.
-        With `afresh`, for a trusted child, the whole limit starts again after each question.
+        A message of the child with a `request` key is a question, which `serve` answers. The time that
+        `serve` takes does not count. `granted` is called repeatedly, and its seconds extend the limit. With
+        `afresh`, for a trusted child, the limit begins anew after each question.
         Raises TimedOut, Gone or OutputFlood.
         """
         watch = Stopwatch(self._process.pid if self._boxed else None)
@@ -173,7 +173,7 @@ class Child:
         return self.log
 
     def kill(self) -> None:
-        """End the child and everything it started; safe to repeat."""
+        """End the child and all processes that it started. Safe to repeat."""
         if self._gentle and self._process.poll() is None:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -236,7 +236,8 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
             return ChildFault("closed its answering pipe and went on running")
-        # The last output says why it ended. A process it left behind may hold the pipe open, so wait briefly.
+        # The last output may tell why the child ended. The wait is brief, as a process that the child started
+        # may hold the pipe open.
         self._drain.join(timeout=LAST_WORDS_S)
         if isinstance(self._process, Handed) and self._process.is_lost:
             return defect("the server of processes", "it ended before a process of its own")
@@ -275,6 +276,6 @@ class Child:
 
 
 def end_all(*children: Child) -> None:
-    """Kill the children in parallel: releasing GPU memory takes each of them a while."""
+    """Kill the children in parallel, since each takes a while to release GPU memory."""
     with ThreadPoolExecutor() as pool:
         list(pool.map(Child.kill, children))

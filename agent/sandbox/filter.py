@@ -1,8 +1,8 @@
-"""The system-call filter: a deny list as a classic BPF program for x86_64 and aarch64.
+"""System-call filter: a deny list as a classic BPF program for x86_64 and aarch64.
 
-The filter is a second line of defence: namespaces and dropped privileges hold without it. A denied call fails
-with EPERM. clone3, whose flags a filter cannot read, fails with ENOSYS, so that the C library falls back to
-clone. Only local sockets are allowed, so a plain process has no network either.
+The filter is a second line of defence beside namespaces and dropped privileges. A denied call fails with
+EPERM. clone3, whose flags a filter cannot read, fails with ENOSYS, so that the C library falls back to clone.
+Only local sockets are allowed, so even a process without namespaces has no network.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Probe for the isolation that this machine supports, and build the command line that enters it."""
+"""Choice of the strongest isolation that this machine supports, and the command line that enters it."""
 
 import functools
 import marshal
@@ -22,14 +22,14 @@ ENTER = Path(__file__).resolve().parent / "enter"
 INSIDE = Path("/.enter")
 NOBODY = 65534
 FIRST_UID = 0x70000000
-"""First user id that no common system assigns; each sandbox started by root gets one of the next 2^24."""
+"""First of 2^24 user ids that no common system assigns, one of which each sandbox started by root gets."""
 TRY_S = 20
 KEPT_PROCESSES = 4
-"""Number of the sandbox's own processes, which the keeper counts along with the child's."""
+"""Number of the sandbox's own processes, which the keeper counts like those of the command."""
 
 
 def strongest(gpu: bool = False) -> Level:
-    """Return the strongest isolation that works here, probed once; with `gpu`, one that can use the GPU."""
+    """Return the strongest isolation on this machine, probed once; with `gpu`, one that can use the GPU."""
     level = _strongest()
     if gpu and level.user == "own" and not view.devices_are_open():
         return level._replace(user="caller")
@@ -37,7 +37,7 @@ def strongest(gpu: bool = False) -> Level:
 
 
 def hide() -> None:
-    """Prevent other processes of the same user from reading this one's memory or environment."""
+    """Prevent other processes of this user from reading this process's memory or environment."""
     if sys.platform == "linux":
         LIBC.prctl(PR_SET_DUMPABLE, 0)
 
@@ -51,14 +51,14 @@ def _strongest() -> Level:
 
 
 def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
-    """Return the command that runs `argv` in `box`; its user becomes the owner of the folder.
+    """Return the command that runs `argv` in `box`; the box's user becomes the owner of its folder.
 
     Inherited file descriptors stay open. See `enter/keeper.py` for the exit code.
     """
     level = box.level or strongest(box.gpu)
     plan = plan_of(box, limits)
     if level.name == "bubblewrap":
-        # The process that enters the namespaces continues as their process 1 and is confined there.
+        # Inside the namespaces, a second `start.py` runs as process 1 and confines the command.
         inside = _enter(INSIDE, plan | {"keeper": False, "init": True})
         plan["confined"] = False
         argv = [*_bubblewrap(level, box, limits), "--", *inside, *argv]
@@ -66,7 +66,10 @@ def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
 
 
 def plan_of(box: Box, limits: Limits) -> dict[str, Any]:
-    """Return the plan for `enter` to run a command in `box`; under bubblewrap without the root directory."""
+    """Return the plan by which `enter` runs a command in `box`.
+
+    Under bubblewrap, the plan has no steps of the root directory, as bubblewrap builds it.
+    """
     level = box.level or strongest(box.gpu)
     uid = _owner(box.folder) if level.user == "own" else None
     plan = {
@@ -90,19 +93,19 @@ def plan_of(box: Box, limits: Limits) -> dict[str, Any]:
 
 
 def is_entered_by_us(box: Box) -> bool:
-    """Return True if a running process can enter the isolation; bubblewrap must start a new program."""
+    """Return True if a running process can enter the box's isolation, which bubblewrap does not allow."""
     return (box.level or strongest(box.gpu)).name != "bubblewrap"
 
 
 def surroundings(environment: dict[str, str], box: Box) -> dict[str, str]:
-    """Return the environment of a command in `box`, given its environment outside."""
+    """Return the environment variables of a command in `box`, given those outside the box."""
     level = box.level or strongest(box.gpu)
     return environment if level.name == "process" else view.environment(environment)
 
 
 def _levels() -> Iterator[Level]:
     users: list[Literal["own", "mapped"]] = ["own", "mapped"] if os.geteuid() == 0 else ["mapped"]
-    # Both give the same guarantees, but only `namespaces` can be entered by a running process.
+    # Both levels give equal guarantees, but only `namespaces` can be entered by a running process.
     names: list[Isolation] = ["namespaces", "bubblewrap"] if shutil.which("bwrap") else ["namespaces"]
     for filtered in (True, False):
         for name in names:
@@ -119,13 +122,16 @@ def _works(level: Level) -> bool:
             command = enclosed(["/bin/sh", "-c", ": > tried"], Box(Path(folder), level=level), Limits())
             done = subprocess.run(command, capture_output=True, timeout=TRY_S, check=False, cwd=folder)
         except (OSError, subprocess.TimeoutExpired):
-            # For example, root of a user namespace without any other user.
+            # Isolation fails, for example, as root of a user namespace without any other user.
             return False
         return done.returncode == 0 and (Path(folder) / "tried").exists()
 
 
 def _owner(folder: Path) -> int:
-    """Give the folder and its contents a sandbox user id, keeping one assigned before; return the id."""
+    """Make a sandbox user own the folder and its contents, and return the user's id.
+
+    A sandbox user that owns the folder already is kept.
+    """
     owner = folder.stat().st_uid
     if owner < FIRST_UID:
         owner = _new_uid()
@@ -135,7 +141,7 @@ def _owner(folder: Path) -> int:
 
 
 def _new_uid() -> int:
-    """Return a random user id of the sandbox range if this user namespace maps it, else NOBODY."""
+    """Return a random user id for a sandbox if this user namespace maps it, else NOBODY."""
     wanted = FIRST_UID + secrets.randbelow(1 << 24)
     for line in Path("/proc/self/uid_map").read_text().splitlines():
         first, _, count = map(int, line.split())
@@ -153,7 +159,7 @@ def _user_map() -> dict[str, str]:
 
 
 def _confinement(level: Level, limits: Limits, uid: int | None) -> dict[str, Any]:
-    """Return the limits, user id and filter that a process applies just before it becomes the command."""
+    """Return the plan's resource limits, user id and system-call filter of the command's process."""
     asked = {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": limits.file_bytes,
@@ -185,7 +191,7 @@ def _bubblewrap(level: Level, box: Box, limits: Limits) -> list[str]:
         words += [word for name in ("SETUID", "SETGID", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
     made = {"/"}
     for kind, target, source in view.steps(box, limits.private_bytes):
-        # bubblewrap makes missing parents for root alone.
+        # bubblewrap makes missing parent directories accessible to root only, so they are made here.
         for parent in reversed(Path(target).parents):
             if str(parent) not in made:
                 words += ["--perms", "0755", "--dir", str(parent)]
@@ -196,7 +202,7 @@ def _bubblewrap(level: Level, box: Box, limits: Limits) -> list[str]:
 
 
 def _option(kind: str, target: str, source: str) -> list[str]:
-    """Translate one step of the root into options of bubblewrap."""
+    """Return bubblewrap's options for one step of the root directory."""
     size = ["--size", source, "--tmpfs", target]
     return {
         "bind": ["--ro-bind", source, target],

@@ -1,4 +1,4 @@
-"""Isolation levels, the guarantees of each, and the limits that hold at every level."""
+"""Isolation levels, the guarantees of each level, and resource limits, which hold at every level."""
 
 import os
 from pathlib import Path
@@ -12,29 +12,32 @@ class Limits(NamedTuple):
     """Resources that a child may use before it is stopped; None means no limit."""
 
     output_bytes: int = 16 << 20
-    """Maximum output, in bytes."""
+    """Maximum bytes that the child may print."""
     kept_bytes: int = 64 << 10
-    """Bytes kept from the end of the output, for the reader."""
+    """Number of bytes kept from the end of the output."""
     file_bytes: int | None = None
-    """Maximum size of each file it writes."""
+    """Maximum bytes of each file that the child writes."""
     memory_bytes: int | None = None
-    """Memory of all its processes together, checked ten times a second."""
+    """Maximum bytes of memory of all the child's processes together, checked ten times a second."""
     disk_bytes: int | None = None
-    """Contents of its writable folder, checked ten times a second."""
+    """Maximum bytes in the child's writable folder, checked ten times a second."""
     private_bytes: int = 1 << 30
-    """Size of its private /tmp."""
+    """Size in bytes of the child's private /tmp."""
     processes: int | None = None
     """Maximum number of processes and threads."""
     cpu_s: int | None = None
-    """CPU seconds of each process."""
+    """Maximum CPU seconds of each process."""
     address_bytes: int | None = None
-    """Address space of each process. For compilers only: CUDA and the emulator's fibers reserve too much."""
+    """Maximum bytes of address space of each process.
+
+    Set for compilers only, as CUDA and the emulator's fibers reserve large address ranges.
+    """
     gentle: bool = False
-    """For a trusted child: send SIGTERM first and allow ten seconds to end its own children."""
+    """True for a trusted child that gets SIGTERM and ten seconds to end its own children, then SIGKILL."""
 
 
 class Promise(NamedTuple):
-    """A guarantee that a level gives, whatever the child does."""
+    """Guarantee about a sandboxed child, in words (`text`), and the feature that it needs."""
 
     text: str
     needs: Literal["nothing", "filter", "root of its own", "user of its own"] = "nothing"
@@ -68,11 +71,14 @@ PROMISES = {
 
 
 class Level(NamedTuple):
-    """One kind of isolation, with the features in force on this machine."""
+    """Isolation level: its kind, and the features that this machine supports."""
 
     name: Isolation
     user: Literal["own", "mapped", "caller"] = "caller"
-    """`own`: a user id of its own; `mapped`: the caller's, shown as nobody; `caller`: the caller's."""
+    """User of the sandbox.
+
+    `own` is a separate user id, `mapped` the caller's id shown as nobody, and `caller` the caller's id.
+    """
     filtered: bool = True
     """True if system calls are filtered."""
     groups: Path | None = None
@@ -80,7 +86,7 @@ class Level(NamedTuple):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """Describe the protections that are not in force, for the scope of a verdict."""
+        """Notes for a verdict's scope on the protections that this level lacks."""
         said = []
         if self.groups is None:
             said.append("isolation: memory is watched ten times a second, not bounded by a cgroup")

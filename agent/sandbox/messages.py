@@ -1,9 +1,9 @@
-"""Typed messages between processes: dataclasses as JSON, written and read strictly.
+"""Typed messages between processes: dataclasses as JSON, written and read with strict validation.
 
-This file imports only the standard library, because processes beside a candidate run a copy of it.
+This file imports only the standard library, because candidates' processes run a copy of it.
 
 The JSON of a dataclass has exactly its fields. A missing or unknown key, a value of another type, a number
-out of bounds and JSON nested too deeply are `Malformed`. If a field may hold one of several dataclasses, the
+out of bounds and JSON nested too deeply raise Malformed. If a field may hold one of several dataclasses, the
 key `do` gives the class's name in snake case. A field may be a bool, int, float, str, None, list, dict with
 str keys, tuple, Literal, dataclass, record with `model_validate`, a union of these, or Any. Any stands for
 plain JSON of bounded depth. The key of a field is its name, or the `key` in its metadata.
@@ -20,31 +20,34 @@ from functools import cache
 from typing import Any
 
 MOST_NESTED = 64
-"""Maximum levels of plain JSON within a field."""
+"""Maximum nesting depth of JSON in a field of type Any."""
 MOST_LEVELS = MOST_NESTED + 16
-"""Maximum levels of plain JSON within a whole line."""
+"""Maximum nesting depth of the JSON in a whole line."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 INTEGERS = range(-(1 << 63), 1 << 64)
 TAG = "do"
 
 Kind = Any
-"""A type in annotation form: a class, `list[int]`, a union."""
+"""Type of a message or field as in an annotation: a class, `list[int]` or a union."""
 Read = Callable[[Any], Any]
 
 
 class Malformed(ValueError):
-    """A message that does not match its type; the text names the place."""
+    """Exception raised if a message does not match its type; the text names the wrong field."""
 
 
 def written(message: Any, kind: Kind) -> Any:
-    """Return the message as plain JSON that reads back as `kind`. Raises Malformed if it would not."""
+    """Return the message as JSON values. Raises Malformed if they cannot be read back as `kind`."""
     document = _plain(message, kind)
     reader(kind)(document)
     return document
 
 
 def read(document: Any, kind: Kind, *, finite: bool = False) -> Any:
-    """Read a message of type `kind` from plain JSON. Raises Malformed; with `finite`, for NaN and inf too."""
+    """Return the message of type `kind` in JSON values.
+
+    Raises Malformed; with `finite`, also for NaN and infinities.
+    """
     for level in _levels(document, MOST_LEVELS) if finite else ():
         if any(isinstance(value, float) and not math.isfinite(value) for value in level):
             raise Malformed(": a number that is not finite")
@@ -52,14 +55,14 @@ def read(document: Any, kind: Kind, *, finite: bool = False) -> Any:
 
 
 def decoded(line: str | bytes, kind: Kind) -> Any:
-    """Return the message in one line of text. Raises Malformed."""
+    """Return the message of type `kind` in one line of JSON text. Raises Malformed."""
     return reader(kind)(plain(line))
 
 
 def plain(line: str | bytes) -> Any:
-    """Parse the JSON in one line of untrusted text; the result is safe to walk, show and store.
+    """Return the JSON values in one line of untrusted text, with bounded depth and integers.
 
-    Raises Malformed. Half a surrogate pair, which UTF-8 cannot encode, becomes a question mark.
+    Raises Malformed. An unpaired surrogate, which UTF-8 cannot encode, becomes a question mark.
     """
     try:
         text = line if isinstance(line, str) else line.decode("utf-8")
@@ -75,13 +78,13 @@ def plain(line: str | bytes) -> Any:
 
 
 def tag(kind: type) -> str:
-    """Return the tag of a dataclass within a union: its name in snake case."""
+    """Return the tag that tells a dataclass apart in a union: its name in snake case."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 @cache
 def reader(kind: Kind) -> Read:
-    """Return a function that turns plain JSON into a value of this type. That function raises Malformed."""
+    """Return a function that turns JSON values into a value of type `kind`, or raises Malformed."""
     origin: Any = typing.get_origin(kind)
     arguments = typing.get_args(kind)
     if kind is Any:
@@ -141,7 +144,7 @@ def _any(value: Any) -> Any:
 
 
 def _levels(value: Any, most: int) -> Iterable[list[Any]]:
-    """Yield the values of each level of plain JSON. Raises Malformed for more than `most` levels."""
+    """Yield the values at each nesting depth of JSON. Raises Malformed for more than `most` depths."""
     level = [value]
     while level:
         if not most:
@@ -273,7 +276,7 @@ def _record(kind: Any) -> Read:
 
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, str, Any], ...]:
-    """Return the name, key and type of each field."""
+    """Return the name, JSON key and type of each field of a dataclass."""
     hints = typing.get_type_hints(kind)
     return tuple(
         (field.name, field.metadata.get("key", field.name), hints[field.name])

@@ -1,4 +1,4 @@
-"""Client of the server that imports modules once and forks processes (`enter/serve.py`)."""
+"""Client of the process server, which imports modules once and forks processes (`enter/serve.py`)."""
 
 import contextlib
 import json
@@ -21,13 +21,13 @@ _LARGEST_ANSWER = 1 << 16
 
 
 class Started(NamedTuple):
-    """Parameters of a new process; `argv` as for subprocess, with the interpreter as its first word."""
+    """Parameters of a new process. `argv` is a Python command line that begins with the interpreter."""
 
     argv: list[str]
     folder: Path
     environment: Mapping[str, str]
     descriptors: tuple[int, ...]
-    """Inherited descriptors, which keep their numbers; the standard streams are added to them."""
+    """Inherited descriptors besides the standard streams, which keep their numbers."""
     ending: signal.Signals
     """Signal that ends the process once its client is gone."""
     plan: dict[str, Any] | None = None
@@ -52,8 +52,8 @@ class ProcessServer:
         """Start a server that begins to import `modules`; `isolated` passes Python's option -I."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         printed = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
-        # A module that starts threads on import, or asks the GPU driver, would prevent forking. The forked
-        # processes get an environment of their own.
+        # These variables keep imports from starting threads or using the GPU driver, after which a fork is
+        # not safe. The forked processes get other variables.
         forkable = {
             "OPENBLAS_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "CUDA_VISIBLE_DEVICES": "",
         }  # fmt: skip
@@ -67,11 +67,11 @@ class ProcessServer:
 
     @classmethod
     def inherited(cls, descriptor: int) -> "ProcessServer":
-        """Return a client on the socket that another process has passed on as `descriptor`."""
+        """Return a client for a socket of `client` that another process passed on as `descriptor`."""
         return cls(socket.socket(fileno=descriptor))
 
     def client(self) -> socket.socket:
-        """Return a socket to pass on to another process, for a client there."""
+        """Return a new socket of the server, to be passed to another process as its client."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._lock:
             self._send({"connect": True}, [theirs.fileno()])
@@ -139,7 +139,7 @@ class ProcessServer:
 
 
 class Handed:
-    """A process forked by a server, with the parts of subprocess.Popen that `Child` needs."""
+    """Process forked by a server, with the interface of subprocess.Popen that `Child` needs."""
 
     def __init__(self, pid: int, handle: int, status: int, commands: int, printed: int) -> None:
         self.pid = pid
@@ -148,7 +148,7 @@ class Handed:
         self._handle, self._status = handle, status
         self._code: int | None = None
         self.is_lost = False
-        """True if the server ended before the process and took it along."""
+        """True if the server ended before the process, which then ended with it."""
 
     def poll(self) -> int | None:
         """Return the exit code, or None while the process runs."""
@@ -157,7 +157,7 @@ class Handed:
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code. Raises TimeoutExpired."""
+        """Wait for the process to end and return its exit code. Raises TimeoutExpired."""
         if self._code is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)

@@ -1,4 +1,4 @@
-"""The part of this machine that a command sees, as the steps that build its root directory.
+"""Part of the file system that a sandboxed command sees, as the steps that build its root directory.
 
 A step is (kind, target, source). `bind` shows a path read-only; `write` and `device` keep its permissions.
 `link` is a symbolic link, and `tmpfs` an empty directory with a size in bytes. `mask` is a directory that
@@ -32,17 +32,17 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Box(NamedTuple):
-    """The environment of one command."""
+    """Sandbox of one command: its folder, the paths it sees, and its isolation."""
 
     folder: Path
-    """Working directory, and the only writable place besides its private /tmp."""
+    """Working directory of the command, its only writable directory besides a private /tmp."""
     sees: tuple[Path, ...] = ()
-    """Readable paths in addition to the system's programs and libraries."""
+    """Paths that the command can read, in addition to the system's programs and libraries."""
     python: bool = False
-    """True if the command needs this interpreter's packages; the files of this package stay hidden."""
+    """True if the command sees this interpreter's packages, except for the files of `agent`."""
     gpu: bool = False
     level: Level | None = None
-    """Isolation level; None picks the strongest that works here."""
+    """Isolation level; None stands for the strongest on this machine."""
 
 
 def steps(box: Box, private_bytes: int) -> list[Step]:
@@ -55,7 +55,7 @@ def steps(box: Box, private_bytes: int) -> list[Step]:
     made = {
         "/tmp": ("tmpfs", "/tmp", str(private_bytes)),
         "/dev/shm": ("tmpfs", "/dev/shm", str(SHARED_MEMORY_BYTES)),
-        # CUDA needs write access to its own process's files there; files of root stay protected.
+        # CUDA writes to its own process's files in /proc; files of root stay protected.
         "/proc": ("proc", "/proc", "writable" if box.gpu else "read-only"),
         "/dev/fd": ("link", "/dev/fd", "/proc/self/fd"),
     }
@@ -72,7 +72,7 @@ def steps(box: Box, private_bytes: int) -> list[Step]:
 
 
 def environment(given: dict[str, str]) -> dict[str, str]:
-    """Return the variables for a separate root: those that name a user's directory point to its /tmp."""
+    """Return the environment variables for a command with its own root, where HOME and TMPDIR are /tmp."""
     return given | {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "nobody", "LOGNAME": "nobody"}
 
 
@@ -103,7 +103,7 @@ def _devices(gpu: bool) -> list[Path]:
 
 
 def _reached(path: Path) -> Iterator[Step]:
-    """Yield the symbolic links on the way to `path` and the target itself; nothing if it does not exist."""
+    """Yield steps for the symbolic links in `path` and for their target, or none if it does not exist."""
     todo, current = list(path.parts[1:]), Path("/")
     links: list[Step] = []
     while todo:
@@ -119,9 +119,9 @@ def _reached(path: Path) -> Iterator[Step]:
 
 
 def _hidden(shown: Iterable[Step]) -> Iterator[Path]:
-    """Yield this package, or its checkout, for each place where a shown directory would reveal it.
+    """Yield the directories of this package and its checkout that lie below shown directories.
 
-    An editable installation also has a directory of the package's data files in site-packages.
+    They include the package's directory in site-packages, which holds data files of an editable installation.
     """
     checkout = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else PACKAGE
     installed = {Path(path).resolve() / PACKAGE.name for path in (*_packages(), *map(Path, _SITE))}
@@ -132,7 +132,7 @@ def _hidden(shown: Iterable[Step]) -> Iterator[Path]:
 
 
 def _ordered(made: Iterable[Step]) -> list[Step]:
-    """Sort parents before children and drop steps that a shown directory already covers."""
+    """Return the steps, parents before children, without those that a shown parent directory covers."""
     kept: list[Step] = []
     for step in sorted(made, key=lambda step: step[1].count("/")):
         parents = [other for other in kept if _is_below(step[1], other[1])]

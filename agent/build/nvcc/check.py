@@ -1,4 +1,4 @@
-"""Turn nvcc's messages into findings: faults of the candidate, and possible gaps in our headers."""
+"""Turn nvcc's messages into findings: faults of the candidate, and possible gaps in the slim headers."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from agent.torch_shim.finding_kinds import FindingKind
 
 INCLUDE = Path(__file__).resolve().parent / "include"
 PTX = "device.ptx"
-"""Name of the PTX that nvcc writes to the scratch directory."""
+"""Name of the PTX file that nvcc writes to the scratch directory."""
 _SOURCE, _CUBIN = "device.cu", "device.cubin"
 _MOST = 5
 _EXTERN = re.compile(r"Unresolved extern function '(\w+)'")
@@ -40,28 +40,29 @@ class Verdict(Record):
     """Result of compiling the device code with nvcc."""
 
     accepted: bool = False
-    """True if it compiled, so no line of device code is at fault."""
+    """True if the device code compiled."""
     findings: tuple[Finding, ...] = ()
     kernels: tuple[KernelResources, ...] = ()
     warnings: tuple[str, ...] = ()
     gap: str | None = None
-    """Message that nvcc may not give with other headers; the check is then inconclusive."""
+    """Message of an error that may come from the headers, so that the check is inconclusive, or None."""
     is_ours: bool = False
-    """True if the gap may lie in the declarations that replace torch's headers; fuller ones may close it."""
+    """True if the gap may lie in the declared headers, so that the full slim headers may close it."""
     program: str | None = None
-    """See `program.of_device`; set if an extension was built from it."""
+    """Identity of the device code (`program.of_device`), or None if no extension was built from it."""
 
 
 def command(
     nvcc: Nvcc, toolchain: Toolchain, request: BuildRequest, scratch: Path, *, fuller: bool = False
 ) -> list[str]:
-    """Write the unit into `scratch` and return the command that makes its PTX there.
+    """Write the device unit to `scratch` and return the command that compiles it to PTX.
 
-    `fuller` uses the headers that g++ compiles instead of bare declarations: slower, with fewer gaps.
+    With `fuller`, the unit includes the slim headers for g++, which are slower than the declared headers but
+    have fewer gaps.
     """
     (scratch / _SOURCE).write_text(unit.text(request, named=True), encoding="utf-8", errors="surrogatepass")
     declared = [] if fuller else ["-isystem", str(INCLUDE)]
-    # Searched last: the emulator's own cub and cooperative_groups must not hide NVIDIA's.
+    # These are searched last, so that the emulator's cub and cooperative_groups do not hide NVIDIA's.
     behind = [str(toolchain.headers), str(INCLUDE)]
     return [
         str(nvcc.path), "-ptx", *_options(toolchain, request), *declared,
@@ -70,7 +71,7 @@ def command(
 
 
 def assembly(nvcc: Nvcc, toolchain: Toolchain, request: BuildRequest) -> list[str]:
-    """Return the command that assembles the PTX with ptxas, which reports what each kernel uses."""
+    """Return the command that assembles the PTX with ptxas, which reports each kernel's resources."""
     return [str(nvcc.path), "-cubin", *_options(toolchain, request), "-Xptxas", "-v", PTX, "-o", _CUBIN]
 
 
@@ -82,7 +83,7 @@ def _options(toolchain: Toolchain, request: BuildRequest) -> list[str]:
 
 
 def read(outcome: Outcome, request: BuildRequest, scratch: Path) -> Verdict:
-    """Return the verdict of a finished command."""
+    """Return nvcc's verdict on the device code from the outcome of its command."""
     if outcome.failure == "timeout":
         return Verdict(gap="it did not end in time")
     said = messages.parse(outcome.messages)
@@ -104,7 +105,10 @@ def read(outcome: Outcome, request: BuildRequest, scratch: Path) -> Verdict:
 
 
 def _one_a_line(found: list[Finding]) -> list[Finding]:
-    """Merge the errors of a line, often one mistake: the first is the finding, the others are evidence."""
+    """Return one finding for each line, with the line's further errors as evidence.
+
+    Several errors in a line often come from one mistake.
+    """
     kept: dict[object, Finding] = {}
     for finding in found:
         place = (finding.location.line, finding.kind) if finding.location else finding.message
@@ -126,7 +130,7 @@ def _is_foreign(text: str) -> bool:
 
 
 def _is_device_code(message: Message, device: frozenset[int]) -> bool:
-    """Return True if the error is inside the candidate's GPU code and concerns no name of a library."""
+    """Return True if an error is in the candidate's device code and names nothing of torch or a library."""
     if any(_is_foreign(words) for words in (message.text, *(text for _, text in message.notes))):
         return False
     if _device_line(message, device) is None:
@@ -196,7 +200,7 @@ def _first_call(request: BuildRequest, name: str) -> int | None:
 
 
 def _line_of_ptx(number: int | None, scratch: Path) -> int | None:
-    """Return the candidate's line for a line of the kept PTX, from its last `.loc`."""
+    """Return the candidate's line for a line of the PTX file, from the last `.loc` before it, or None."""
     ptx = scratch / PTX
     if number is None or not ptx.is_file():
         return None

@@ -26,7 +26,10 @@ _FAULT = re.compile(r"^ptxas (?:(?P<file>\S+), line (?P<line>\d+); )?(?P<kind>er
 
 
 def parse(log: str) -> list[Message]:
-    """Return the front end's errors and warnings in order; `context` lists where a template was requested."""
+    """Return the front end's errors and warnings in order.
+
+    `context` lists the places that required an enclosing template.
+    """
     found: list[Message] = []
     rows = log.splitlines()
     for index, row in enumerate(rows):
@@ -51,7 +54,7 @@ def parse(log: str) -> list[Message]:
 
 
 def _block(rows: list[str], start: int) -> Iterator[str]:
-    """Yield the lines of a message, without the source line that it shows above a caret."""
+    """Yield the lines of a message, without the source line above a caret."""
     kept: list[str] = []
     for row in rows[start:]:
         if not row.strip():
@@ -66,7 +69,7 @@ def _block(rows: list[str], start: int) -> Iterator[str]:
 def kernels(log: str) -> tuple[KernelResources, ...]:
     """Return the report of `ptxas -v` on each kernel, in order, without kernels of libraries.
 
-    Spilled bytes count stores, not loads.
+    `spill_bytes` are the bytes of spill stores.
     """
     found: dict[str, dict[str, int]] = {}
     current: dict[str, int] | None = None
@@ -88,7 +91,7 @@ def kernels(log: str) -> tuple[KernelResources, ...]:
 
 
 def demangled(names: list[str], *, parameters: bool = False) -> list[str]:
-    """Return `softmax<float, 4>` for each mangled name; unchanged names if c++filt is not installed."""
+    """Return the demangled names, such as `softmax<float, 4>`, or `names` if c++filt is not installed."""
     tool = shutil.which("c++filt")
     if tool is None or not names:
         return names
@@ -100,7 +103,7 @@ def demangled(names: list[str], *, parameters: bool = False) -> list[str]:
 
 @dataclass(frozen=True)
 class Fault:
-    """An error of ptxas. `line` is a line of the PTX file, if the message names one."""
+    """Error of ptxas. `line` is the line of the PTX file, or None if the message names none."""
 
     text: str
     line: int | None
@@ -117,7 +120,7 @@ def faults(log: str) -> list[Fault]:
 
 
 def over_shared_limit(text: str) -> tuple[str, str] | None:
-    """Return (kernel, message) if the fault is static shared memory beyond a block's limit, else None."""
+    """Return kernel and message if a fault is static shared memory beyond a block's limit, else None."""
     found = _STATIC_LIMIT.search(text)
     if found is None:
         return None

@@ -27,7 +27,7 @@ def _functions(code: str) -> Iterator[tuple[int, int]]:
     for mark in _MARK.finditer(code):
         start = max(code.rfind(end, 0, mark.start()) for end in ";{}") + 1
         start = max([start, *(end for end in ends if end <= mark.start())])
-        # `template <...>` on the lines before belongs to the function; blank lines do not.
+        # The function includes a `template <...>` on the lines before it, but no blank lines.
         start += len(code[start : mark.start()]) - len(code[start : mark.start()].lstrip())
         opened = _body(code, mark.end())
         if opened is not None:
@@ -38,7 +38,10 @@ def _functions(code: str) -> Iterator[tuple[int, int]]:
 
 
 def _body(code: str, position: int) -> int | None:
-    """Return where the body of the declaration that continues at `position` opens; None without a body."""
+    """Return the position of the brace that opens the body of a declaration, or None without a body.
+
+    The declaration continues at `position`.
+    """
     depth = 0
     for index in range(position, len(code)):
         character = code[index]

@@ -17,7 +17,7 @@ _SECONDS = 20
 
 
 class Nvcc(Record):
-    """An nvcc that reports its version."""
+    """Path and version of an nvcc."""
 
     path: Path
     version: str
@@ -49,7 +49,7 @@ def _places(path: str, cuda_home: str | None) -> Iterator[Path]:
 
 
 def wheel_homes() -> Iterator[Path]:
-    """Yield the roots of NVIDIA's wheels, newest first; each has the layout of a toolkit."""
+    """Yield the directories of NVIDIA's wheels, newest first, each with the layout of a CUDA toolkit."""
     spec = importlib.util.find_spec("nvidia")
     for root in (spec.submodule_search_locations or []) if spec else []:
         yield from sorted(Path(root).glob("cu[0-9]*"), reverse=True)

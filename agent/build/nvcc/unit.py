@@ -1,4 +1,4 @@
-"""The unit for nvcc: cuda_sources as the candidate wrote them, with the candidate's line numbers."""
+"""Translation unit for nvcc: cuda_sources as the candidate wrote them, with the candidate's line numbers."""
 
 import re
 
@@ -48,11 +48,11 @@ OF_TORCH = (
 
 
 def text(request: BuildRequest, *, named: bool = False) -> str:
-    """Return the text of device.cu; with `named`, unnamed namespaces get the names of the unit for g++."""
+    """Return the text of device.cu. With `named`, unnamed namespaces get a name (`with_named_namespaces`)."""
     source = with_named_namespaces(request.cuda) if named else request.cuda
     headers = ["#define KW_SIXTEEN_BIT_USED 1"] if _SIXTEEN_BIT.search(source) else []
     headers += [f"#include <{header}>" for header in _standard_headers(source)]
-    # The emulator's torch is visible to every unit, whatever the source includes.
+    # Every unit includes the slim torch headers, even if the source does not include torch.
     headers += ["#include <cuda.h>", '#include "kw/host.h"']
     return (
         "\n".join(
@@ -79,9 +79,9 @@ def architecture(request: BuildRequest) -> str:
 
 
 def flags(request: BuildRequest) -> list[str]:
-    """Return the flags of extra_cuda_cflags that matter to nvcc, after the flags torch passes itself."""
+    """Return the flags that torch passes to nvcc, then those of extra_cuda_cflags that affect the check."""
     words = [word for flag in request.extra_cuda_cflags for word in flag.split()]
-    # Also match a flag and its value given as two words.
+    # A flag and its value may be two words.
     joined = [f"{first}={second}" for first, second in zip(words, words[1:], strict=False)]
     chosen = [word for word in (*words, *joined) if _ACCEPTED.fullmatch(word)]
     return [*OF_TORCH, *dict.fromkeys(chosen), *effective(request.extra_cuda_cflags)[0]]

@@ -1,12 +1,12 @@
 // Code shared by all extensions of the slim build, compiled once: the emulator's slim torch, with c10::cuda on the
 // real CUDA runtime.
-#include "host/library.cpp"  // of the emulator
+#include "host/library.cpp"  // the emulator's slim torch
 #include "kw/host_cuda.h"
 
 #pragma GCC visibility push(hidden)
 
-// Functions that the headers for nvcc (build/nvcc/include) only declare. nvcc sees Arg and Tensor with the same
-// layout, but without their members.
+// Definitions of functions that the headers for nvcc (build/nvcc/include) only declare. nvcc sees Arg and Tensor
+// with the layout that they have here, but without their members.
 namespace kw {
 
 struct ArgLayout {

@@ -1,6 +1,6 @@
-# The steps of one nvcc command, host and device front end beside each other: sh steps.sh ID NVCC ARGUMENT...
-# nvcc itself runs them one after the other, though they share nothing but the module's id. Where its steps are
-# not the seven known ones it runs by itself.
+# Runs the steps of one nvcc command, host and device front end in parallel: sh steps.sh ID NVCC ARGUMENT...
+# nvcc itself runs these steps in sequence, although they share only the module's id. If nvcc lists other steps
+# than the seven known ones, the script runs nvcc itself.
 id=$1
 shift
 "$@" --dryrun --keep --keep-dir . 2> steps.txt || exec "$@"

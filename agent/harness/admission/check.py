@@ -1,7 +1,8 @@
 """Admission of a problem, decided once per problem before any candidate is judged.
 
-The probes run in a reference process (`agent.harness.mutation.mutation_testing`), at sizes that a CPU can
-afford. A problem that lets a wrong answer pass gets further families of inputs. If a wrong answer still
+A probe is a known wrong answer, compared like a candidate's. Probes run in a reference process
+(`agent.harness.mutation.mutation_testing`), at sizes that a CPU can afford. A problem that lets a wrong
+answer pass gets further families of inputs. If a wrong answer still
 passes, the problem is refused.
 """
 
@@ -27,7 +28,7 @@ from agent.sandbox import Child, ProcessServer
 VERSION = "3"
 """Version of the comparator and of most problems' draws.
 
-A new number means that verified kernels have to be judged again.
+A change makes all verified kernels be judged again.
 """
 _PROBES = "agent.harness.mutation.mutation_testing"
 
@@ -39,7 +40,7 @@ def probed(
     server: Callable[[], ProcessServer | None] = lambda: None,
     waiting: Waiting = lambda: None,
 ) -> Admission:
-    """Return the result of the probes, from the cache if this problem was probed before.
+    """Return the result of the problem's probes, from the cache if it was probed before.
 
     `server` returns the fork server for the probing process, if one is needed. `waiting` is called before a
     wait for another process that probes the same problem. Raises ProblemError if the reference itself fails.
@@ -54,7 +55,10 @@ def is_known(problem: Problem, cache_dir: Path) -> bool:
 
 
 def check(problem: Problem, found: Admission, anyway: bool) -> Admission:
-    """Return the admission to judge with. Raises ProblemError for a problem that lets wrong answers pass."""
+    """Return `found`, marked if `anyway` admits a problem that lets wrong answers pass.
+
+    Raises ProblemError for a problem that lets wrong answers pass, without `anyway`.
+    """
     if not found.survivors:
         return found
     if anyway:
@@ -73,7 +77,7 @@ def _file(problem: Problem, cache_dir: Path) -> Path:
 
 @cache
 def _code() -> str:
-    """Return a digest of the code that probes and of the code that plans the sizes for it."""
+    """Return a digest of the code that runs the probes and of the code that shrinks the problem's sizes."""
     return digest(code_digest(_PROBES), problems.code())
 
 

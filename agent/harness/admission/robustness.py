@@ -1,9 +1,10 @@
 """Robustness probes: a verified candidate's behaviour beyond its stated problem, recorded but never judged.
 
-Every probe is one call on inputs that the reference accepts with the same constructor arguments
-(`agent.harness.truth.input_variants`). Its outputs are compared like all outputs. Probes run last, in a
-process beside the judged one. A process that a probe ends, or leaves with a broken device, is replaced. All
-probes share a time limit, and those that do not fit are named.
+Every probe is one call on inputs of another layout, size, rank or dtype
+(`agent.harness.truth.input_variants`). The reference accepts these inputs with the problem's own constructor
+arguments. The outputs are compared like all outputs. Probes run last, in a separate process of the candidate.
+A process that a probe crashes, or leaves with a broken device, is replaced. All probes share a time limit,
+and the record names the probes that the limit left out.
 """
 
 import time
@@ -34,7 +35,10 @@ def probed(
     job: Job, trace: Trace, process: CandidateProcess, oracle: OracleClient,
     using: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Envelope:  # fmt: skip
-    """Return the outcome of every probe of the candidate in `process`; each runs within `using`."""
+    """Return the outcome of every probe of the candidate in `process`.
+
+    Each probe runs in a context of `using`, in which the GPU may be used.
+    """
     if exchanged_bytes(trace) > LARGEST_BYTES:
         return Envelope(left_out=(f"anything, since its tensors have more than {LARGEST_BYTES >> 20} MB",))
     if job.envelope_limit_s <= 0:
@@ -68,7 +72,7 @@ class _Probing:
         command = oracle_commands.Parameters(secret_seed(), self._stem("set"), as_files=True)
         self._manifest = oracle.ask(to_oracle(command))
         self._dtype: str | None = None
-        """Dtype of the current instance's parameters, if it differs from the stated one."""
+        """Dtype of the current instance's parameters, or None for the problem's own."""
 
     def start(self) -> None:
         """Start a process if none runs and make an instance with the parameters. Raises ChildFault."""
@@ -97,7 +101,7 @@ class _Probing:
                 discard(self._subject.folder, exchanged)
 
     def _stem(self, what: str) -> str:
-        """Return the path prefix for the oracle's tensors, which lies outside the oracle's own folder."""
+        """Return the path prefix of the oracle's tensors, which lies in the candidate process's folder."""
         return str(self._subject.folder / f"{STEM}{what}")
 
     def _called(self, drawn: dict[str, Any], stem: str) -> tuple[Outcome, str | None]:
@@ -117,7 +121,7 @@ class _Probing:
         errors = [finding for finding in found if finding.severity == "error"]
         said = _said(answer["error"]) if "error" in answer else None
         if errors or (said and "CUDA error" in said):
-            # A device finding repeats with every later answer, and a CUDA error is sticky.
+            # Every later answer would repeat a device finding, and a CUDA error breaks all later calls.
             process.end()
             return ("wrong", errors[0].message) if errors else ("raises", said)
         if said is not None:

@@ -29,31 +29,31 @@ WORKER_THREADS = 2
 WORKER = Limits(output_bytes=OUTPUT_LIMIT_BYTES, processes=512, cpu_s=3600)
 WORKER_MEMORY_BYTES = 6 << 30
 BUILDING_MEMORY_BYTES = 24 << 30
-"""Memory limit where nvcc runs in the worker, MAX_JOBS at a time, beside CUDA's own pinned memory."""
+"""Memory limit in bytes of a worker that runs up to MAX_JOBS nvcc at a time and has CUDA's pinned memory."""
 
 
 class Replayed(NamedTuple):
-    """Files that a replay of the candidate's kernels needs."""
+    """Files for a replay of the candidate's kernels: the emulator's runtime and the built libraries."""
 
     runtime: Path
     libraries: list[Path]
 
 
 class Backend(Furnished, Protocol):
-    """Executor-specific part of a trial."""
+    """Part of a trial that depends on the executor: the worker's limits, sandbox and builds."""
 
     compiler: str | None
     suppressor: Path | None
-    """Library that suppresses launches in the worker; only on a GPU."""
+    """Library that suppresses kernel launches in the worker, or None on the emulator."""
     comparison: Path | None
-    """Compiled kernels with which the oracle compares large outputs; only on a GPU."""
+    """Compiled kernels with which the oracle compares large outputs, or None on the emulator."""
     gpu_lock: GpuLock
-    """Lock of the GPU, held by whoever uses it; builds run without it."""
+    """Lock of the GPU, held by each process while it uses the GPU; builds run without the lock."""
 
     requests: list[BuildRequest]
     """Build requests of the worker, in order."""
     building: build_watch.Clock
-    """Clock that runs while the worker builds by itself."""
+    """Clock that runs while stock `load_inline` builds in the worker."""
 
     def settings(self) -> dict[str, Any]: ...
 
@@ -100,14 +100,14 @@ class BuildingBackend:
 
     def trusted_environment(self) -> dict[str, str]:
         environment = config.child_environment()
-        # Without this cache, torch.compile would compile the reference again for every candidate.
+        # torch.compile would compile the reference again for every candidate without a shared cache.
         kept = {"TORCHINDUCTOR_CACHE_DIR": str(self._cache / "inductor")}
         return environment | COMPILING | kept | {"PYTHONPATH": config.with_package(environment)}
 
     def built(self) -> Build | None:
         if not self._builds:
             return None
-        # Every new instance may request the same extension again under another name.
+        # Every new instance of the model may request an identical extension under another name.
         once = {build_watch.content(r): b for r, b in zip(self.requests, self._builds, strict=True)}
         return Build(
             seconds=round(sum(built.seconds for built in self._builds), 3),
@@ -122,19 +122,19 @@ class BuildingBackend:
         )
 
     def unchecked(self) -> tuple[str, ...]:
-        """Return the checks that the builds left out, for the scope of the verdict."""
+        """Return notes for the verdict's scope on checks that the builds skipped."""
         return tuple(dict.fromkeys(note for built in self._builds for note in built.notes))
 
     def raise_build_failure(self, error: Any = None) -> None:
         """Raise Refused if a build since the last check failed, even if the candidate hid the failure.
 
-        `error` is the exception that the candidate's process raised meanwhile.
+        `error` is the exception that the worker reported with its answer, if any.
         """
         begin, self._looked_at = self._looked_at, len(self._builds)
         self._raise_first_failure(begin)
 
     def raise_hidden_failure(self) -> None:
-        """Raise Refused if any build failed, where a verdict may follow from that failure."""
+        """Raise Refused if any build failed, even if the candidate caught the error."""
         self._raise_first_failure(0)
 
     def _raise_first_failure(self, begin: int) -> None:
@@ -144,11 +144,11 @@ class BuildingBackend:
                 raise Refused(status, "build", diagnosis_of_build.explained(built.findings, request))
 
     def replayed(self) -> Replayed | None:
-        """Return None: by default, kernels cannot be replayed without the candidate's host code."""
+        """Return None: only the emulator can replay kernels without the candidate's host code."""
         return None
 
     def _shown(self, built: Built) -> dict[str, Any]:
-        """Return the answer to a worker's request that was built here."""
+        """Record a build made by the judge, and return the answer to the worker that requested it."""
         if built.library is None:
             self._builds.append(built)
             return {"error": built.log or built.findings[0].message}

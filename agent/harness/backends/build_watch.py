@@ -1,7 +1,7 @@
 """Rules for a candidate's build requests: which are equal, how many are allowed, how long they take.
 
-A candidate may build at import, in `__init__` or in forward. Every instance and every call has to build the
-same sources, because a source made after the inputs were seen could contain the result.
+A candidate may build at import, in `__init__` or in forward. All instances and calls have to build equal
+sources, because a source made after the inputs were seen could contain the result.
 """
 
 import time
@@ -18,19 +18,19 @@ from agent.harness.task.job import BUILD_LIMIT_S
 from agent.records import Candidate, Finding, LibraryOps, Status
 
 MAX_BUILDS = 16
-"""Maximum number of distinct builds: they need a bound because they do not count as the candidate's time."""
+"""Maximum number of distinct builds. Build time is not the candidate's time, so a count bounds it."""
 MAX_REQUESTS = 16 * MAX_BUILDS
-"""Maximum number of all requests, most of which repeat the same sources under another name."""
+"""Maximum number of build requests, most of which repeat earlier sources under another name."""
 TOO_MANY = {"error": f"a candidate may build {MAX_BUILDS} extensions, not more"}
 
 
 def content(request: BuildRequest) -> str:
-    """Return all of a request except its name, which many files vary to bypass torch's own cache."""
+    """Return a request without the extension's name, which many candidates vary to bypass torch's cache."""
     return repr(request.model_dump(exclude={"name", "candidate_source"}))
 
 
 def distinct(requests: Iterable[BuildRequest]) -> dict[str, BuildRequest]:
-    """Return the first request of each content, in order."""
+    """Return the first request of each distinct content, in order of the requests."""
     found: dict[str, BuildRequest] = {}
     for request in requests:
         found.setdefault(content(request), request)
@@ -65,7 +65,7 @@ def unchanged(known: Iterable[str], requests: Iterable[BuildRequest]) -> None:
 
 
 def changed(what: str) -> Refused:
-    """Return the refusal of sources that differ from one build to the next."""
+    """Return the refusal of sources that differ from one build to the next, where `what` says how."""
     message = (
         f"The sources are not the same each time they are built: {what}. What is built must not depend on "
         "the time, on chance, on earlier imports or on what forward is given."
@@ -74,7 +74,7 @@ def changed(what: str) -> Refused:
 
 
 class Watch:
-    """Guard against new build requests in calls of forward after the first."""
+    """Check that calls of forward after the first request no new builds."""
 
     def __init__(self, requests: Sequence[BuildRequest]) -> None:
         """Watch `requests`, which grows as the worker makes them."""
@@ -94,7 +94,7 @@ class Watch:
 
 
 class Clock:
-    """Seconds of builds in the candidate's own process, by this process's clock."""
+    """Stopwatch for builds in the candidate's process, by the judge's own clock."""
 
     def __init__(self) -> None:
         self._spent, self._begun = 0.0, 0.0
@@ -111,7 +111,7 @@ class Clock:
         self._spent, self._begun = self.seconds(), 0.0
 
     def granted(self) -> Callable[[], float]:
-        """Return a function for the seconds of builds from now on, which extend a command's limit."""
+        """Return a function that gives the build seconds since this call, which extend a command's limit."""
         before = self.seconds()
         return lambda: min(self.seconds() - before, BUILD_LIMIT_S)
 

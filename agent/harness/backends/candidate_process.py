@@ -1,4 +1,4 @@
-"""Candidate process beside the judged one, replaced when it breaks."""
+"""Additional process of a candidate, beside the one that is judged, replaced when it crashes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,17 +14,17 @@ from agent.records import Trace
 from agent.sandbox import Child, ChildFault
 
 Serve = Callable[[dict[str, Any]], dict[str, Any]]
-"""Function that answers the requests of the process."""
+"""Function that answers the build requests of the candidate's process."""
 
 
 class CandidateProcess:
-    """Process of the candidate in `folder`, in which no other process builds; use as a context manager."""
+    """Worker process for a candidate, as a context manager. No other process builds in its `folder`."""
 
     def __init__(self, job: Job, trace: Trace, folder: Path) -> None:
         self._job, self._trace = job, trace
         self.folder = folder
         self.backend: Backend | None = None
-        """Backend of the current process."""
+        """Backend of the current process, or None before the first `load`."""
         self._child: Child | None = None
 
     def __enter__(self) -> "CandidateProcess":
@@ -34,7 +34,7 @@ class CandidateProcess:
         self.end()
 
     def load(self) -> dict[str, Any]:
-        """Start a process that imports the file and return its answer. Raises ChildFault."""
+        """Start a process that imports the candidate's file and return its answer. Raises ChildFault."""
         self.end()
         self.backend = selection.backend_for(self._job, lambda what: None)
         self._child = selection.worker(self.backend, self._job, self.folder, self._trace)
@@ -44,7 +44,7 @@ class CandidateProcess:
     def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]:
         """Return the current process's answer. The process has ended if this raises ChildFault.
 
-        `serve` answers its requests in place of its backend.
+        `serve` answers the process's build requests in place of its backend.
         """
         assert self._child is not None
         assert self.backend is not None

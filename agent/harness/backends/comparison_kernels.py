@@ -11,7 +11,7 @@ from agent.records import digest
 
 
 def compiled(cache: Path, gpu: Gpu | None, timeout_s: float = 60.0) -> Path | None:
-    """Return the kernels compiled for this GPU, or None where they cannot be built."""
+    """Return the path of the kernels compiled for this GPU, or None if they cannot be built."""
     found = nvcc.find()
     if gpu is None or found is None:
         return None

@@ -33,7 +33,7 @@ from agent.sandbox import Box, Limits
 class CudaBackend(BuildingBackend):
     """Backend whose worker first asks the judge for a fast build.
 
-    Otherwise stock `load_inline` runs in the worker, and the judge hears each request and its outcome.
+    Where the judge declines, stock `load_inline` runs in the worker and reports each request and its outcome.
     """
 
     device = "cuda"
@@ -41,7 +41,7 @@ class CudaBackend(BuildingBackend):
     def __init__(self, job: Job, announce: Announce) -> None:
         super().__init__(job, announce)
         self._named = ExitStack()
-        """Contexts open while the worker builds: the progress message, and the GPU left to others."""
+        """Contexts open while the worker builds: the progress message, and the released GPU lock."""
         self.compiler = load_inline_build.nvcc_version(config.child_environment())
         self._gpu = gpu.present()
         begun_ns = gpu_lock.yielding(job.begun_ns) if job.confirms else job.begun_ns
@@ -62,14 +62,14 @@ class CudaBackend(BuildingBackend):
             "MAX_JOBS": "4",
             # The parser of compiler messages expects English with plain quotes.
             "LC_ALL": "C",
-            # Without it, torch adds PTX for future GPUs.
+            # torch also compiles PTX for future GPUs if no architecture is named.
             **({"TORCH_CUDA_ARCH_LIST": self._gpu.capability} if self._gpu else {}),
             **launch_suppression.preloaded(self.suppressor),
         }
 
     def limits(self, trace: Trace) -> Limits:
         return WORKER._replace(
-            # nvcc's intermediate files of one translation unit stay far below this.
+            # nvcc's intermediate files of one translation unit stay far below 2 GiB.
             file_bytes=max(output_bytes(trace), 2 << 30) + LOG_MARGIN_BYTES,
             memory_bytes=BUILDING_MEMORY_BYTES + 4 * trace.min_bytes,
             disk_bytes=most_bytes(trace),
@@ -109,7 +109,7 @@ class CudaBackend(BuildingBackend):
         return {}
 
     def _begin(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Register that the worker is about to build by itself, or return an error that refuses the build."""
+        """Note that stock `load_inline` begins to build, or return an error that refuses the build."""
         try:
             request = load_inline_build.asked(asked, self._job.candidate.source)
         except (TypeError, ValueError):
@@ -136,7 +136,7 @@ class CudaBackend(BuildingBackend):
             build_watch.screened(request, self._job.candidate, self._job.library_ops)
 
     def _offer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Return a library or an error, or nothing if the worker has to build by itself."""
+        """Return a built library or an error, or an empty answer if stock `load_inline` has to build."""
         try:
             request = load_inline_build.asked(asked, self._job.candidate.source)
         except (TypeError, ValueError):
@@ -157,9 +157,9 @@ class CudaBackend(BuildingBackend):
         return self._shown(built)
 
     def built(self) -> Build | None:
-        """Return the builds; stock `load_inline` ones get their kernel resources from the first look.
+        """Return the builds, with the first look's kernel resources if stock `load_inline` built them.
 
-        Stock `load_inline` hides ptxas's report. The first look built the same sources with that compiler.
+        Stock `load_inline` hides ptxas's report, but the first look compiled these sources with this nvcc.
         """
         found = super().built()
         if found is None or found.kernels or found.backend != load_inline_build.BACKEND:
@@ -179,6 +179,6 @@ class CudaBackend(BuildingBackend):
 
 
 def _is_of_a_missing_extension(error: Any) -> bool:
-    """Return True if an exception may follow from a build whose failure the candidate caught."""
+    """Return True if an exception may come from a missing extension, whose build error was caught."""
     claim = error if isinstance(error, Mapping) else {}
     return claim.get("type") == "NameError" or "NoneType" in str(claim.get("message"))

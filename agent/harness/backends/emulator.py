@@ -22,7 +22,7 @@ from agent.sandbox import Box, Limits
 
 
 class EmulatorBackend(BuildingBackend):
-    """Backend that serves the worker's build requests in the judge, with a content-keyed cache."""
+    """Backend whose judge serves the worker's build requests, with a cache keyed by the sources."""
 
     device = "cpu"
     suppressor: Path | None = None

@@ -1,14 +1,14 @@
-"""Lock between processes, granted in the order in which the requesting work began.
+"""Lock between processes, granted in the order in which the work that asks for it began.
 
 A waiter draws a ticket and keeps an flock on it. A ticket is a file named by the start time of the work and
 by a number. Among the tickets still locked, the first by name is next. Work that needs the lock several
 times therefore stays ahead of work that began later.
 
-The holder also keeps an flock on the file `turn`. The kernel drops every flock when its process ends, so a
-killed holder or waiter leaves its place at once. Whoever waits behind an unlocked ticket removes it. Numbers
-are drawn under a separate flock and are never reused.
+The holder also keeps an flock on the file `turn`. The operating system's kernel drops a process's flocks when
+it ends, so a killed holder or waiter leaves its place at once. The next waiter removes an unlocked ticket.
+Numbers are drawn under a separate flock and are never reused.
 
-The folder has to be on a filesystem of one machine. `filelock` has no order: whoever polls first gets it.
+The folder has to be on a local filesystem. The package `filelock` keeps no order: the first poller wins.
 """
 
 import fcntl
@@ -40,10 +40,10 @@ class _Ticket(NamedTuple):
 
 
 class FifoLock:
-    """Lock that `folder` stands for. It is not reentrant, and one instance belongs to one thread."""
+    """Lock whose queue is kept in `folder`. It is not reentrant, and one instance belongs to one thread."""
 
     def __init__(self, folder: Path, begun_ns: int | None = None) -> None:
-        """Make the lock. `begun_ns` is the `time.monotonic_ns` when the work began; None: at each call."""
+        """Make the lock. `begun_ns` is the work's start by `time.monotonic_ns`; None means each request's."""
         self.folder = folder
         self._begun_ns = begun_ns
         self._ticket: _Ticket | None = None
@@ -54,9 +54,9 @@ class FifoLock:
         return self._turn is not None
 
     def acquire(self, ahead: Callable[[int], None], limit_s: float) -> None:
-        """Wait for the lock. `ahead` receives the number of waiters in front whenever it changes.
+        """Wait for the lock. `ahead` is called with the number of tickets in front when they change.
 
-        Raises Taken after waiting `limit_s` for the same holder, and OSError where files cannot be locked.
+        Raises Taken after waiting `limit_s` seconds for one holder, and OSError if files cannot be locked.
         Any exception, including one from a signal handler, gives up the place.
         """
         assert self._ticket is None
@@ -87,7 +87,7 @@ class FifoLock:
         if turn is not None:
             turn.close()
         if ticket is not None:
-            # Close last: a waiter would remove an unlocked ticket that is still there as dead.
+            # The file is closed last, because a waiter removes any ticket file that is unlocked.
             ticket.file.close()
 
     def _drawn(self) -> _Ticket:
@@ -125,7 +125,7 @@ class FifoLock:
             time.sleep(POLL_S)
 
     def _ahead(self, mine: str) -> list[str]:
-        """Return the tickets in front: the holder, if known, then the next ones in order."""
+        """Return the names of the tickets in front: the holder's, if known, then the waiters' in order."""
         before = [name for name in self._tickets() if name < mine and self._is_live(name)]
         try:
             holder = (self.folder / _TURN).read_text()
@@ -166,7 +166,7 @@ class FifoLock:
 
 
 def _process(ticket: Path) -> int | None:
-    """Return the process that drew a ticket, or None."""
+    """Return the id of the process that drew a ticket, or None if the ticket is gone."""
     try:
         text = ticket.read_text()
     except OSError:

@@ -12,7 +12,7 @@ SUM = """import json, os, sys, torch
 sys.stdin.readline()
 os.write(int(sys.argv[-1]), json.dumps({"sum": int(torch.ones(8, device="cuda").sum())}).encode() + b"\\n")
 """
-"""Program whose sum on the GPU shows that the GPU works."""
+"""Program that sums eight ones on the GPU and writes the result."""
 
 
 def require(job: Job, environment: Mapping[str, str]) -> None:

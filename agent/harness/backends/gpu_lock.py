@@ -1,15 +1,15 @@
 """Lock of a GPU: timing needs the GPU alone, everything else shares it.
 
 `exclusive` is for timing, and for anything that a second process on the GPU would falsify. `shared` is for
-draws, ground truth, sanitizers and the search for causes. A shared section covers one draw or one call, so
-whoever waits to time begins within seconds. While somebody waits or times, no shared section begins.
+draws, ground truth, sanitizers and the search for causes. A shared section covers one draw or one call, so an
+exclusive section begins within seconds. No shared section begins while an exclusive one waits or runs.
 
-Exclusive turns are granted in the order in which the looks at candidates began. A second look counts as
-begun `SECOND_LOOK_YIELDS_S` later, so it yields to first looks but still finishes beside them.
+Exclusive sections are granted in the order in which the looks at candidates began. A second look counts as
+begun `SECOND_LOOK_YIELDS_S` later, so it yields to first looks without waiting for all of them.
 
-The queue lies in the user's cache, with one folder per GPU. The kernel frees every place in it when its
-process ends. Evaluations with another cache, or in another container, are not seen. Sections longer than
-`LOGGED_S` are written to `holds.jsonl` beside the queue, for load tests.
+The queue lies in the user's cache, with one folder per GPU. A process that ends leaves its place at once. The
+queue does not see evaluations with another cache or in another container. Sections longer than `LOGGED_S`
+are written to `holds.jsonl` beside the queue, for load tests.
 """
 
 import fcntl
@@ -30,9 +30,9 @@ from agent.harness.task import progress
 from agent.harness.task.job import Announce
 
 WAIT_LIMIT_S = 3600.0
-"""Maximum wait for one holder; a waiter behind several waits as long for each."""
+"""Maximum seconds to wait for one holder; a waiter behind several holders waits that long for each."""
 SECOND_LOOK_YIELDS_S = 20.0
-"""Seconds by which a first look may begin later than a second look and still come before it."""
+"""Seconds that a first look may begin after a second look and still precede it in the queue."""
 POLL_S = 0.005
 LOGGED_S = 0.05
 """Minimum seconds of a section that is logged."""
@@ -42,17 +42,17 @@ Mode = Literal["shared", "exclusive"]
 
 
 class GpuLock:
-    """Right to use the GPU that `place` stands for; without a place, nobody waits.
+    """Lock of one GPU, whose queue lies in the folder `place`. If `place` is None, nobody waits.
 
-    `shared` inside `exclusive` is part of it; otherwise the lock is not reentrant. One instance belongs to
-    one thread, and `another` makes an instance for a second one.
+    A `shared` section inside an `exclusive` one needs no lock of its own. Apart from that, the lock is not
+    reentrant. One instance belongs to one thread, and `another` makes an instance for another thread.
     """
 
     def __init__(
         self, place: Path | None, announce: Announce, limit_s: float = WAIT_LIMIT_S,
         begun_ns: int | None = None,
     ) -> None:  # fmt: skip
-        """Make the lock. `begun_ns` is the start of the look, as in a `Job`; None: each turn by itself."""
+        """Make the lock. `begun_ns` is the look's start, as in `Job`; None means each section's own."""
         self._place, self._begun_ns = place, begun_ns
         self._announce, self._limit_s = progress.as_progress(announce), limit_s
         self._queue = FifoLock(place, begun_ns) if place else None
@@ -62,9 +62,9 @@ class GpuLock:
         self._cancelled: Callable[[], bool] = lambda: False
 
     def another(self, cancelled: Callable[[], bool] = lambda: False) -> "GpuLock":
-        """Return a silent instance for the same GPU and look, for another thread.
+        """Return an instance for another thread, for this GPU and look, without progress messages.
 
-        Once `cancelled` returns True, its shared sections begin at once, whoever holds the GPU.
+        Once `cancelled` returns True, the instance's shared sections begin without waiting for the lock.
         """
         made = GpuLock(self._place, lambda what: None, self._limit_s, self._begun_ns)
         made._cancelled = cancelled
@@ -87,7 +87,7 @@ class GpuLock:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Release the GPU, if held, and take it again afterwards in the order of the queue."""
+        """Release the GPU, if held, and queue for it again at the end of the context."""
         mode = self._mode
         self._release()
         try:
@@ -134,7 +134,7 @@ class GpuLock:
         self._mode, self._since = mode, time.monotonic()
 
     def _entered(self, operation: int) -> BinaryIO:
-        """Return the locked file of all users. Raises Taken after `limit_s`, and OSError."""
+        """Wait for the flock on the file `users` and return the file. Raises Taken and OSError."""
         assert self._place is not None
         self._place.mkdir(parents=True, exist_ok=True)
         alone = operation == fcntl.LOCK_EX
@@ -142,7 +142,7 @@ class GpuLock:
         file = (self._place / "users").open("ab", buffering=0)
         try:
             while not self._cancelled():
-                # New shared sections wait while somebody holds the turn, or the holder would never be alone.
+                # New shared sections wait for an exclusive holder, which would otherwise never be alone.
                 if alone or not _is_locked(self._place / "turn"):
                     try:
                         fcntl.flock(file, operation | fcntl.LOCK_NB)
@@ -194,7 +194,7 @@ class GpuLock:
 
 
 def _is_locked(file: Path) -> bool:
-    """Return True while another process or instance holds this file."""
+    """Return True while another process or instance holds an exclusive flock on this file."""
     try:
         with file.open("rb") as opened:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -218,12 +218,15 @@ def of_gpu(
 
 
 def yielding(begun_ns: int) -> int:
-    """Return the queue position of a second look that began at `begun_ns`."""
+    """Return the start time in ns by which a second look that began at `begun_ns` is queued."""
     return begun_ns + int(SECOND_LOOK_YIELDS_S * 1e9)
 
 
 def identity(listed: list[str], visible: str | None) -> str:
-    """Return the UUID of the first GPU that `visible` leaves among `listed`, the GPUs in driver order."""
+    """Return the UUID of the first visible GPU.
+
+    `listed` holds all UUIDs in driver order; `visible` is the value of CUDA_VISIBLE_DEVICES.
+    """
     first = (visible or "").split(",")[0].strip()
     if first.startswith(("GPU-", "MIG-")):
         return next((uuid for uuid in listed if uuid.startswith(first)), first)
@@ -233,7 +236,7 @@ def identity(listed: list[str], visible: str | None) -> str:
 
 @cache
 def listed() -> list[str]:
-    """Return the UUIDs of this machine's GPUs, or nothing where the driver does not answer."""
+    """Return the UUIDs of this machine's GPUs, or an empty list if the driver does not answer."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []

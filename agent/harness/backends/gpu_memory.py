@@ -1,11 +1,11 @@
 """Reservation of a GPU's memory among trials.
 
 A trial reserves its estimated need before it uses the GPU, and waits while other trials leave too little.
-A reservation is a file that the kernel unlocks when its process ends. Reservations are granted in the order
-of the queue, so that a large trial does not starve.
+A reservation is a locked file, which the operating system's kernel unlocks when the process ends.
+Reservations are granted in the order of the queue, so that a large trial does not starve.
 
-The estimate may be too small. A trial that runs out of memory runs once more with the whole GPU. Only then
-is it blamed or given up.
+The estimate may be too small. A trial that runs out of memory is repeated with the whole GPU. Only a second
+failure counts.
 """
 
 import fcntl
@@ -30,24 +30,24 @@ from agent.records import TensorSpec, Trace
 CONTEXTS_BYTES = 3 << 30
 """Bytes for the contexts and kernels of one trial's processes, and for small tensors."""
 ROWS_BYTES = 2 << 30
-"""Bytes for timed calls in a row on separate inputs, which use whatever is free."""
+"""Maximum bytes for timed calls in a row, each with its own copy of the inputs."""
 USABLE = 0.96
 """Share of the GPU's memory that trials may hold together."""
 SMALL = 1 / 16
 """Share of the GPU's memory up to which a trial counts as small."""
 WIDE = 2
-"""Bytes of ground truth per byte of float32 data."""
+"""Bytes of float64 ground truth per byte of float32 data."""
 SLICED_BYTES = 4 << 30
-"""Bytes of float64 inputs and intermediate results from which on the ground truth is computed in slices."""
+"""Bytes of float64 inputs and intermediate results above which ground truth is computed in slices."""
 T = TypeVar("T")
 
 
 def needed(trace: Trace) -> int:
     """Return the estimated peak in bytes of a trial at the sizes of `trace`, all its processes together.
 
-    The reference's process holds inputs, two float32 results, the ground truth, intermediate results and
-    parameters: in both precisions and as constructed. Memory mapped by both sides holds inputs, and outputs
-    and parameters twice. The candidate's process holds its parameters and three sets of outputs.
+    The oracle holds inputs, two float32 results, the ground truth and intermediate results. It holds the
+    parameters as constructed, in float32 and in float64. Memory shared by oracle and worker holds the inputs
+    once, outputs and parameters twice. The worker holds its parameters and three sets of outputs.
     """
     inputs = sum(spec.bytes for spec in trace.inputs if isinstance(spec, TensorSpec))
     outputs = sum(spec.bytes for spec in trace.outputs)
@@ -61,12 +61,12 @@ def needed(trace: Trace) -> int:
 
 
 def _intermediate(trace: Trace) -> int:
-    """Return twice the bytes of the largest operator's results: its operands are in memory as well."""
+    """Return twice the bytes of the largest operator's results, as its operands need memory as well."""
     return 2 * max((sum(spec.bytes for spec in op.outputs) for op in trace.operations), default=0)
 
 
 def _batch(trace: Trace) -> int:
-    """Return the length of the first dimension that all outputs share, or 1 where there is none."""
+    """Return the first dimension's length if all outputs share it, or 1 if they differ."""
     firsts = {spec.shape[0] if spec.shape else 1 for spec in trace.outputs}
     return firsts.pop() if len(firsts) == 1 else 1
 
@@ -84,7 +84,7 @@ class Reservations:
 
     @contextmanager
     def held(self, wanted: int | None) -> Iterator[None]:
-        """Reserve `wanted` bytes, or the whole GPU for None, after waiting until others leave enough.
+        """Wait until enough memory is unreserved, then reserve `wanted` bytes; None means the whole GPU.
 
         Raises EnvironmentFault if one holder keeps the memory longer than the wait limit.
         """
@@ -96,7 +96,7 @@ class Reservations:
             file.close()
 
     def others(self) -> int:
-        """Return the bytes that are reserved now."""
+        """Return the bytes that all processes have reserved now."""
         return sum(size for _, size in self._living())
 
     def _reserved(self, wanted: int) -> tuple[Path, BinaryIO]:
@@ -153,9 +153,9 @@ class Reservations:
 
 
 class Room:
-    """Memory for one trial, which is reserved once its candidate is built.
+    """GPU memory of one trial, reserved once its candidate is built.
 
-    Without a place, or where the driver does not say how much memory there is, nothing is reserved.
+    Nothing is reserved if `place` is None or the driver does not report the GPU's memory.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Room:
         self._reservations: Reservations | None = None
         self._wanted: int | None = None
         self.is_small = True
-        """True where the trial may use the GPU before its reservation: others hardly notice."""
+        """True if the trial needs so little memory that it may use the GPU before its reservation."""
         if place is not None and total is not None:
             self._reservations = Reservations(place, total, announce, begun_ns)
             needs = needed(trace)
@@ -174,11 +174,11 @@ class Room:
 
     @property
     def is_whole(self) -> bool:
-        """True where the trial gets all of the GPU's memory."""
+        """Return True if the trial asks for all of the GPU's memory."""
         return self._wanted is None
 
     def held(self) -> AbstractContextManager[None]:
-        """Return the reservation as a context; entering it waits until others leave the memory."""
+        """Return the reservation as a context; entering it waits until enough memory is unreserved."""
         return self._reservations.held(self._wanted) if self._reservations else nullcontext()
 
     def take_whole(self) -> None:
@@ -187,9 +187,9 @@ class Room:
 
 
 def tried(room: Room, judge: Callable[[], T], announce: Announce) -> T:
-    """Return what `judge` returns; where it runs out of memory beside other trials, it is tried once more.
+    """Return the result of `judge`, called again with the whole GPU if memory runs out beside other trials.
 
-    Raises OutOfMemory where the whole GPU is too little.
+    Raises OutOfMemory if the whole GPU is too little.
     """
     try:
         return judge()
@@ -203,7 +203,7 @@ def tried(room: Room, judge: Callable[[], T], announce: Announce) -> T:
 
 @cache
 def total_bytes() -> int | None:
-    """Return the memory of this process's first GPU in bytes, or None where the driver does not report it."""
+    """Return the memory of this process's first GPU in bytes, or None if the driver does not report it."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None

@@ -42,7 +42,7 @@ long kw_suppress(int on) {
     return left_out;
 }
 
-// Called by nvcc's host code: the first two from CUDA 13 on, the third before that.
+// nvcc's host code calls the first two functions below from CUDA 13 on, and the third before CUDA 13.
 KW_INTERCEPT(__cudaLaunchKernel, (void* kernel, Dim grid, Dim block, void** values, size_t shared, void* stream),
              (kernel, grid, block, values, shared, stream))
 KW_INTERCEPT(__cudaLaunchKernel_ptsz, (void* kernel, Dim grid, Dim block, void** values, size_t shared, void* stream),

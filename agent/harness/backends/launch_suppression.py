@@ -1,4 +1,4 @@
-"""Library that suppresses kernel launches in a candidate's process; source: launch_suppression.cpp."""
+"""Builds launch_suppression.cpp, a library that suppresses kernel launches in a candidate's process."""
 
 import secrets
 import shutil
@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().with_name("launch_suppression.cpp")
 
 
 def library(cache: Path, timeout_s: float = 60.0) -> Path | None:
-    """Return the suppressor library, built once, or None where it cannot be built."""
+    """Return the path of the library, built at first use, or None if it cannot be built."""
     place = cache / "suppress" / f"{digest(SOURCE.read_text())[:16]}.so"
     compiler = shutil.which("g++")
     if not place.is_file() and compiler is not None:

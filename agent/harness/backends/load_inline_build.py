@@ -22,9 +22,9 @@ LISTS = ("cpp_sources", "cuda_sources", "extra_cflags", "extra_cuda_cflags", "ex
 
 
 def asked(report: Mapping[str, Any], candidate_source: str) -> BuildRequest:
-    """Return the request that a call of `load_inline` made; as in torch, a single text counts as a list.
+    """Return the build request of a `load_inline` call, given the worker's report of its arguments.
 
-    Raises ValueError for arguments that torch would not have accepted either.
+    A single text counts as a list, as in torch. Raises ValueError for arguments that torch would refuse too.
     """
     known = {key: value for key, value in report.items() if key in BuildRequest.model_fields}
     for key in (*LISTS, "functions"):
@@ -49,7 +49,7 @@ def _version(tool: str) -> str | None:
 
 
 def compilers(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the installation folders of the compilers that `load_inline` starts, for the sandbox to show."""
+    """Return the installation folders of `load_inline`'s compilers, which the sandbox has to show."""
     named = (environment.get(name, "") for name in ("CC", "CXX", "CUDAHOSTCXX"))
     tools = {Path(tool) for tool in (nvcc(environment), *named) if Path(tool).is_absolute()}
     ends = {end for tool in tools if tool.is_file() for end in (tool, tool.resolve())}
@@ -57,13 +57,13 @@ def compilers(environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def nvcc(environment: Mapping[str, str]) -> str:
-    """Return the nvcc that `load_inline` uses."""
+    """Return the path of the nvcc that `load_inline` uses."""
     home = environment.get("CUDA_HOME")
     return shutil.which(str(Path(home) / "bin" / "nvcc") if home else "nvcc") or "/usr/local/cuda/bin/nvcc"
 
 
 def built(request: BuildRequest, seconds: float, log: str | None) -> Built:
-    """Return the build as the worker reported it. `log` is the text of its exception, or None."""
+    """Return the build as the worker reported it. `log` is the text of a failed build's error, or None."""
     if log is None:
         # The library belongs to the worker and is never opened here; the path only marks that it exists.
         return Built(library=Path("built-in-worker"), seconds=seconds, backend=BACKEND)

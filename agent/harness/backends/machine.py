@@ -1,4 +1,4 @@
-"""Queries about this machine that every judge needs; an import before the fork caches the answers."""
+"""Queries about this machine's GPU and compilers, cached by an import before judges are forked."""
 
 from agent import config
 from agent.build import nvcc

@@ -17,7 +17,7 @@ from agent.sandbox import Box, Child
 
 Passed = tuple[int, ...]
 TOOL_LOG_BYTES = 12 << 20
-"""Bytes kept of a tool's output: a profiler's page has a line for each instruction of a kernel."""
+"""Maximum bytes kept of a tool's output: Nsight Compute prints a line per instruction of a kernel."""
 
 
 def backend_for(job: Job, announce: Announce) -> Backend:
@@ -27,7 +27,10 @@ def backend_for(job: Job, announce: Announce) -> Backend:
 
 @contextmanager
 def joined(backend: Backend, workers: int) -> Iterator[tuple[Passed, list[Passed]]]:
-    """Open the sockets by which oracle and workers share GPU memory; the emulator uses files instead."""
+    """Open the sockets by which oracle and workers share GPU memory, and yield their descriptors.
+
+    The emulator shares tensors in files, so its descriptors are empty.
+    """
     if backend.device != "cuda":
         yield (), [()] * workers
         return
@@ -46,7 +49,8 @@ def worker(
 ) -> Child:
     """Start a worker process for the candidate's file in `folder`.
 
-    Under a `tool`, each tensor gets a separate allocation, so that the tool knows where it ends.
+    Under a `tool` such as compute-sanitizer, each tensor gets its own allocation. The tool then knows where
+    each tensor ends.
     """
     ours = {"shared": named(passed), "private": bool(tool), "patience_s": call_limits.least_s(job)}
     settings = backend.settings() | ours
@@ -63,7 +67,7 @@ def worker(
 
 
 def with_tool(box: Box, tool: tuple[str, ...]) -> Box:
-    """Return the sandbox with the tool and its installation visible as well."""
+    """Return the sandbox with the tool's installation visible as well."""
     if not tool:
         return box
     command = Path(tool[0])

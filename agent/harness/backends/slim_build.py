@@ -35,7 +35,7 @@ class SlimBuilds:
         return self._toolchain is not None
 
     def built(self, request: BuildRequest) -> Built | None:
-        """Return the library or the candidate's fault, or None where stock `load_inline` has to decide."""
+        """Return the build, or None if only stock `load_inline` can decide what the request gives."""
         if self._toolchain is None or self._gpu is None:
             return None
         self.note = None

@@ -1,7 +1,7 @@
 """Folder in which a candidate is judged: its file, the worker's files and the exchanged tensors.
 
-It lies in a directory that only the judge may enter. Beside it are `libraries`, which the candidate may
-read, and `oracle`, which it must not see.
+The folder lies in a directory that only the judge may enter. The directory also holds `libraries`, which the
+candidate may read, and `oracle`, which the candidate must not see.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ _TORCH_SHIM = _WORKER.parents[1] / "torch_shim"
 MARGIN_BYTES = 64 << 20
 SCRATCH_BYTES = 2 << 30
 KEPT_BYTES = 256 << 20
-"""Size in bytes up to which the worker keeps every output of an instance; above, only the last."""
+"""Maximum bytes of an instance's outputs that the worker keeps; of larger ones it keeps only the last."""
 
 
 class Furnished(Protocol):
-    """Properties of a backend that decide what its workers' folders contain."""
+    """Properties of a backend that decide the contents of its workers' folders."""
 
     device: str
     with_torch_shim: bool
@@ -35,8 +35,8 @@ class Furnished(Protocol):
 def workspace(candidate: Candidate, trace: Trace, backend: Furnished) -> Iterator[Path]:
     """Make a folder with the worker's files and `candidate.py`, and remove it at the end.
 
-    It lies in memory if the tensors passing through it fit there: on a GPU the parameters, on the emulator
-    all tensors of one draw, twice. Raises EnvironmentFault if no place has room.
+    The folder lies in memory if its tensors fit there. Those are the parameters on a GPU, and two copies of
+    one draw's tensors on the emulator. Raises EnvironmentFault if neither memory nor disk has room.
     """
     needed = _bytes_needed(trace) if backend.device == "cpu" else state_bytes(trace) + MARGIN_BYTES
     own = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(needed)))
@@ -51,7 +51,7 @@ def workspace(candidate: Candidate, trace: Trace, backend: Furnished) -> Iterato
 
 
 def furnish(folder: Path, source: str, backend: Furnished) -> None:
-    """Copy a worker's files into its folder and write `source` as the file that it loads."""
+    """Copy the worker's files into `folder` and write `source` as the candidate that the worker loads."""
     for file in _WORKER.glob("[!_]*.py"):
         shutil.copy(file, folder)
     shutil.copy(Path(messages.__file__), folder)
@@ -61,7 +61,7 @@ def furnish(folder: Path, source: str, backend: Furnished) -> None:
 
 
 def noop_folder(folder: Path) -> Path:
-    """Return the folder of the no-op worker, which calibrates the clock."""
+    """Return the folder of the noop worker, whose calls calibrate the clock."""
     return folder.parent / "nothing"
 
 
@@ -76,7 +76,7 @@ def oracle_folder(folder: Path) -> Path:
 
 
 def replay_folder(folder: Path) -> Path:
-    """Return the folder in which the candidate's kernels are replayed, also hidden from it."""
+    """Return the folder in which the candidate's kernels are replayed, hidden from the candidate."""
     return folder.parent / "replay"
 
 

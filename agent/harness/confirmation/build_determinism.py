@@ -1,7 +1,7 @@
-"""Determinism of builds: a second process that imports the file has to request identical sources.
+"""Determinism of builds: a second process that imports the candidate has to request identical sources.
 
-Otherwise the verified build is not what the next import of the file builds. Such sources depend on the time,
-on chance or on the number of requests.
+A candidate whose sources depend on the time, on chance or on earlier requests would run unverified kernels
+at its next import.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from agent.harness.task.job import secret_seed
 from agent.harness.worker import worker_commands
 from agent.sandbox import ChildFault
 
-# The name may change: many files make one up to bypass torch's own cache.
+# An extension's name may change: many candidates make one up to bypass torch's own cache.
 _COMPARED = [part for part in BuildRequest.model_fields if part != "name"]
 STEM = "second"
 
@@ -42,7 +42,7 @@ def check(process: CandidateProcess, asked: Sequence[BuildRequest]) -> None:
 def check_later(
     process: CandidateProcess, asked: Sequence[BuildRequest], oracle: OracleClient, limit_s: float
 ) -> None:
-    """Raise Refused if `__init__` and forward request other builds on other parameters and inputs.
+    """Raise Refused if the builds of `__init__` and forward depend on the parameters or the inputs.
 
     `process` has imported the file already. `asked` holds all requests of the first process.
     """

@@ -1,8 +1,8 @@
 """Second look at a verified candidate that would be the best, judged in the form that users will run.
 
-Stock `load_inline` builds the candidate, and a fresh sandbox judges and times it once more. Cheaper checks
-come first and may refuse it. The emulator replays the kernels that it can run without their host code, and
-compute-sanitizer watches some calls. If the verified candidate is slow, NVIDIA's counters are read for the
+Stock `load_inline` builds the candidate, and a fresh sandbox judges and times it once more. Two cheaper
+checks come first and may refuse it. The emulator replays the candidate's kernels without its host code, and
+compute-sanitizer watches some calls. Slow candidates are profiled with NVIDIA's counters for the
 recommendation to the next attempt.
 """
 
@@ -28,7 +28,7 @@ OUT_OF_BOUNDS = (
     FindingKind.SHARED_OUT_OF_BOUNDS_READ, FindingKind.SHARED_OUT_OF_BOUNDS_WRITE,
     FindingKind.ARRAY_INDEX_OUT_OF_BOUNDS, FindingKind.FREED_POINTER, FindingKind.NULL_POINTER,
 )  # fmt: skip
-"""Findings that count unless the sizes may be the cause: a kernel may be made for the problem's own."""
+"""Findings that refuse a candidate only at the problem's own sizes, for which a kernel may be specialised."""
 OF_SHARED_MEMORY = (
     FindingKind.SHARED_RACE, FindingKind.SHARED_UNINITIALISED_READ, FindingKind.ASYNC_COPY_NOT_WAITED,
     FindingKind.MISSING_PROXY_FENCE, FindingKind.PRODUCT_NOT_WAITED, FindingKind.MBARRIER_MISUSE,
@@ -36,33 +36,33 @@ OF_SHARED_MEMORY = (
 )  # fmt: skip
 """Emulator findings that corroborate a race which compute-sanitizer reports without certainty."""
 _DECLINED = ("sizes-declined", "defaults-changed")
-"""Kinds of headlines that say that the candidate does not support these sizes."""
+"""Kinds of headline findings by which a candidate declines the shrunken sizes."""
 _RAN, _DID_NOT_RUN = "the emulator finds none in it", "the emulator did not check it"
 _REPEATED = "its kernels repeated without host code"
 BUILT = "built by stock load_inline"
-"""Announcement of the stock build's judge before it takes its turn on the GPU."""
+"""Progress message of the stock build's judge after its build, before it uses the GPU."""
 NOTHING_SEEN = Finding(
     kind="nothing-seen", message="At small sizes nothing shows against it.", severity="note"
 )
-"""Headline of small-size checks that refuse nothing; they verify nothing on their own."""
+"""Headline of checks at small sizes that found no error; these checks alone verify nothing."""
 
 
 class Look(NamedTuple):
-    """Result of the checks before the second build."""
+    """Result of the cheap checks before the stock build."""
 
     status: Status | None
-    """Status of the refusal, or None."""
+    """Status with which the candidate is refused, or None if it is not refused."""
     findings: tuple[Finding, ...]
     skipped: tuple[str, ...]
     doubt: tuple[str, ...] = ()
-    """Those of `skipped` without which nothing is confirmed."""
+    """Skipped checks without which the candidate cannot be confirmed."""
 
 
 def by_emulator(seen: Evaluation) -> Look:
-    """Return what the emulator's verdict at small sizes means for a candidate that a GPU verified.
+    """Return the consequence of the emulator's verdict at small sizes for a candidate that a GPU verified.
 
-    Running the kernels again without the candidate's host code is the second look's main check. A doubt
-    remains wherever the emulator could not do that for every kernel.
+    Running the kernels again without the candidate's host code is the second look's main check. Each kernel
+    that the emulator could not run that way leaves a doubt.
     """
     if seen.status is Status.VERIFIED:
         doubt = tuple(f"{_REPEATED}: only the real sizes launch {name}" for name in seen.scope.unexercised)
@@ -82,7 +82,7 @@ def by_emulator(seen: Evaluation) -> Look:
 
 
 def _whatever_the_size(seen: Evaluation) -> bool:
-    """Return True if an error was found that the sizes of the emulator's trial cannot explain."""
+    """Return True if the emulator found an error that cannot come from its smaller sizes."""
     found = [finding for finding in seen.findings if finding.severity != "note"]
     if any(finding.kind in NEVER for finding in found):
         return True
@@ -107,16 +107,16 @@ def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce)
 
 
 def _has_decided(job: Job, seen: Evaluation) -> bool:
-    """Return True if the emulator checked every kernel's accesses and order: the sanitizer adds nothing.
+    """Return True if compute-sanitizer would add nothing, as the emulator checked every kernel.
 
-    The emulator's sanitizer is the stricter of the two, over more draws. Kernels that no size made run on
-    the emulator are left to compute-sanitizer.
+    The emulator's sanitizer is the stricter of the two, over more draws. Kernels that the emulator did not
+    run at any size are left to compute-sanitizer.
     """
     return seen.status is Status.VERIFIED and not job.unchecked and not seen.scope.unexercised
 
 
 def admits(looked: Evaluation) -> bool:
-    """Return True if the cheap checks leave the verdict to the stock build."""
+    """Return True if the cheap checks did not refuse the candidate, so that the stock build decides."""
     return looked.headline is not None and looked.headline.kind == NOTHING_SEEN.kind
 
 
@@ -134,7 +134,7 @@ def _may_need_its_own_sizes(job: Job, seen: Evaluation) -> bool:
     """Return True if a candidate that is right at the real sizes may go out of bounds at small ones."""
     assert job.shrunken is not None
     if seen.status is not Status.UNSUPPORTED:
-        # A candidate that fails at these small sizes may pass at others; some kernels run only at real sizes.
+        # A candidate that fails at some small sizes may pass at real ones, where other kernels may run.
         return (
             seen.status is not Status.VERIFIED
             or bool(seen.scope.unexercised)
@@ -153,8 +153,8 @@ def _at_its_own_sizes(job: Job) -> Shrunken:
 def by_sanitizer(job: Job, at: Shrunken, announce: Announce, seen: Evaluation | None = None) -> Look:
     """Return compute-sanitizer's result on some calls at the sizes `at`.
 
-    Its warnings are uncertain races. They count if the emulator's verdict `seen` has errors in the
-    candidate's shared memory as well.
+    The sanitizer's warnings are uncertain races. They count as errors if the emulator's verdict `seen` has
+    errors in the candidate's shared memory as well.
     """
     found, skipped = sanitizer.check(job, at, announce)
     if seen is not None and any(f.kind in OF_SHARED_MEMORY and f.severity == "error" for f in seen.findings):
@@ -167,7 +167,10 @@ def by_sanitizer(job: Job, at: Shrunken, announce: Announce, seen: Evaluation | 
 
 
 def _not_counted(race: Finding, unexercised: tuple[str, ...] | None) -> str:
-    """Return a note for the scope; `unexercised`: kernels the emulator did not run, or None if unchecked."""
+    """Return the scope's note about an uncertain race that was not counted as an error.
+
+    `unexercised` names the kernels that the emulator did not run, or is None if it checked none.
+    """
     kernel = race.location.kernel if race.location else None
     ran = unexercised is not None and not any(name.startswith(str(kernel)) for name in unexercised)
     return (
@@ -192,7 +195,7 @@ def _evaluation(look: Look, scope: Scope, stage: Stage) -> Evaluation:
 
 
 def with_counters(job: Job, verdict: Evaluation, announce: Announce) -> Evaluation:
-    """Return the verdict; its recommendation, if any, is replaced by one based on NVIDIA's counters."""
+    """Return the verdict with a recommendation based on NVIDIA's counters, if it has one to replace."""
     measured, profile, trace = verdict.measurement, verdict.profile, job.problem.trace
     if measured is None or profile is None or job.shrunken is None:
         return verdict

@@ -1,8 +1,8 @@
-"""NVIDIA's hardware counters over one call of a new best, which refine the one recommendation to it.
+"""NVIDIA's hardware counters over one call of a new best, which refine the recommendation on its speed.
 
 Nsight Compute runs the worker in its sandbox and repeats each kernel for each group of counters. Its output
-is read from the worker's log, where a candidate could print as well, so it changes no verdict. A note says
-so if ncu is missing or the driver reserves the counters for administrators.
+is read from the worker's log, where a candidate could print as well, so counters change no verdict. A note
+in the scope tells if ncu is missing or the driver reserves the counters for administrators.
 """
 
 import re
@@ -26,20 +26,20 @@ from agent.records import Profile
 LAUNCHES = 8
 """Maximum number of the candidate's launches that are profiled, counted from the first."""
 WHOLE_BYTES = 2 << 30
-"""Size up to which a call has the problem's own sizes: each pass saves and restores what kernels write."""
+"""Maximum bytes of a problem whose own sizes are profiled, as each pass saves and restores GPU memory."""
 FORBIDDEN = "ERR_NVGPUCTRPERM"
 _UNKNOWN = re.compile(r"Failed to find metric\s+(?:regex:\^?)?([\w.]+)")
 
 
 class Read(NamedTuple):
-    """Counters that were read; `left_out` says why there are none."""
+    """Counters of each profiled launch; `left_out` gives the reason if there are none."""
 
     launches: list[Counters]
     left_out: str | None = None
 
 
 def tool() -> Path | None:
-    """Return ncu beside the nvcc that builds, on PATH or where NVIDIA's packages put it, or None."""
+    """Return the path of ncu, or None: beside `load_inline`'s nvcc, on PATH or under /opt/nvidia."""
     beside = Path(load_inline_build.nvcc(config.child_environment())).with_name("ncu")
     named = shutil.which("ncu", path=config.child_environment().get("PATH"))
     places = [
@@ -51,7 +51,10 @@ def tool() -> Path | None:
 
 
 def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
-    """Return the counters of the candidate's own kernels; `at` replaces problem sizes that are too large."""
+    """Return the counters of the candidate's own kernels.
+
+    Sizes are the problem's own up to `WHOLE_BYTES`, and those of `at` above.
+    """
     command = tool()
     names = own_names(profile)
     if command is None:
@@ -79,7 +82,7 @@ def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
 def _with_lines(
     job: Job, at: Shrunken, command: Path, names: list[str], launches: list[Counters]
 ) -> list[Counters]:
-    """Return the launches; the longest one gets the lines where its warps wait, if they can be read."""
+    """Return the launches, the longest with the source lines where its warps wait, if ncu reports them."""
     longest = max(launches, key=lambda launch: launch.values.get(DURATION, 0.0), default=None)
     name = plain(longest.kernel) if longest else ""
     if name not in names:
@@ -93,7 +96,7 @@ def _with_lines(
 
 
 def sampled(command: Path, name: str) -> list[str]:
-    """Return the ncu command that prints where the warps of one launch of this kernel wait."""
+    """Return the ncu command that prints where the warps of one launch of the kernel `name` wait."""
     return [
         str(command), "--csv", "--page", "source", "--print-source", "cuda,sass",
         "--section", "SourceCounters",
@@ -102,7 +105,7 @@ def sampled(command: Path, name: str) -> list[str]:
 
 
 def asked(command: Path, names: Iterable[str], metrics: Iterable[str]) -> list[str]:
-    """Return the ncu command that prints a table of these metrics for kernels of these names."""
+    """Return the ncu command that prints a table of `metrics` for the kernels of `names`."""
     return [
         str(command), "--csv", "--print-units", "base", "--metrics", ",".join(metrics),
         "--kernel-name-base", "function", "--kernel-name", f"regex:^({'|'.join(names)})$",
@@ -111,7 +114,7 @@ def asked(command: Path, names: Iterable[str], metrics: Iterable[str]) -> list[s
 
 
 def own_names(profile: Profile) -> list[str]:
-    """Return the plain names of the candidate's own kernels."""
+    """Return the candidate's own kernel names without template arguments and namespaces."""
     names = dict.fromkeys(plain(kernel.name) for kernel in profile.kernels if kernel.own)
     return [name for name in names if re.fullmatch(r"\w+", name)]
 

@@ -1,7 +1,7 @@
 """Localization of a GPU fault without a source line, by running the candidate again at small sizes.
 
 The emulator comes first, since it names line, block and thread. compute-sanitizer follows if the emulator
-sees nothing. The verdict stays the GPU's; only its headline becomes more exact.
+sees nothing. The verdict stays the GPU's; only its headline finding becomes more exact.
 """
 
 from collections.abc import Callable
@@ -33,17 +33,17 @@ CAUSES: dict[str, frozenset[str]] = {
     FindingKind.ILLEGAL_LAUNCH: frozenset({FindingKind.ILLEGAL_LAUNCH}),
     str(Status.TIMEOUT): _WAITING,
 }
-"""Kinds of the emulator and of compute-sanitizer that can cause a CUDA error without a kernel or line.
+"""Kinds of findings of the emulator and compute-sanitizer, by the CUDA error that they can cause.
 
-A race beside the error is not among them.
+Races are left out, as they cause none of these errors by themselves.
 """
 _SANITIZED = (FindingKind.ILLEGAL_ADDRESS, FindingKind.MISALIGNED_ACCESS)
-"""Faults that compute-sanitizer can locate; a kernel that never ends would only take longer under it."""
+"""Kinds of faults that compute-sanitizer can locate. A hang is not among them, as it slows kernels down."""
 Look = Callable[[], Evaluation]
 
 
 def wanted(found: Evaluation) -> str | None:
-    """Return the kind of a GPU's kernel fault that has no location yet; None for other verdicts."""
+    """Return the kind of a kernel fault that a GPU reported without location, or None for other verdicts."""
     headline = found.headline
     failed = found.status in (Status.RUNTIME_ERROR, Status.TIMEOUT)
     if found.scope.executor != "cuda" or not failed or headline is None or headline.kind not in CAUSES:
@@ -53,7 +53,7 @@ def wanted(found: Evaluation) -> str | None:
 
 
 def looked_for(kind: str, by_emulator: Look, by_sanitizer: Look) -> Evaluation:
-    """Return the emulator's evaluation if it names a kernel, or the sanitizer's if it may tell more."""
+    """Return the emulator's evaluation, or the sanitizer's if the emulator names no faulty kernel."""
     seen = by_emulator()
     if _located(kind, seen) is not None or kind not in _SANITIZED:
         return seen
@@ -61,7 +61,7 @@ def looked_for(kind: str, by_emulator: Look, by_sanitizer: Look) -> Evaluation:
 
 
 def located(found: Evaluation, again: Look) -> Evaluation:
-    """Return the verdict with the fault's location, or with a note if the fault did not appear again."""
+    """Return the verdict with the fault's location, or with a remark if small sizes do not show the fault."""
     kind = wanted(found)
     if kind is None:
         return found
@@ -73,7 +73,7 @@ def located(found: Evaluation, again: Look) -> Evaluation:
 
 
 def _located(kind: str, seen: Evaluation) -> Finding | None:
-    """Return the first error that can be the cause and names its kernel."""
+    """Return the first error in `seen` that can cause a fault of this kind and names its kernel, or None."""
     errors = (finding for finding in seen.findings if finding.severity == "error")
     return next((e for e in errors if e.kind in CAUSES[kind] and e.location and e.location.kernel), None)
 

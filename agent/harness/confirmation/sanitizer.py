@@ -1,7 +1,8 @@
 """NVIDIA's compute-sanitizer on some calls at small sizes: out-of-bounds accesses, races in shared memory.
 
-It runs the worker in its sandbox. Its output is read from the worker's log, where a candidate could print as
-well, so it can only refuse. Every tensor gets a separate allocation, so that the tool knows where it ends.
+The tool runs the worker in its sandbox. Its output is read from the worker's log, where a candidate could
+print as well, so the tool can refuse a candidate but never verify one. Every tensor gets a separate
+allocation, so that the tool knows where the tensor ends.
 """
 
 import re
@@ -27,13 +28,13 @@ from agent.records import Finding, Location, Status
 from agent.torch_shim.finding_kinds import FindingKind
 
 OUT_OF_BOUNDS, DEVICE_FAULT = "out-of-bounds", "device-fault"
-"""Kinds that only this module reports: an invalid access, and every other report of the tool."""
+"""Kinds of findings that only this module has: an invalid access, and any other report except a race."""
 TOOLS = {"memcheck": "accesses out of bounds", "racecheck": "races in shared memory"}
 SHOWN_ERRORS = 20
 CALLS = 3
-"""Number of calls under a tool: the first call of an instance may differ from later ones."""
+"""Number of calls under a tool. An instance's first call may differ from its later calls."""
 HELD_S = 4.0
-"""Maximum seconds of GPU use for the calls under a tool; whoever waits to time waits as long."""
+"""Maximum seconds of GPU use for the calls under a tool, during which timing has to wait."""
 _HEAD = re.compile(
     r"^=+ (?P<what>Invalid \S+ (?:read|write|atomic) of size \d+ bytes|"
     r"(?:Error|Warning): Race reported between (?P<one>\w+) access .*|Program hit .*|Misaligned .*)$"
@@ -43,7 +44,7 @@ _THREAD = re.compile(r"^=+\s+by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\
 
 
 def tool() -> Path | None:
-    """Return compute-sanitizer beside the nvcc that builds, or None where there is none."""
+    """Return the path of compute-sanitizer beside `load_inline`'s nvcc, or None if it is missing."""
     command = Path(load_inline_build.nvcc(config.child_environment())).with_name("compute-sanitizer")
     return command if command.is_file() else None
 
@@ -51,7 +52,7 @@ def tool() -> Path | None:
 def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tuple[str, ...]]:
     """Return the findings of both tools, run side by side, and the skipped checks with their reasons.
 
-    An uncertain race becomes a warning (`unfollowed`).
+    A race that racecheck may report wrongly becomes a warning; see `unfollowed`.
     """
     command = tool()
     if command is None:
@@ -60,7 +61,7 @@ def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tu
     looks = _looked(job, at, command, tuple(TOOLS))
     for name, look in looks.items():
         if look.without_end:
-            # The other tool may have interfered.
+            # The other tool, running at the same time, may have interfered.
             looks[name] = _looked(job, at, command, (name,))[name]
     skipped = [look.skipped for look in looks.values() if look.skipped]
     found = [finding for look in looks.values() for finding in look.found]
@@ -72,7 +73,7 @@ def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tu
 
 
 def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> dict[str, "_Look"]:
-    """Return the results of tools that run side by side in one turn on the GPU."""
+    """Return the results of tools that run side by side in one shared section on the GPU."""
     with ExitStack() as stack:
         opened = {
             name: stack.enter_context(
@@ -80,7 +81,7 @@ def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> di
             )
             for name in names
         }
-        # A trial's own lock would release the GPU while that trial builds.
+        # The trials' own locks are not used: each would release the GPU for both while its trial builds.
         queue = gpu_lock.of_gpu(
             Path(job.cache_dir), config.child_environment(), lambda what: None, job.begun_ns
         )
@@ -90,7 +91,7 @@ def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> di
 
 
 def log_of_calls(job: Job, at: Shrunken, prefix: list[str], calls: int = 1) -> str:
-    """Return the output printed while calls were made under a tool. Raises Hung."""
+    """Return the output printed during `calls` calls under the tool of `prefix`. Raises Hung."""
     with _opened(job, at, tuple(prefix)) as trial:
         return _log(trial, trial.alone_on_gpu(), calls)
 
@@ -120,13 +121,13 @@ def _log(trial: GpuTrial, turn: AbstractContextManager[None], calls: int) -> str
 
 
 class _Look(NamedTuple):
-    """Result of one tool."""
+    """Result of one tool of compute-sanitizer."""
 
     found: list[Finding]
     skipped: str | None = None
-    """Reason why the tool's report is incomplete."""
+    """Reason why the tool's report is incomplete, or None."""
     without_end: bool = False
-    """True if the tool ended by itself without a summary."""
+    """True if the tool ended without a summary, although no time limit stopped it."""
     requests: tuple[BuildRequest, ...] = ()
     """Builds that the candidate requested."""
 
@@ -150,7 +151,7 @@ def _unended(log: str, hung: bool) -> str:
 
 
 class _Turn(AbstractContextManager[None]):
-    """Turn on the GPU that several threads share: the first takes it, the last gives it back."""
+    """Section on the GPU that several threads share: the first to enter begins it, the last ends it."""
 
     def __init__(self, held: Callable[[], AbstractContextManager[None]]) -> None:
         self._held, self._inside = held, 0
@@ -170,7 +171,7 @@ class _Turn(AbstractContextManager[None]):
 
 
 def _begun(work: Callable[[], _Look]) -> "Future[_Look]":
-    """Run the work in a daemon thread, which ends with its trial's processes when the caller ends them."""
+    """Run the work in a daemon thread, which ends once the caller ends the trial's processes."""
     done: Future[_Look] = Future()
 
     def run() -> None:
@@ -231,6 +232,6 @@ def _finding(lines: list[str]) -> Finding:
 
 
 def last_line(log: str) -> str:
-    """Return the last line that was printed."""
+    """Return the last printed line of a log, cut to 200 characters."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "it printed nothing"

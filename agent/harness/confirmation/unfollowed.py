@@ -1,9 +1,9 @@
 """Kernels on which compute-sanitizer's racecheck may be wrong, because it does not follow their waits.
 
-It follows an mbarrier at which every lane arrives and waits for itself. It does not follow `__syncwarp()`
-with one lane that waits for its warp, nor a flag in shared memory
-(docs/adr/0028-races-that-racecheck-is-not-sure-of.md). Such kernels are recognised by the instructions in
-their PTX, whether or not these run.
+Racecheck follows an mbarrier at which every lane arrives and waits for itself. It does not follow
+`__syncwarp()` with one lane that waits for its warp, nor a flag in shared memory
+(docs/adr/0028-races-that-racecheck-is-not-sure-of.md). Kernels with waits are recognised by the instructions
+in their PTX, even if these never run.
 """
 
 import re
@@ -19,7 +19,7 @@ from agent.records import Finding
 from agent.torch_shim.finding_kinds import FindingKind
 
 BY = "an mbarrier or a flag"
-"""Objects that such kernels wait for, in words."""
+"""Objects by which the threads of these kernels wait for each other, in words."""
 _WAITS = re.compile(r"\bmbarrier\.|\b(?:ld|atom)\.(?:\w+\.)*acquire\b")
 _FUNCTION = re.compile(
     r"^(?:\.(?:visible|weak|extern)\s+)*\.(entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE
@@ -29,16 +29,16 @@ _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 class Kernels(NamedTuple):
-    """Mangled names of kernels."""
+    """Mangled names of a build's kernels, by whether they wait on an mbarrier or a flag."""
 
     waiting: frozenset[str] = frozenset()
     """Kernels that contain a waiting instruction or call a function that does."""
     others: frozenset[str] = frozenset()
 
     def may_be_wrong(self, name: str) -> bool:
-        """Return True if a report with this plain name may concern a kernel that waits in such a way.
+        """Return True if a race report that names `name` may concern a waiting kernel.
 
-        With line numbers, the tool names the function that was inlined into the kernel, not the kernel.
+        For code with line numbers, racecheck names the function that was inlined into the kernel instead.
         """
         if any(_is(name, kernel) for kernel in self.waiting):
             return True
@@ -46,7 +46,7 @@ class Kernels(NamedTuple):
 
 
 def kernels(requests: Iterable[BuildRequest], cache: Path) -> Kernels:
-    """Return the kernels of the requested builds; a source without PTX contributes none."""
+    """Return the kernels of the requested builds, without those whose source gives no PTX."""
     tools = toolchain.prepare(cache)
     found = Kernels()
     for request in requests:
@@ -60,7 +60,7 @@ def kernels(requests: Iterable[BuildRequest], cache: Path) -> Kernels:
 
 
 def of_ptx(text: str) -> Kernels:
-    """Return the kernels of one PTX module."""
+    """Return the kernels of one PTX module, by whether they wait."""
     bodies = {name: (kind, body) for kind, name, body in _functions(_COMMENT.sub("", text))}
     waiting = {name for name, (_, body) in bodies.items() if _WAITS.search(body)}
     calls = {name: set(_SYMBOL.findall(body)) & bodies.keys() for name, (_, body) in bodies.items()}
@@ -82,7 +82,7 @@ def _is(name: str, mangled: str) -> bool:
 
 
 def weighed(finding: Finding, known: Kernels) -> Finding:
-    """Return the finding, turned into a warning if it is an uncertain report of a race."""
+    """Return the finding, turned into a warning if it is a race that racecheck may report wrongly."""
     kernel = finding.location.kernel if finding.location else None
     if finding.kind != FindingKind.SHARED_RACE or not known.may_be_wrong(kernel or ""):
         return finding

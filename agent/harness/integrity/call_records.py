@@ -1,9 +1,9 @@
 """Records of every judged call, and the choice of calls that are replayed.
 
 Calls at the same sizes should behave alike: the same kernels with the same geometry, and the same torch
-operators. Once all records are handed in, the judge picks one call of each behaviour for replay. A candidate
-whose kernels run in some calls only, while something else computes the others, is refused with that
-difference. Each record is taken from the worker's folder as soon as its call has ended.
+operators. After the last judged call, the judge picks one call of each behaviour for replay. A candidate
+whose kernels compute the result in some calls only is refused, and the finding names the difference between
+the calls. Each record is taken from the worker's folder as soon as its call has ended.
 """
 
 import itertools
@@ -29,7 +29,7 @@ from agent.harness.task.protocol import Draw
 from agent.records import Finding, LibraryOps, Status
 
 MOST_REPEATED = 4
-"""Maximum number of replayed calls; chance chooses among further behaviours."""
+"""Maximum number of replayed calls; if there are more behaviours, some are picked at random."""
 MOST_CHECKED = 3
 """Maximum number of calls that are replayed with memory checks."""
 RECORD = "record.jsonl"
@@ -52,17 +52,17 @@ class Drawn(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Return True if no part of the inputs was seen before."""
+        """True if no part of the inputs was used in an earlier call."""
         return not self.draw.repeat and self.draw.family != protocol.NEAR
 
     @property
     def is_stated(self) -> bool:
-        """Return True if the inputs are new and drawn from the stated distribution."""
+        """True if the inputs are new and drawn from the problem's own distribution."""
         return self.is_new and self.draw.family is None
 
 
 class CallRecords:
-    """Recorded calls of one process, in order."""
+    """Records of one worker's calls, in order."""
 
     def __init__(self, setting: LibraryOps = "none") -> None:
         self._setting: LibraryOps = setting
@@ -71,10 +71,13 @@ class CallRecords:
         self._behaviours: list[Behaviour] = []
         self._launches = self._bytes = 0
         self._later: int | None = None
-        """Number of the call made after the choice of calls, if any."""
+        """Index of the extra call made after calls were chosen for replay, or None."""
 
     def add(self, folder: Path, drawn: Drawn, launches: int | None) -> None:
-        """Take the record of a call that has just ended; `launches` counts all so far. Raises Refused."""
+        """Add the record of a call that has just ended. Raises Refused if it is invalid or has no launch.
+
+        `launches` is the number of launches in all calls so far.
+        """
         number = len(self._drawn) + 1
         if launches is not None and launches <= self._launches:
             found = faults.NO_LAUNCH if number == 1 else _none_launched(number)
@@ -92,7 +95,7 @@ class CallRecords:
         self._behaviours.append(calls.behaviour(self._segments[-1]))
 
     def last(self, folder: Path) -> Recorded:
-        """Return the call whose record has not been taken yet, on the oracle's current parameters and inputs.
+        """Return the last call, whose record is still in `folder`, on the oracle's current inputs.
 
         Raises Forged.
         """
@@ -122,12 +125,15 @@ class CallRecords:
             claims = checked_replay.found(self._recorded(number), evidence, order)
             found = faults.device_findings(claims, locate)
             if found:
-                # The first draw passed its checks, or there would be no replays with checks.
+                # The first draw passed its memory checks; a candidate that fails them is refused earlier.
                 refused = faults.Refused(Status.RUNTIME_ERROR, "run", [*found, faults.SOME_CALLS])
                 raise faults.under(protocol.WORDS.get(self._drawn[number].draw.family or ""), refused)
 
     def to_check(self) -> list[int]:
-        """Return a secret choice of one call per kind: by behaviour and by values passed from the host."""
+        """Return a random call of each kind, up to MOST_CHECKED kinds.
+
+        Calls are of one kind if they have the same behaviour and the host passed the same values.
+        """
         allocated = host_words.memory(self._segments)
         alike: dict[Any, list[int]] = {}
         for number, segment in enumerate(self._segments):
@@ -138,7 +144,7 @@ class CallRecords:
         return [secrets.choice(new or group) for new, group in zip(unseen, kinds, strict=True)]
 
     def findings(self, evidence: Evidence, once_more: Callable[[int], None]) -> list[Finding]:
-        """Return why the candidate's own kernels do not account for its results; empty where they do."""
+        """Return findings on results that the candidate's own kernels do not account for, if any."""
         right: Behaviour | None = None
         refused: tuple[int, list[Finding]] | None = None
         for number in self.chosen():
@@ -157,7 +163,10 @@ class CallRecords:
     def _on_fresh_inputs(
         self, number: int, evidence: Evidence, once_more: Callable[[int], None]
     ) -> tuple[list[Finding], bool]:
-        """Return the findings on fresh inputs; if these are blind, use a similar call on stated inputs."""
+        """Return a call's findings on fresh inputs, and whether stale host values may explain them.
+
+        If the replay is blind (`Outcome.blind`), a call of equal behaviour on stated inputs is used instead.
+        """
         looked = self._looked(number, evidence, once_more)
         alike = [
             other for other, behaviour in enumerate(self._behaviours)
@@ -168,9 +177,9 @@ class CallRecords:
         return looked.findings, looked.may_be_stale
 
     def _looked(self, number: int, evidence: Evidence, once_more: Callable[[int], None]) -> Outcome:
-        """Return the outcome on fresh inputs, after making a second call if there is none to compare with.
+        """Return a call's outcome on fresh inputs, after one more call if no other has its parameters.
 
-        Comparing calls on the same parameters shows which values the host derived from the inputs.
+        Comparing two calls on equal parameters shows which values the host derived from the inputs.
         """
         recorded = self._recorded(number)
         looked = replay_evidence.on_fresh_inputs(recorded, evidence)
@@ -180,9 +189,9 @@ class CallRecords:
         return looked
 
     def _on_their_own_inputs(self, number: int, evidence: Evidence, once_more: Callable[[int], None]) -> bool:
-        """Return True if a call comes out right on its own inputs, and so does a call made now.
+        """Return True if the replays of a call and of a later one, each on its own inputs, are right.
 
-        The inputs of the later call were unknown when kernels and tables were made.
+        The inputs of the later call are drawn after the candidate built its kernels and tables.
         """
         later = self._later_call(once_more)
         return later is not None and all(
@@ -190,7 +199,7 @@ class CallRecords:
         )
 
     def _later_call(self, once_more: Callable[[int], None]) -> int | None:
-        """Return the later call, made now if there is none yet, or None if its result is wrong."""
+        """Return the index of the extra call, made now if there is none yet, or None if it is wrong."""
         if self._later is None:
             try:
                 once_more(secret_seed())
@@ -202,7 +211,7 @@ class CallRecords:
         return self._later
 
     def chosen(self) -> list[int]:
-        """Return a secret choice of one call per behaviour, the most frequent behaviour first."""
+        """Return a random call of each behaviour, the most frequent behaviour first."""
         alike: dict[Behaviour, list[int]] = {}
         for number, behaviour in enumerate(self._behaviours):
             alike.setdefault(behaviour, []).append(number)
@@ -219,11 +228,11 @@ class CallRecords:
         return frozenset(name for name, _ in ran)
 
     def may_run(self, name: str) -> bool:
-        """Return True if a torch operator is allowed or has run in any call."""
+        """Return True if torch operator `name` is allowed or has run in a judged call."""
         return operators.allowed(name, self._setting) or name in self.operators()
 
     def take_slots(self) -> bool:
-        """Return True if calls receive different places in one piece of memory: slots of a workspace."""
+        """Return True if calls of one instance pass kernels different places in one kept allocation."""
         allocated = host_words.memory(self._segments)
         one_instance = (
             [n for n, drawn in enumerate(self._drawn) if drawn.parameters_seed == seed]
@@ -255,7 +264,7 @@ class CallRecords:
         )  # fmt: skip
 
     def _told(self, finding: Finding, number: int, right: Behaviour | None) -> Finding:
-        """Return the refusal of one call, with its difference from a call that is right."""
+        """Return the finding on one call, with its difference from the behaviour of a right call, if any."""
         if right is None or finding.kind in (NOT_NEEDED, NEVER_STARTED):
             return finding
         apart = calls.difference(self._behaviours[number], right)
@@ -280,7 +289,7 @@ def read(path: Path) -> Segment:
 
 
 def _text(path: Path, most: int) -> str:
-    """Return the text of the worker's file. Raises Forged for anything but a plain file of bounded size."""
+    """Return the text of a file of the worker. Raises Forged unless it is a plain file of `most` bytes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:

@@ -1,8 +1,8 @@
 """Replay of recorded calls with memory checks, without the candidate's host code.
 
-A candidate can detect checks in its own process: by the call, the inputs, the contents of memory or the
-clock. Here the judge checks a call that was made without them and that nobody could predict. Kernels that
-depend on the order of threads find an order other than in the checked draws.
+A candidate can detect memory checks in its own process by the call, the inputs, the contents of memory or
+the clock. Here the judge replays with checks a call that was made without them and picked at random. The
+replay also runs the threads in another order than the checked draws did.
 """
 
 import secrets
@@ -21,7 +21,8 @@ ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED)
 def found(recorded: Recorded, evidence: Evidence, order: int) -> list[dict[str, Any]]:
     """Return errors in the memory accesses of one call on its own inputs, in the worker's format.
 
-    A finding after the first of the earlier calls counts only if it also appears after all of them.
+    The call is replayed after the first call of each instance alone, then after all earlier calls. Errors
+    count only if both replays have some; those of the second are returned.
     """
     claims: list[dict[str, Any]] = []
     for earlier in ("first", "all"):
@@ -30,7 +31,7 @@ def found(recorded: Recorded, evidence: Evidence, order: int) -> list[dict[str, 
             replay = Replay(evidence, recorded, needed, everything=True)
             told = replay.checked(recorded.inputs_seed, order, secrets.randbits(63))
         except (Forged, Forgery, device_library.NotLoadable, Unrepeatable):
-            return []  # another check decides whether the call can be replayed at all
+            return []  # `replay_evidence` decides whether the call can be replayed at all
         claims = [_claim(finding, replay) for finding in told if finding.severity == "error"]
         if not claims:
             return []

@@ -1,6 +1,6 @@
-"""Replay of the last judged call without its host code, to see what each of its kernels writes.
+"""Replay of the last judged call without its host code, to see the memory that each of its kernels writes.
 
-It only explains where a wrong output comes from and has no influence on a verdict.
+The replay explains where a wrong output comes from. It has no influence on a verdict.
 """
 
 import re
@@ -15,9 +15,9 @@ from agent.harness.messages.commands import to_oracle
 from agent.sandbox import messages
 
 MOST_BYTES = 32 << 20
-"""Maximum bytes of values written by kernels; as many are read again twice to see who wrote them."""
+"""Maximum bytes of values written by kernels, and of the outputs."""
 MOST_LAUNCHES = 4095
-"""Maximum number of launches that the runtime can count."""
+"""Maximum number of launches that the emulator's runtime can tell apart as writers of a byte."""
 _STEM = "followed"
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 
@@ -26,7 +26,10 @@ class FollowedReplay(Replay):
     """Replay on the oracle's current parameters and inputs."""
 
     def written(self) -> where_commands.Where:
-        """Return what the kernels wrote, for the oracle. Raises Unrepeatable, or Forgery for a bad answer."""
+        """Return the values that the kernels wrote, for the oracle.
+
+        Raises Unrepeatable, or Forgery for an invalid answer.
+        """
         show = where_commands.Show(self._stem("")[:-1], self._stem(calls.INPUTS))
         self._evidence.oracle.ask(to_oracle(show))
         self._write_steps()
@@ -50,9 +53,9 @@ class FollowedReplay(Replay):
 
 
 def written(recorded: Recorded, evidence: Evidence) -> where_commands.Where | None:
-    """Return what the kernels of a call wrote, or None if it has no launches, too many, or large outputs.
+    """Return the values that a call's kernels wrote; None for no or too many launches, or large outputs.
 
-    Raises whatever a replay raises.
+    Raises Forged, Forgery, Unrepeatable and NotLoadable.
     """
     needed = calls.alone(recorded.segments, recorded.chosen, earlier="first")
     replay = FollowedReplay(evidence, recorded, needed, everything=True)
@@ -62,7 +65,7 @@ def written(recorded: Recorded, evidence: Evidence) -> where_commands.Where | No
 
 
 def _spans(program: Program) -> list[tuple[int, int]]:
-    """Return the address of each output and its size in bytes up to its end."""
+    """Return each output's address and the bytes from there to the end of its last element."""
     return [(o.address, extent(o.shape, o.strides, itemsize(o.dtype))) for o in program.outputs]
 
 
@@ -75,7 +78,10 @@ def _launched(step: dict[str, Any]) -> where_commands.Launched:
 def _within(
     written: list[tuple[int, int, int]], pieces: list[tuple[int, int]], launches: int
 ) -> list[tuple[int, int, int, int]]:
-    """Add the bytes of each piece. Raises Forgery for launches or pieces out of range or too large."""
+    """Return the entries of `written` (launches and piece of memory), each with the piece's size in bytes.
+
+    Raises Forgery if a launch or piece does not exist, or if the pieces are too large together.
+    """
     known = all(1 <= a <= b <= launches and 0 <= piece < len(pieces) for a, b, piece in written)
     if not known or len({(a, piece) for a, _, piece in written}) < len(written):
         raise Forgery("tells of memory that is not there")

@@ -1,9 +1,9 @@
 """Evidence from the GPU that the candidate's own kernels ran and were needed for the result.
 
-Both checks run in the candidate's process, so they can refuse but never accept. The first compares the CUDA
+Both checks run in the candidate's process, so they may refuse but never verify. The first compares the CUDA
 profiler's list of kernels with the names in the source. The second is ablation: a call without the launches
 of the candidate's libraries, whose output has to be wrong. The proof that does not depend on the candidate
-is the emulator's (`replay_check`), which `confirmation` asks for.
+is the emulator's replay (`replay_check`), which the second look runs.
 """
 
 import re
@@ -25,7 +25,7 @@ _ATTRIBUTE = re.compile(
 )
 _DECLARED = re.compile(r"__global__\b[^;{()]*?\b(\w+)\s*\(")
 _PASTED = re.compile(r"^\s*#\s*define\b(?:.*\\\n)*.*(?:__global__|##)", re.MULTILINE)
-"""Macros that make kernels, whose names are then not in the text."""
+"""Pattern of macros that define kernels, whose names the source text then does not show."""
 _LIBRARIES = re.compile(
     r"(?i)\b(?:at|c10|torch|cub|thrust|cutlass)::|cublas|cudnn|nvjet|^(?:ampere|volta|sm\d+)_|^mem(?:cpy|set)"
 )
@@ -36,10 +36,9 @@ _PRODUCTS = re.compile(
 _BESIDE_PRODUCTS = re.compile(
     r"CUDAFunctor_?[aA]dd|im2col|col2im|vol2col|col2vol|flip_filter|\bfft[12]d_|\bDSE::|compute_gemm_pointers"
 )
-"""Kernels that run as a part of a product.
+"""Pattern of auxiliary kernels of matrix products and convolutions, whose names mention neither.
 
-These are the bias that torch adds, layouts of older algorithms, and transforms and flipped filters of cuDNN's
-FFT convolutions. Their names mention neither cuDNN nor convolution.
+They add the bias, convert layouts for older algorithms, or transform and flip filters for cuDNN's FFTs.
 """
 SHOWN = 200
 
@@ -50,7 +49,10 @@ def declared(sources: Iterable[str]) -> set[str]:
 
 
 def checked(claims: list[dict[str, Any]], requests: Iterable[BuildRequest], setting: LibraryOps) -> Profile:
-    """Return the profile of one call. Raises Refused if kernels other than the candidate's do the work."""
+    """Return the profile of one call.
+
+    Raises Refused if no kernel of the candidate ran, or if one did that `setting` does not allow.
+    """
     texts = [request.cuda for request in requests]
     seen = profile(claims, declared(texts), pasted=any(map(_PASTED.search, texts)))
     refused = refusal(seen, setting, beside_products(claims))
@@ -85,7 +87,7 @@ def check_ablation(tell: Tell, fits: Fits, output_bytes: list[int]) -> None:
     """Raise Refused if the result is right without the candidate's own launches."""
     answer = tell(to_worker(worker_commands.Ablate(output_bytes)), "running forward without its kernels")
     outputs = answer.get("outputs")
-    # A forward that fails needed its kernels. If no launch was left out, the profiler has to explain it.
+    # A forward that fails needed its kernels. If no launch was left out, the check of the profile decides.
     if "error" in answer or not isinstance(outputs, dict) or not answer["left_out"]:
         return
     if fits(outputs):
@@ -105,7 +107,7 @@ def beside_products(claims: list[dict[str, Any]]) -> set[str]:
 def refusal(seen: Profile, setting: LibraryOps, beside: Collection[str] = ()) -> Finding | None:
     """Return the finding against the kernels that ran on the GPU, or None.
 
-    `beside` names kernels that belong to products.
+    `beside` names kernels that ran as part of torch's matrix products and convolutions.
     """
     if not any(kernel.own for kernel in seen.kernels):
         return faults.NO_LAUNCH
@@ -122,7 +124,7 @@ def refusal(seen: Profile, setting: LibraryOps, beside: Collection[str] = ()) ->
 
 
 def _is_own(name: str, own: set[str]) -> bool:
-    """Return True if a demangled name is one of these functions, in any namespace or template instance."""
+    """Return True if a demangled name is a function of `own`, in any namespace or template instance."""
     return plain(name) in own
 
 

@@ -1,8 +1,8 @@
-"""Launches that the emulator runs but no GPU starts, because a block exceeds the resources of a GPU.
+"""Check for launches that the emulator runs but no GPU starts, because a block exceeds a GPU's resources.
 
-The check uses ptxas's report on each kernel and the launch itself. It covers registers, in the allocation
-units of sm_90, static plus dynamic shared memory, and threads beyond `__launch_bounds__`. If several kernels
-share a launch's name, the one that needs least counts. Kernels without a report are not judged.
+The check compares a launch with ptxas's report on its kernel. It covers registers, in the allocation units of
+sm_90, static plus dynamic shared memory, and threads beyond `__launch_bounds__`. If several kernels have the
+launch's name, the one that needs least counts. Kernels without a report are not judged.
 """
 
 import math
@@ -19,7 +19,10 @@ from agent.torch_shim.finding_kinds import FindingKind
 
 NEVER_STARTED = FindingKind.ILLEGAL_LAUNCH
 REGISTERS, PARTS = 65_536, 4
-"""Registers of a multiprocessor, and its equal parts; a warp takes its registers, in units, from one part."""
+"""Registers of a multiprocessor, and number of its partitions.
+
+A warp's registers come from one partition, in multiples of `UNIT`.
+"""
 UNIT = 256
 WARP = 32
 MOST_KERNELS = 256
@@ -33,7 +36,7 @@ _ASKS = re.compile(r"MaxDynamicSharedMemorySize|FuncSetAttribute|MAX_DYNAMIC_SHA
 
 
 class Launched(NamedTuple):
-    """Size of one launch; `shared` is its dynamic shared memory in bytes."""
+    """One launch: threads in a block, and dynamic shared memory of a block in bytes (`shared`)."""
 
     name: str
     threads: int
@@ -113,7 +116,7 @@ def recorded(steps: Iterable[list[Any]]) -> list[Launched]:
 
 
 def claimed(answer: dict[str, Any]) -> list[Launched]:
-    """Return the launches of all calls as the candidate's process claims them, without malformed entries."""
+    """Return the launches that the candidate's process reports for all calls, without malformed entries."""
     told = answer.get("kernels")
     found = []
     for entry in told[:MOST_KERNELS] if isinstance(told, list) else []:
@@ -126,14 +129,17 @@ def claimed(answer: dict[str, Any]) -> list[Launched]:
 
 
 def require_startable(answer: dict[str, Any], limits: Limits, locate: Callable[[Finding], Finding]) -> None:
-    """Raise Refused if any call has a launch that no GPU starts; a replay shows only its own call."""
+    """Raise Refused if any call has a launch that no GPU starts.
+
+    The launches are those that the worker reports in `answer`, as a replay shows those of one call only.
+    """
     found = limits.refused(claimed(answer))
     if found:
         raise Refused(Status.RUNTIME_ERROR, "run", list(map(locate, found)))
 
 
 def _base(name: str) -> str:
-    """Return the base name: `scan` for `scan<float, 4>` and for `void ns::scan(const float*)`."""
+    """Return a kernel's base name: `scan` for `scan<float, 4>` and for `void ns::scan(const float*)`."""
     found = _NAME.search(name[:2000])
     return found[1] if found else ""
 

@@ -5,9 +5,9 @@ a GPU's grid or shared memory. Memory is reserved without being backed, a sample
 values are never compared (`emulator/cpp/runtime/sampling.cpp`). A second call on other values separates
 findings that depend on values: a finding counts only if both calls have the same place and address.
 
-The host code's behaviour is compared with its behaviour at the judged sizes. Torch operators in place of
-kernels, no launch at all, or an exception do not answer the real sizes. A call at the judged sizes, over the
-same kind of memory, shows whether missing values are the reason.
+The host code's behaviour is compared with its behaviour at the judged sizes. A candidate is refused if torch
+operators replace its kernels at the real sizes, if it launches nothing there, or if it raises. A call at the
+judged sizes without values, too, shows whether the missing values are the reason.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from agent.records import Finding, LibraryOps, Status, TensorSpec, Trace
 from agent.sandbox import Child, ChildFault, TimedOut
 
 LIMIT_S = 30.0
-"""Maximum seconds of each call; a slower candidate goes without this check, which is no verdict."""
+"""Maximum seconds of each call. For a slower candidate, the check is skipped and noted in the scope."""
 
 Ask = Callable[[dict[str, Any], float], dict[str, Any]]
 Read = Callable[[dict[str, Any]], list[Finding]]
@@ -35,18 +35,21 @@ BEHAVES_OTHERWISE = "real-sizes-behave-differently"
 
 
 class Judged(NamedTuple):
-    """Facts about the calls at the judged sizes."""
+    """Facts about the calls at the judged sizes, with which the real sizes are compared."""
 
     trace: Trace
     operators: frozenset[str]
-    """Torch operators that ran in them."""
+    """Torch operators that ran in the calls at the judged sizes."""
     setting: LibraryOps
     on_a_gpu: Limits
-    """Limits of launches on a GPU."""
+    """Resource limits of the candidate's kernels on a GPU."""
 
 
 def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple[str, ...]:
-    """Check the candidate that `worker` holds and return what was left out. Raises Refused for findings."""
+    """Call the candidate in `worker` at the real sizes, and return notes on skipped checks.
+
+    Raises Refused if the candidate goes out of bounds, or if something else replaces its kernels.
+    """
 
     def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
         return worker_answers.ask(worker, backend, command, limit_s)
@@ -55,7 +58,7 @@ def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple
         seen = faults.device_findings(backend.resolve(answer.get("device_findings")), backend.locate)
         return [*seen, *map(backend.locate, judged.on_a_gpu.refused(claimed(answer)))]
 
-    # Calls without kernels come first: they are fast, and a process that is too slow is ended later.
+    # Calls without kernels come first, as they are fast. A later call may run out of time and end the worker.
     stands_in = behaves_otherwise(ask, real, judged)
     found, left_out = check(ask, read, real)
     if found:
@@ -66,7 +69,7 @@ def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple
 
 
 def behaves_otherwise(ask: Ask, real: Trace, judged: Judged) -> Finding | None:
-    """Return a finding if something replaces the candidate's kernels at the real sizes only, or None."""
+    """Return a finding if torch operators or an exception replace the kernels only at the real sizes."""
     answer = _host_call(ask, real, numbers=False)
     if answer is None:
         return None
@@ -74,7 +77,7 @@ def behaves_otherwise(ask: Ask, real: Trace, judged: Judged) -> Finding | None:
     apart = _apart(answer, judged)
     if apart is None or (raised is not None and _no_room(raised)):
         return None
-    # If other values or the judged sizes give the same result, the size is not the reason.
+    # If a call with other values or at the judged sizes behaves in this way too, the size is not the reason.
     others = (_host_call(ask, real, numbers=True), _host_call(ask, judged.trace, numbers=False))
     if any(other is None for other in others):
         return None
@@ -91,7 +94,7 @@ def behaves_otherwise(ask: Ask, real: Trace, judged: Judged) -> Finding | None:
 
 
 def _host_call(ask: Ask, sizes: Trace, *, numbers: bool) -> dict[str, Any] | None:
-    """Return the answer to a call that runs no kernels, or None where there is none."""
+    """Return the answer to a call that runs no kernels, or None if it cannot be made or the process fails."""
     asked = command(sizes, numbers=numbers, host_only=True)
     try:
         return None if asked is None else ask(asked, LIMIT_S)
@@ -100,7 +103,7 @@ def _host_call(ask: Ask, sizes: Trace, *, numbers: bool) -> dict[str, Any] | Non
 
 
 def _apart(answer: dict[str, Any], judged: Judged) -> str | None:
-    """Return in words what replaces the kernels in this call, or None."""
+    """Return a description of what replaces the kernels in the answered call, or None if nothing does."""
     if "error" in answer:
         return python_errors.finding(answer["error"], "the call fails", "").message[:600]
     ran = [name for name in answer["operators"] if not operators.allowed(name, judged.setting)]
@@ -118,7 +121,7 @@ def _no_room(raised: dict[str, Any]) -> bool:
 
 
 def check(ask: Ask, read: Read, real: Trace) -> tuple[list[Finding], tuple[str, ...]]:
-    """Return errors that the real sizes reveal, and notes for the scope on what could not be checked.
+    """Return errors in addresses at the real sizes, and notes for the scope on skipped checks.
 
     `ask` sends a command to the candidate's process, and `read` turns its answer into findings.
     """
@@ -143,7 +146,10 @@ def check(ask: Ask, read: Read, real: Trace) -> tuple[list[Finding], tuple[str, 
 
 
 def command(real: Trace, *, numbers: bool, host_only: bool = False) -> dict[str, Any] | None:
-    """Return the worker's command, or None if the trace holds a value only as its text."""
+    """Return the worker's command for a call at the sizes of `real`.
+
+    Returns None if the trace holds an argument only as text, so that its value is unknown.
+    """
     values = [*real.init_inputs, *(value for value in real.inputs if not isinstance(value, TensorSpec))]
     if any(isinstance(value, str) and "(" in value for value in _leaves(values)):
         return None
@@ -164,7 +170,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _known(finding: Finding, earlier: list[Finding]) -> bool:
-    """Return True if the finding appeared before at the same thread and address, as its message tells."""
+    """Return True if `earlier` holds the finding with equal place and message, which names the address."""
     return any(
         (f.kind, f.location, f.message) == (finding.kind, finding.location, finding.message) for f in earlier
     )

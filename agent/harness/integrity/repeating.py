@@ -1,4 +1,4 @@
-"""Evidence that a trial contributes to the replay of its recorded calls."""
+"""Resources of a trial that the replay of its recorded calls needs."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from agent.records import Trace
 def evidence(
     job: Job, backend: Backend, folder: Path, trace: Trace, oracle: OracleClient
 ) -> Evidence | None:  # fmt: skip
-    """Return the evidence for replays, or None where nothing is replayed.
+    """Return the resources for replays, or None if the backend replays nothing.
 
-    The trial adds the time limit of a call, `only_fresh`, and the resource limits of a GPU.
+    The trial itself sets `timeout_s`, `only_fresh` and `on_a_gpu`.
     """
     replayed = backend.replayed()
     if replayed is None:

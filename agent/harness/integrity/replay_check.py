@@ -4,15 +4,15 @@ The worker records what each call does to device memory (agent.emulator.replay),
 to replay. A clean process loads the built libraries without their initialisers. It replays the kernels, and
 the operators that `--library-ops` allows, on parameters and inputs of the judge.
 
-The inputs are a fresh draw made after the record was handed in. A value that host code computed from the
-earlier inputs is wrong for them, and any other value that it brings along is no secret. If the fresh draw
-does not come out right, the host may have read a scalar back. Then the call is replayed on its own inputs,
-and so is one more call made at that time. The values that the host passed to this call, but not to calls on
-other inputs, have to be far fewer than the output's elements.
+The replay's inputs are a fresh draw, made after the record was taken. A value that host code computed from
+the call's own inputs is wrong for the fresh ones. If the replay's result is wrong, the host may have read a
+scalar back. Then the call is replayed on its own inputs, and so is an additional call on new inputs. The
+values that the host passed to such a call, but not to calls on other inputs, have to be far fewer than the
+output's elements.
 
 The comparator checks outputs against the float64 ground truth. They have to be right with the kernels, and
-wrong without any launch. A forged record gains nothing: kernels of the built library have to compute the
-result.
+wrong without any launch. Forging a record does not help a candidate, as kernels of the built library have to
+compute the result all the same.
 """
 
 import contextlib
@@ -48,37 +48,37 @@ _SAID = 2_000
 
 
 class Evidence(NamedTuple):
-    """Resources that the judge brings to the replay of recorded calls."""
+    """Resources of the judge for the replay of recorded calls."""
 
     libraries: list[Path]
-    """Every extension that was built."""
+    """Paths of all extensions that the candidate built."""
     runtime: Path
     setting: LibraryOps
     oracle: OracleClient
     folder: Path
-    """Empty folder that the candidate's process does not see."""
+    """Empty folder for replays, which the candidate's process does not see."""
     environment: dict[str, str]
     limits: Limits
     only_fresh: bool
-    """True if the record's inputs prove nothing, because a build followed after they were seen."""
+    """True if a replay on a call's own inputs proves nothing, as a build followed after they were seen."""
     timeout_s: float
     on_a_gpu: launch_limits.Limits | None = None
-    """Limits of launches on a GPU."""
+    """Resource limits of the candidate's kernels on a GPU."""
     server: ProcessServer | None = None
     """Server that forks the replay's process."""
     most_words: int = host_words.FEW
-    """Maximum number of words that the host may derive from the inputs, whatever the size of the output."""
+    """Maximum number of words that the host may derive from the inputs, even for a large output."""
     checks: bool = False
     """True if calls are replayed with memory checks."""
 
 
 class Recorded(NamedTuple):
-    """One call among the recorded calls of a process, in order."""
+    """Recorded calls of a process, in order, and the one of them to replay (`chosen`)."""
 
     segments: Sequence[Segment]
     chosen: int
     others: Sequence[int]
-    """Calls on the same parameters and on other, independently drawn inputs."""
+    """Numbers of calls with the chosen call's parameters but other, independently drawn inputs."""
     parameters_seed: int
     inputs_seed: int
     fresh_seed: int
@@ -90,7 +90,7 @@ class Recorded(NamedTuple):
 
 
 class Replay:
-    """One replay in a separate folder, since kernels of an earlier replay may have written to theirs."""
+    """One replay of a call, in a new folder: kernels of earlier replays may have written to their folders."""
 
     def __init__(
         self, evidence: Evidence, recorded: Recorded, needed: Sequence[Event], *, everything: bool = False
@@ -98,7 +98,7 @@ class Replay:
         """Prepare the replay. With `everything`, torch's operators run even if they are not allowed."""
         self._evidence, self._recorded = evidence, recorded
         self.hung = False
-        """True if the replay ran out of time; such a replay is not tried again."""
+        """True if the replay ran out of time, so that it is not worth another try."""
         self._folder = folder = evidence.folder / str(len(list(evidence.folder.iterdir())))
         folder.mkdir()
         for part in _PLAYER:
@@ -115,7 +115,7 @@ class Replay:
         return launch_limits.recorded((*self.program.before, *self.program.after))
 
     def refusal(self, seed: int) -> Finding | None:
-        """Return why the kernels do not account for the output on one draw, or None if they do.
+        """Return a finding if the kernels do not account for the output on one draw, or None if they do.
 
         The run without launches comes first. Its output is compared before any candidate code runs.
         """
@@ -137,7 +137,7 @@ class Replay:
         return replay_findings.foreign(self.program, self._evidence.setting)
 
     def is_blind(self) -> bool:
-        """Return True if the call's result on its own inputs is also right on the last inputs."""
+        """Return True if the call's result on its own inputs is also right on the replay's last inputs."""
         recorded = self._recorded
         own = oracle_commands.FitsOther(recorded.inputs_seed, recorded.family)
         return bool(self._evidence.oracle.ask(to_oracle(own))["fits"])
@@ -165,7 +165,7 @@ class Replay:
         return str(known.get(Path(library).name, library))
 
     def _prepare(self, seed: int) -> None:
-        """Let the oracle write parameters and inputs, and write the steps."""
+        """Have the oracle write parameters and inputs, and write the steps that the player runs."""
         oracle, recorded = self._evidence.oracle, self._recorded
         oracle.ask(to_oracle(oracle_commands.Parameters(recorded.parameters_seed, self._stem("")[:-1])))
         for family in dict.fromkeys((recorded.family, None)):
@@ -179,7 +179,7 @@ class Replay:
         (self._folder / STEPS).write_text("".join(json.dumps(step) + "\n" for step in steps))
 
     def _stem(self, what: str) -> str:
-        """Return the path prefix for the oracle's tensors, in a folder hidden from the judged process."""
+        """Return the path prefix for the oracle's tensors, in a folder hidden from the worker."""
         return str(self._folder / f"{FILES}-{what}")
 
     def _player(self) -> Child:
@@ -202,7 +202,7 @@ class Replay:
         _check(answer, trusted=not launches)
 
     def _told(self, command: player_commands.Command, key: str) -> dict[str, Any]:
-        """Return the answer to one command in a new process; `_check` reads an answer without `key`."""
+        """Return the answer of a new player process to one command. An answer without `key` is an error."""
         with self._player() as child:
             self._open(child)
             answer = self._asked(child, command)
@@ -219,7 +219,7 @@ class Replay:
             raise Unrepeatable(f"the process {fault}") from None
 
     def _open(self, child: Child) -> None:
-        """Open the replay before any candidate code runs, so a process that ends is a defect of ours."""
+        """Open the replay in the player. No candidate code has run yet, so any failure is our defect."""
         try:
             answer = child.ask(_written(self._opening()), self._evidence.timeout_s)
         except ChildFault as fault:
@@ -233,15 +233,15 @@ class Replay:
 
 
 class Unrepeatable(Exception):
-    """The steps cannot be run; the message says why."""
+    """Exception raised if the steps cannot be run; the message says why."""
 
 
 class Forgery(Exception):
-    """The process gave an invalid answer after kernels had run."""
+    """Exception raised if the player gave an invalid answer after kernels had run."""
 
 
 class TooLong(Unrepeatable):
-    """The steps did not finish within the limit."""
+    """Exception raised if the steps did not finish within the time limit."""
 
 
 def _written(command: player_commands.Command) -> dict[str, Any]:
@@ -251,8 +251,8 @@ def _written(command: player_commands.Command) -> dict[str, Any]:
 def _check(answer: dict[str, Any], *, trusted: bool) -> None:
     """Raise Unrepeatable if the player reports that the steps cannot be run.
 
-    With `trusted`, no candidate code has run in its process, so any other failure is a defect of ours.
-    Otherwise candidate code may have written the answer, and another failure raises Forgery.
+    If `trusted`, no candidate code has run in the player's process, so any other failure is our defect. If
+    not, candidate code may have written the answer, and any other failure raises Forgery.
     """
     if not answer:
         return

@@ -1,4 +1,4 @@
-"""Interpretation of the replay of one call, on inputs of the judge and on the call's own inputs."""
+"""Interpretation of the replay of one call, on fresh inputs and on the call's own inputs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,18 +14,18 @@ from agent.records import Finding
 _READ = "_local_scalar_dense"
 """Operator behind `Tensor.item`, which reads one element."""
 _PASSED_SHARE = 64
-"""Minimum number of output elements per word that the host derived from the record's inputs."""
+"""Minimum number of output elements per word that the host derived from the call's inputs."""
 
 
 class Outcome(NamedTuple):
     """Outcome of replaying a call's kernels on inputs that were drawn for the replay."""
 
     findings: list[Finding]
-    """Reasons why the kernels do not account for the result; empty where they do."""
+    """Findings that the kernels do not account for the result; empty if they do."""
     may_be_stale: bool = False
-    """True if a scalar that the host read back from other inputs may explain every error."""
+    """True if the error may come from a scalar that the host had read back from the call's own inputs."""
     blind: bool = False
-    """True if the kernels are right there, but the call's own result would be right there as well."""
+    """True if the call's result on its own inputs would be right on the replay's inputs as well."""
 
 
 def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
@@ -60,7 +60,7 @@ def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
 def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
     """Return True if the kernels are right on the call's own inputs and the host derives few values.
 
-    A value that the host reads back has to come from the kernels: torch may not have computed it.
+    The values that the host reads back have to come from kernels, not from torch operators.
     """
     if _computes_beside(recorded.segments[recorded.chosen].call, evidence):
         return False
@@ -85,10 +85,9 @@ def _computes_beside(call: Sequence[Event], evidence: Evidence) -> bool:
 
 
 def _where_right(attempt: Replay, recorded: Recorded, evidence: Evidence) -> Outcome:
-    """Return the outcome of a right replay.
+    """Return the outcome of a replay whose result is right.
 
-    Some inputs, such as very faint ones, all give the same result. For these, the host must also pass few
-    values.
+    Some inputs, such as very small values, all give one result. The host must then pass few values as well.
     """
     if not attempt.is_blind():
         return Outcome([])
@@ -97,8 +96,8 @@ def _where_right(attempt: Replay, recorded: Recorded, evidence: Evidence) -> Out
 
 
 def _few_passed(attempt: Replay, recorded: Recorded, evidence: Evidence) -> bool:
-    """Return True if the host derives few values from the inputs."""
+    """Return True if the host passes the kernels few values that depend on the call's inputs."""
     elements = sum(output.elements for output in attempt.program.outputs)
     passed = host_words.passed(recorded.segments, recorded.chosen, recorded.others)
-    # Without other calls, every word counts, including those that never change.
+    # If there are no other calls to compare with, every word counts, including constant ones.
     return passed * _PASSED_SHARE <= elements and (not recorded.others or passed <= evidence.most_words)

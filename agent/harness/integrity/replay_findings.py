@@ -13,7 +13,7 @@ FOREIGN = "own-kernels-do-not-compute-the-result"
 
 
 def unusable(error: Exception) -> Finding:
-    """Return the finding on a record that no runtime writes."""
+    """Return the finding on a record that is invalid or has an output where no kernel can write."""
     if isinstance(error, OutputElsewhere):
         message = (
             "This file's kernels do not compute the result: an output lies where no kernel can write, "
@@ -41,7 +41,7 @@ def unrepeatable(error: str) -> Finding:
 
 
 def foreign(found: Program, setting: LibraryOps) -> Finding:
-    """Return a finding that names what computed the result in place of the kernels, as far as recorded."""
+    """Return a finding that names the operator that computed the result, if the record shows one."""
     writer = found.last_writer()
     rule = f"--library-ops {setting} does not allow"
     if writer is not None:

@@ -4,8 +4,8 @@ An executor starts it as `python -m agent.harness.judge.evaluate DESCRIPTOR` in 
 secrets. It answers one command, the job, with `{"evaluation": ...}`. The answer is `{"rebuilt": PROGRAM}` for
 a program that the job lists as known, and `{"fault": {"exit": ..., ...}}` if nothing could be judged here.
 
-On the way it reports progress. On a GPU it also reports the verdict, as a request `decided`, as soon as it is
-decided. The later search for a cause and the robustness probes may fail without losing that verdict.
+Before the answer, it reports its progress. On a GPU it also sends the verdict early, in a request `decided`.
+The later search for a cause and the robustness probes may then fail without losing the verdict.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ from agent.records import (
 )
 
 Decided = Callable[[Evaluation], None]
-"""Function that receives a verdict once it is decided but not yet explained."""
+"""Function that receives a verdict before the cause of a failure is searched for."""
 UNCONFIRMED = (
     "compute-sanitizer, its kernels repeated without host code, a second build by stock load_inline: for a "
     "new best only"
@@ -61,9 +61,9 @@ UNCHECKED = (
 
 
 def evaluate(job: Job, announce: Announce, decided: Decided = lambda verdict: None) -> Evaluation:
-    """Return the verdict. Raises AgentError for a fault of ours.
+    """Return the verdict on the job's candidate. Raises AgentError if it could not be judged.
 
-    `decided` receives the verdict before it is explained.
+    `decided` receives the verdict before the search for the cause of a failure.
     """
     level = sandbox.strongest(gpu=job.executor == "cuda")
     skipped = (*_skipped(job), *level.gaps)
@@ -89,7 +89,7 @@ def evaluate(job: Job, announce: Announce, decided: Decided = lambda verdict: No
 
 
 def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
-    """Judge at sizes that the emulator can afford, and at others where those are not conclusive."""
+    """Judge at sizes that the emulator can afford, and at further sizes if those are not conclusive."""
 
     def tried(job: Job, at: Shapes, warnings: tuple[Finding, ...]) -> Tried:
         return _tried(*shrunken_sizes.with_fewer_draws(job, at), warnings, announce)
@@ -100,14 +100,14 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
 def _in_stock_build(
     job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce, decided: Decided
 ) -> Evaluation:
-    """Return the verdict on a verified candidate in the build that users will have."""
+    """Return the verdict on a verified candidate in a build by stock `load_inline`, as users will have."""
     stock = job.model_copy(update={"build": "load_inline"})
     found = _tried(stock, at, warnings, announce, decided).evaluation
     return confirmation.with_counters(job, found, announce)
 
 
 def _located(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
-    """Return where the kernel that failed on a GPU fails at small sizes; the result is not a verdict."""
+    """Return an evaluation at small sizes that may locate a kernel's fault on a GPU; it is not a verdict."""
     return fault_localization.looked_for(
         str(job.locates),
         lambda: _emulated(job, at, announce),
@@ -165,19 +165,19 @@ class _Judging:
         backend = backend_for(job, self._announce)
         kind = GpuTrial if job.executor == "cuda" else Trial
         with (
-            contextlib.ExitStack() as memory,  # let go last, when no process of the trial is left
+            contextlib.ExitStack() as memory,  # released last, when no process of the trial is left
             workspace(job.candidate, at.trace, backend) as folder,
             kind(job, at.source, at.trace, folder=folder, backend=backend) as trial,
         ):
             try:
                 self._announce("building")
                 trial.load(ahead=job.executor == "cuda" and self._room.is_small)
-                trial.environment()  # what the oracle cannot tell now it never will
+                trial.environment()  # asked early, as the oracle may have ended later
                 _require_new(job, backend, self._announce)
                 memory.enter_context(self._room.held())
                 self._judge(trial)
                 if isinstance(trial, GpuTrial):
-                    trial.end()  # a GPU that has suffered from the candidate is no place for a verdict
+                    trial.end()  # checks that the GPU still works, which a verdict presupposes
                     self._decided(self._verdict(trial, backend))
                 if job.protocol in ("full", "reduced") and not job.confirms:
                     self._envelope = _beside(job, at, folder, backend, trial, self._announce)
@@ -193,7 +193,7 @@ class _Judging:
             return Tried(self._verdict(trial, backend), trial.ran, self._reached)
 
     def _judge(self, trial: Trial) -> None:
-        """Verify, then time. Raises Refused."""
+        """Verify the candidate and, on a GPU, time it. Raises Refused."""
         job, at, announce = self._job, self._at, self._announce
         trial.verify(announce)
         with trial.using():
@@ -209,7 +209,7 @@ class _Judging:
             self._stage, self._measurement, self._profile = _timed(job, trial, announce)
 
     def _verdict(self, trial: Trial, backend: Backend) -> Evaluation:
-        """Return the evaluation as it stands now."""
+        """Return the evaluation with all results so far."""
         return Evaluation(
             status=self._status,
             stage=self._stage,
@@ -227,7 +227,7 @@ class _Judging:
 
 
 def _held(job: Job, trial: Trial, announce: Announce) -> tuple[str, ...]:
-    """Check for outputs that share memory, where host code can run alone; return what was left out."""
+    """Check on the emulator that outputs of many calls share no memory; return notes on skipped checks."""
     if job.executor != "emulator":
         return ()
     announce("holding the outputs of many calls")
@@ -237,7 +237,7 @@ def _held(job: Job, trial: Trial, announce: Announce) -> tuple[str, ...]:
 def _require_new(job: Job, backend: Backend, announce: Announce) -> None:
     """Raise Rebuilt if the build is a program that was judged before.
 
-    The judge of the stock build announces its build, so that it can be held until the other checks are done.
+    The stock build's judge announces that it has built, and may be held there until the cheap checks end.
     """
     made = backend.built() if job.known else None
     if made is not None and made.program in job.known:
@@ -262,7 +262,7 @@ def _timed(job: Job, trial: GpuTrial, announce: Announce) -> tuple[Stage, Measur
 
 
 def _from_outside(job: Job, at: Shapes, backend: Backend, trial: Trial) -> Coverage:
-    """Return what the real sizes launch, from a new process of the candidate instead of the failed one."""
+    """Return the kernels that the real sizes launch, from a new process after the first one failed."""
     with (
         workspace(job.candidate, at.trace, backend) as folder,
         CandidateProcess(job, at.trace, folder) as process,
@@ -273,9 +273,9 @@ def _from_outside(job: Job, at: Shapes, backend: Backend, trial: Trial) -> Cover
 def _beside(
     job: Job, at: Shapes, folder: Path, backend: Backend, trial: Trial, announce: Announce
 ) -> Envelope:
-    """Run the checks in another process: that builds are deterministic, and the robustness probes.
+    """Check in a second process that builds are deterministic, then run the robustness probes.
 
-    Raises Refused for differing builds only.
+    Raises Refused only if the builds differ.
     """
     with contextlib.ExitStack() as stack:
         if not isinstance(trial, GpuTrial):  # on a GPU, reuse the folder with stock `load_inline`'s builds

@@ -1,10 +1,10 @@
-"""Judging on the emulator: at sizes that it can afford, and at others where those are not conclusive.
+"""Judging on the emulator at sizes that it can afford, and at further sizes if those are not conclusive.
 
-Small sizes fall short in two ways. First, a candidate may hold real sizes as literals, or its host code may
-decline small sizes, so it fails there without being wrong. It is then judged at the real shape, or at sizes
-at which its host code runs, or it is `unsupported`. Second, a candidate may launch kernels at the real sizes
-that it does not launch here. It is then judged once more, with fewer draws, at sizes that make them run. The
-scope names kernels that nothing made run.
+Small sizes may be not conclusive for two reasons. First, a candidate may hold real sizes as literals, or its
+host code may decline small sizes, so it fails there without being wrong. It is then judged at the real sizes,
+or at sizes at which its host code runs, or it is `unsupported`. Second, a candidate may launch kernels at the
+real sizes that it does not launch at the small ones. It is then judged once more, with fewer draws, at sizes
+that make these kernels run. The scope names kernels that ran at no judged sizes.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from agent.problems import Shrunken, affordable
 from agent.records import Correctness, Evaluation, Finding, Location, Scope, Status, Trace
 
 _NOT_CONCLUSIVE = (Status.INCORRECT, Status.RUNTIME_ERROR, Status.TIMEOUT)
-"""Failures that prove nothing at sizes for which the candidate may not be written."""
+"""Statuses of failures that prove nothing at sizes for which the candidate may not be written."""
 
 
 class Shapes(NamedTuple):
-    """Reference at the judged sizes, and the scope that states them."""
+    """Reference at the judged sizes, and the scope that states these sizes."""
 
     source: str
     trace: Trace
@@ -32,11 +32,11 @@ class Shapes(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """Result of a trial, with what it did not reach for a further trial."""
+    """Result of a trial, with the real sizes' kernels that it did not launch (`coverage`)."""
 
     evaluation: Evaluation
     ran: tuple[str, ...] = ()
-    """Signatures of the kernels that its draws launched."""
+    """Signatures of the kernels that the trial's draws launched."""
     coverage: Coverage = Coverage()
 
 
@@ -46,7 +46,7 @@ Try = Callable[[Job, Shapes, tuple[Finding, ...]], Tried]
 def judged(
     job: Job, scope: Scope, warnings: tuple[Finding, ...], announce: Announce, tried: Try
 ) -> Evaluation:
-    """Return the verdict at the sizes of the job, or at others where those are not conclusive."""
+    """Return the verdict at the job's shrunken sizes, or at further sizes if those are not conclusive."""
     shrunk = job.shrunken
     if shrunk is None:
         raise EnvironmentFault("a job for the emulator carries the sizes to judge at")
@@ -88,7 +88,7 @@ def judged(
 
 
 def with_fewer_draws(job: Job, at: Shapes) -> tuple[Job, Shapes]:
-    """Return the job and shapes, with fewer draws where each draw is slow on the emulator."""
+    """Return job and shapes, with the protocol `reduced` if a draw is slow on the emulator."""
     if job.executor != "emulator" or job.protocol != "full" or not problems.few_draws(at.trace):
         return job, at
     fewer = {"protocol": "reduced"}
@@ -96,7 +96,10 @@ def with_fewer_draws(job: Job, at: Shapes) -> tuple[Job, Shapes]:
 
 
 def wanted(job: Job, at: Shapes, status: Status, headline: str | None = None) -> bool:
-    """Return True if the real sizes' launches matter after this trial; `headline` is its finding's kind."""
+    """Return True if the kernels that the real sizes launch should be looked up after a trial.
+
+    `status` is the trial's, and `headline` the kind of its headline finding, if any.
+    """
     if at.scope.shapes == "full" or job.protocol in ("further", "large") or job.shrunken is None:
         return False
     if status is Status.VERIFIED:
@@ -109,7 +112,7 @@ def wanted(job: Job, at: Shapes, status: Status, headline: str | None = None) ->
 
 
 def _with_the_rest(job: Job, first: Tried, tried: Callable[[Shrunken], Tried | None]) -> Evaluation:
-    """Return the first verdict combined with trials at sizes that launch more of its kernels."""
+    """Return the first verdict, combined with trials at sizes that launch more of the candidate's kernels."""
     result, ran = first.evaluation, set(first.ran)
     for plan in first.coverage.plans:
         second = tried(plan)
@@ -129,10 +132,10 @@ def _with_the_rest(job: Job, first: Tried, tried: Callable[[Shrunken], Tried | N
 
 
 def _at_large_sizes(job: Job, result: Evaluation, scope: Scope, announce: Announce, tried: Try) -> Evaluation:
-    """Return the verdict with a draw or two at the real sizes, or at the largest that are affordable.
+    """Return the verdict after one or two more draws at the real sizes, or at the largest affordable ones.
 
-    A kernel that skips elements only large tensors have is right at every small size, and so is one whose
-    counters or partial results run out.
+    Some faults show at no small size: elements that are skipped in large tensors only, or counters and
+    buffers of partial results that overflow.
     """
     if result.status is not Status.VERIFIED or job.protocol not in ("full", "reduced"):
         return result
@@ -162,7 +165,7 @@ def _at_large_sizes(job: Job, result: Evaluation, scope: Scope, announce: Announ
 
 
 def _further(job: Job, plan: Shrunken, scope: Scope, announce: Announce, tried: Try) -> Tried | None:
-    """Try a verified candidate at other sizes. Return None if the reference fails there."""
+    """Try a verified candidate at the sizes of `plan`. Return None if the reference fails at them."""
     announce(f"judging at {_words(plan)}, where kernels of the real sizes run")
     less = {"protocol": "further", "requests": (), "envelope_limit_s": 0.0}
     try:
@@ -172,7 +175,7 @@ def _further(job: Job, plan: Shrunken, scope: Scope, announce: Announce, tried: 
 
 
 def _joined(result: Evaluation, further: Evaluation) -> Evaluation:
-    """Return the first verdict with the draws of another one added."""
+    """Return the verdict `result`, with the draws and sizes of `further` added."""
     scope = result.scope
     scope = scope.model_copy(update={"further": (*scope.further, further.scope.sizes)})
     numbers = _worse(result.correctness, further.correctness)
@@ -198,19 +201,19 @@ def _excepting(result: Evaluation, missing: list[str]) -> Evaluation:
 
 
 def skipping(scope: Scope, *checks: str) -> Scope:
-    """Return the scope with further checks that did not run."""
+    """Return the scope with `checks` added to the skipped checks."""
     return scope.model_copy(update={"skipped": (*scope.skipped, *checks)})
 
 
 def _not_conclusive(job: Job, result: Evaluation, at: Shrunken) -> tuple[tuple[int, int], ...]:
-    """Return the literals that make a failure at these sizes inconclusive; empty if it is conclusive."""
+    """Return the literals, as value and line, that make a failure at the sizes `at` inconclusive, if any."""
     if result.status not in _NOT_CONCLUSIVE:
         return ()
     return problems.hard_coded(job.candidate.source, at)
 
 
 def _declines(job: Job, first: Tried) -> bool:
-    """Return True if the host code raised at the trial's sizes and may not raise at the real ones."""
+    """Return True if the host code raised at the trial's sizes but may run at the real sizes."""
     result = first.evaluation
     raised = result.status is Status.RUNTIME_ERROR and result.findings[0].kind in python_errors.OF_CALLS
     return raised and (bool(first.coverage.missing) or affordable(job.problem.trace))

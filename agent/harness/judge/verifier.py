@@ -7,5 +7,5 @@ VERSION = "10"
 
 
 def version() -> str:
-    """Return the version of the judge and of its probes of problems."""
+    """Return the version of the judge, joined with that of the admission's probes."""
     return f"{VERSION}.{check.VERSION}"

@@ -1,7 +1,6 @@
-"""Commands as the judge's side sends them, written from the records that the receiving process declares.
+"""Commands of the judge to oracle and worker, written from the records that the receiving process declares.
 
-Each writer raises Malformed for a record whose fields do not have the declared types. That is an error of
-this project, as it is on the side that reads the command.
+Each writer raises Malformed for a record whose fields do not have the declared types, which is our defect.
 """
 
 import secrets
@@ -29,16 +28,16 @@ def to_worker(command: worker_commands.Command) -> Message:
 
 
 def load(*, ahead: bool = False) -> Message:
-    """Return the command to load the candidate's file, under a new name for each process.
+    """Return the command to load the candidate's file as a module with a random, plausible name.
 
-    The name is one that a user might have chosen.
+    The name differs between processes, so that a candidate cannot recognise the judge by it.
     """
     name = "_".join(map(secrets.choice, _NAMES)) + secrets.choice(("", "2", "3", "_v2"))
     return to_worker(worker_commands.Load(name, ahead))
 
 
 def instance(manifest: Message, *, keeps_former: bool = False) -> Message:
-    """Return the command to make ModelNew with the parameters that the oracle answered to `parameters`."""
+    """Return the command to make ModelNew with the parameters in the oracle's answer to `Parameters`."""
     given = {key: value for key, value in manifest.items() if key != "strength"}
     return to_worker(worker_commands.Instance(**given, keeps_former=keeps_former))
 
@@ -52,7 +51,7 @@ def call(
     keep_all: bool = False,
     conditions: worker_commands.Conditions | None = None,
 ) -> Message:
-    """Return the command to call forward on the inputs that the oracle answered to `draw`."""
+    """Return the command to call forward on the inputs in the oracle's answer to `Draw`."""
     given = {key: value for key, value in drawn.items() if key != "stem"}
     return to_worker(
         worker_commands.Call(
@@ -79,9 +78,9 @@ def judged(outputs: Message, answer: Message, sent_back: str, *, repeat: bool) -
 def require_taken(answer: Message, command: Message) -> None:
     """Raise an error if the worker answered that it does not know the command.
 
-    The command decides whose fault that is. The answer cannot, because anything that runs in that process
-    could have written it. Raises EnvironmentFault for an invalid command, since nothing was judged, and
-    Malformed for a valid one, which the worker has to know.
+    The validity of the command decides whose fault that is, since the candidate may have written the answer.
+    Raises EnvironmentFault for an invalid command, which is our defect. Raises Malformed for a valid command,
+    which the worker has to know.
     """
     if worker_commands.REFUSED not in answer:
         return

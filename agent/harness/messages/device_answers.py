@@ -12,7 +12,7 @@ class CodePlace:
 
 @dataclass(frozen=True)
 class DeviceFinding:
-    """One finding of the emulator's runtime, as findings.cpp writes it."""
+    """One finding of the emulator's runtime, with the fields that findings.cpp writes."""
 
     kind: str
     message: str
@@ -28,7 +28,7 @@ class DeviceFinding:
 
 @dataclass(frozen=True)
 class Device:
-    """Fields that the emulator adds to every answer."""
+    """Fields that the emulator adds to every answer: launches so far, and findings of its sanitizer."""
 
     launches: int
     device_findings: list[DeviceFinding]

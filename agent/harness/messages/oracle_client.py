@@ -1,9 +1,9 @@
 """The judge's side of the conversation with the oracle, which decides whose fault a missing answer is.
 
-A reference that raises is the reference's fault (ProblemError). A description of tensors that came from the
-candidate's process and does not fit them is the candidate's fault (Refused). A GPU that lacks memory is
-nobody's fault. Everything else, including the end of the oracle's process, is an EnvironmentFault that
-carries the traceback, and never a verdict.
+If the reference raises, that is the reference's fault (ProblemError). If the candidate's process described
+tensors that do not match their files, that is the candidate's fault (Refused). A GPU that lacks memory
+(OutOfMemory) is nobody's fault. Every other failure, including the end of the oracle's process, is an
+EnvironmentFault that carries the traceback, and never a verdict.
 """
 
 from typing import Any
@@ -21,16 +21,16 @@ ORACLE = "agent.harness.oracle.server"
 """Module that an oracle's process runs."""
 _MEASURED = {"max_abs_err", "max_rel_err", "ratio"}
 _WEIGHED = _MEASURED | {"finding", "status", "native_error", "left_out"}
-"""Keys of a comparison's answer: the errors, the finding, or why the inputs are inconclusive."""
+"""Keys of a comparison's answer: errors, a finding, or the reason why the inputs are inconclusive."""
 
 _GPU_ERROR = "CUDA error"
-"""Prefix of torch's message for a driver error, after which that process can do nothing more on the GPU."""
+"""Prefix of torch's message for a driver error, after which the process can no longer use the GPU."""
 
 
 class OracleClient:
     """Client that asks the oracle about one problem.
 
-    `child` is the oracle's process. Whoever started that process also ends it.
+    `child` is the oracle's process. The client does not end it.
     """
 
     def __init__(self, child: Child, problem: str) -> None:
@@ -38,7 +38,7 @@ class OracleClient:
         self._environment: Message | None = None
 
     def ask(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
-        """Return the answer. Raises ProblemError or EnvironmentFault."""
+        """Return the oracle's answer. Raises ProblemError, OutOfMemory or EnvironmentFault."""
         reply = self._reply(command, limit_s)
         if "error" not in reply:
             return reply
@@ -47,15 +47,15 @@ class OracleClient:
         raise _failed("the oracle", reply)
 
     def environment(self) -> Message:
-        """Return the software and hardware that the oracle computes with. The oracle is asked only once."""
+        """Return versions of the software and names of the hardware of the oracle, asked for only once."""
         if self._environment is None:
             self._environment = self.ask(to_oracle(oracle_commands.Environment()))
         return self._environment
 
     def weigh(self, command: Message) -> Message:
-        """Return the comparison with what the candidate's process described.
+        """Return the comparison of the outputs that the candidate's process described.
 
-        Raises Refused if that does not fit.
+        Raises Refused if the description does not match the outputs' files.
         """
         reply = self._comparison(command)
         if not (reply.keys() <= _WEIGHED and ("finding" in reply or reply.keys() >= _MEASURED)):
@@ -63,7 +63,7 @@ class OracleClient:
         return reply
 
     def fits(self, outputs: Message) -> bool:
-        """Return True if structure and values match the present draw. Raises Refused as `weigh` does."""
+        """Return True if the outputs' structure and values match the present draw. Raises Refused."""
         return bool(self._comparison(to_oracle(oracle_commands.Fits(outputs)))["fits"])
 
     def trace_of(self, source: str) -> Trace | None:
@@ -90,7 +90,7 @@ class OracleClient:
         try:
             reply = self._child.ask(command, limit_s)
         except ChildFault as fault:
-            # The process was killed or exceeded its limit, and other load on this machine may be the reason.
+            # The process was killed or exceeded its time limit, perhaps because the machine is busy.
             raise passing(defect("the oracle", f"the reference's process {fault}", self._child.log)) from None
         if reply.get("blame") == "memory":
             raise OutOfMemory(
@@ -102,7 +102,7 @@ class OracleClient:
 
 
 def _failed(part: str, reply: Message) -> EnvironmentFault:
-    """Return the fault behind an internal error, marked as passing if the GPU was lost on the way."""
+    """Return the EnvironmentFault for an internal error, marked as passing if it is a CUDA error."""
     error = str(reply["error"])
     fault = defect(part, error, str(reply.get("traceback", "")))
     return passing(fault) if _GPU_ERROR in error else fault

@@ -1,9 +1,9 @@
 """Commands of the reference's process, with their fields; `agent.sandbox.messages` writes and reads them.
 
-This is the single source for both sides. The judge builds these records (`agent.harness.messages.commands`),
-and the oracle answers nothing else. Each record has a handler `do_...` of its name, in one of the components
-that `agent.harness.oracle.server` lists, which documents the command. A `stem` begins the names of the files
-that hold tensors. A seed has at most 62 bits.
+Both sides import these records. The judge builds them (`agent.harness.messages.commands`), and the oracle
+refuses any other command. Each record has a handler named `do_` and the record's name in snake case. The
+handler documents the command; `agent.harness.oracle.server` lists the classes of handlers. A `stem` is the
+prefix of the names of files that hold tensors. A seed has at most 62 bits.
 """
 
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from agent.harness.messages.where_commands import Show, Where
 class Parameters:
     """Draw perturbed parameters from a seed.
 
-    With `wide`, some have other signs and sizes, each time this seed comes again; see `truth.perturbation`.
-    With `as_files`, they are passed as files, for another process than the judged one.
+    With `wide`, some parameters have other signs and sizes, the same ones for equal seeds; see
+    `truth.perturbation`. With `as_files`, they pass as files, for a process other than the judged one.
     """
 
     seed: int
@@ -42,7 +42,7 @@ class Again:
 
 @dataclass(frozen=True)
 class TimedClaims:
-    """Type and device of each output, as claimed by the candidate's process. None for outputs of a row."""
+    """Type and device of each output, as claimed by the worker; None for outputs of calls in a row."""
 
     types: list[str] | None = None
     devices: list[str] | None = None
@@ -50,10 +50,10 @@ class TimedClaims:
 
 @dataclass(frozen=True)
 class Claims:
-    """Claims of the candidate's process about one call, and where its tensors came back.
+    """Claims of the candidate's process about one call.
 
-    `written_bands` is set where tensors pass as files, `gone` where they pass through memory; see
-    `worker_answers`.
+    `written_bands` is set if tensors pass as files, `gone` if they pass through memory; see
+    `worker_answers`. `sent_back` is the prefix of the files in which inputs come back.
     """
 
     overlaps: list[list[str]]
@@ -78,7 +78,7 @@ class Fits:
 
 @dataclass(frozen=True)
 class FitsOther:
-    """Ask whether the reference's output for other inputs fits the present draw."""
+    """Ask whether the reference's output for the inputs of `seed` is also right for the present draw."""
 
     seed: int
     family: str | None
@@ -132,7 +132,10 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ways:
-    """Name, shape and dtype of each tensor in ModelNew, and True if it is a parameter."""
+    """Ask for possible assignments of the reference's parameters to ModelNew's tensors.
+
+    `held` has name, shape and dtype of each tensor in ModelNew, and True if it is a parameter.
+    """
 
     held: list[tuple[str, tuple[int, ...], str, bool]]
 
@@ -172,14 +175,14 @@ class Variant:
 
 @dataclass(frozen=True)
 class ComparisonKernels:
-    """Compare large outputs from now on with the kernels in this file."""
+    """Compare large outputs from now on with the compiled kernels in `file`."""
 
     file: str
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Compute a draw and discard it. With `compiled`, run the reference under torch.compile instead."""
+    """Warm up the oracle by a draw that is discarded, or by running the reference under torch.compile."""
 
     seed: int
     compiled: bool
@@ -187,15 +190,15 @@ class WarmUp:
 
 @dataclass(frozen=True)
 class ExpectBaselines:
-    """Prepare what the baselines need besides the GPU, in the background."""
+    """Begin the part of preparing baselines that needs no GPU, in the background."""
 
 
 @dataclass(frozen=True)
 class Baselines:
     """Prepare the baselines.
 
-    `more` lists baselines beside eager and torch.compile. Below `launch_bound_ms` milliseconds, a CUDA graph
-    is prepared as well.
+    `more` lists baselines beside eager and torch.compile. If the reference takes less than `launch_bound_ms`
+    milliseconds, a CUDA graph is prepared as well.
     """
 
     compiled: bool
@@ -210,7 +213,7 @@ class Refresh:
 
 @dataclass(frozen=True)
 class Timed:
-    """`flushes` has the meaning of the field in the worker's command of this name."""
+    """Time one call of the baseline `what`, after `flushes` overwrites of the L2 cache."""
 
     what: str
     flushes: int
@@ -232,8 +235,8 @@ class Take:
 class Alone:
     """Time the baselines after the candidate's process has ended.
 
-    `rows` holds the two numbers of calls for the slope of each baseline. `enough_ms` holds the milliseconds
-    per call from which the slope is not measured.
+    `rows` holds, for each baseline, the lengths of two rows of calls whose times give the time per call.
+    Rows are not measured for a baseline whose single call takes `enough_ms` milliseconds or more.
     """
 
     rows: dict[str, tuple[int, int]]
@@ -278,7 +281,7 @@ class Card:
 
 @dataclass(frozen=True)
 class JudgeTaken:
-    """Judge outputs that were taken. Outputs of a row have fixed places and come without a description."""
+    """Judge the outputs copied last. Outputs of calls in a row need no description, as it is known."""
 
     outputs: dict[str, Any] | None
     claims: TimedClaims

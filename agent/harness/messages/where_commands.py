@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Show:
-    """Stems of files outside the candidate's sight.
+    """Write the current parameters, the constructor's arguments and the inputs for a replay.
 
-    `parameters` is for parameters and the constructor's arguments, `inputs` for inputs.
+    Both fields are prefixes of file names, in a folder that the candidate's process cannot see.
     """
 
     parameters: str
@@ -26,7 +26,9 @@ class Launched:
 
 @dataclass(frozen=True)
 class Where:
-    """Memory that the candidate's kernels wrote when they were replayed; see `player_commands.Follow`.
+    """Explain the last output by memory that the candidate's kernels wrote in a replay.
+
+    The memory's values are in files, as `player_commands.Follow` describes them.
 
     `outputs` holds the dtype, shape and strides of each output.
     """
@@ -34,7 +36,7 @@ class Where:
     stem: str
     launches: list[Launched]
     written: list[tuple[int, int, int, int]]
-    """First and last launch, index and size in bytes of each piece."""
+    """Pieces of memory: first and last launch that wrote the piece, its index, and its size in bytes."""
     outputs: list[tuple[str, list[int], list[int]]]
     operators: bool
-    """True if torch computes something between the launches."""
+    """True if torch operators run between the launches."""

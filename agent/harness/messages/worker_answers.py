@@ -1,8 +1,8 @@
 """Answers that the candidate's process may give to each command.
 
-The judge alone reads them, strictly, as claims. An answer with a missing field, an extra one or a wrong type
-is invalid: `ask` ends the process and raises ChildFault, a `protocol-violation`. A missing claim is never
-taken for a harmless one.
+Answers are claims, which only the judge reads, with strict validation. After an answer with a missing field,
+an additional field or a wrong type, `ask` ends the process and raises ChildFault (`protocol-violation`). No
+field has a default, so that leaving out a claim cannot help a candidate.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Copied:
-    """Tensors in shared memory. `there` is True if they lie in their assigned places."""
+    """Outputs that pass through shared memory. `there` is True if they lie in their assigned places."""
 
     tree: Any
     tensors: list[Spec]
@@ -60,7 +60,10 @@ class Failed:
 
 @dataclass(frozen=True)
 class Misfit:
-    """Parameters that do not fit, and what ModelNew holds: name, shape, dtype, and True for a parameter."""
+    """Error that the parameters do not fit ModelNew.
+
+    `held` lists its tensors as name, shape, dtype, and True for a parameter or False for a buffer.
+    """
 
     error: Raised
     held: list[tuple[str, list[int], str, bool]]
@@ -78,7 +81,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Called:
-    """One call whose tensors pass as files."""
+    """Answer to a call whose tensors pass as files."""
 
     overlaps: list[list[str]]
     types: list[str]
@@ -89,7 +92,10 @@ class Called:
 
 @dataclass(frozen=True)
 class CalledInMemory:
-    """One call whose tensors pass through shared memory. `gone` lists parameters that no longer exist."""
+    """Answer to a call whose tensors pass through shared memory.
+
+    `gone` lists the indices of parameters that no longer exist.
+    """
 
     overlaps: list[list[str]]
     types: list[str]
@@ -116,7 +122,7 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Operators:
-    """Operators, each with the reason."""
+    """Names of torch operators that are refused or could not be checked, each with the reason."""
 
     refused: list[tuple[str, str]]
     unchecked: list[tuple[str, str]]
@@ -124,7 +130,7 @@ class Operators:
 
 @dataclass(frozen=True)
 class Kernels:
-    """Kernels as read by `coverage`, where a malformed one counts as not launched."""
+    """Launched kernels, which `kernel_coverage` validates: a malformed entry counts as not launched."""
 
     kernels: list[Any]
 
@@ -137,11 +143,11 @@ class RealShapes(Kernels):
 
 @dataclass(frozen=True)
 class Further:
-    """Further calls on the same inputs.
+    """Answer to the command for further calls on unchanged inputs.
 
-    `calls` counts those that completed, `shared` says what their outputs share memory with, and `stopped` why
-    there are no more. `idle` is True if one of them launched nothing. `operators` lists the torch operators
-    that ran where no block did.
+    `calls` counts the completed calls. `shared` names tensors that share memory with their outputs, and
+    `stopped` gives the reason for an early end. `idle` is True if a call launched no kernel. `operators`
+    lists the torch operators that ran in calls without kernels.
     """
 
     calls: int
@@ -153,7 +159,10 @@ class Further:
 
 @dataclass(frozen=True)
 class Event:
-    """One kernel in a profile. `operators` lists the torch operators that launched it, innermost first."""
+    """One kernel run in a profile, with its microseconds (`us`).
+
+    `operators` lists the torch operators that launched the kernel, innermost first.
+    """
 
     name: str
     us: float
@@ -194,7 +203,7 @@ class Row:
 
 
 class Expected(NamedTuple):
-    """Answer that a command may have: its type, and an alternative type recognised by a key of its own."""
+    """Type of a command's answer, and perhaps an alternative type with a key that tells it apart."""
 
     kind: type
     other: tuple[str, type] | None = None
@@ -215,9 +224,9 @@ _CALLED = {"cpu": Expected(Called), "cuda": Expected(CalledInMemory)}
 
 
 def expected(command: Mapping[str, Any], device: str) -> Expected:
-    """Return the answer that the command may have.
+    """Return the type of answer that a command has. Raises KeyError for an unknown command, our defect.
 
-    Raises KeyError for a command that no worker knows, which is an error of this project.
+    Answers to `call` depend on the device, as only a GPU's tensors pass through shared memory.
     """
     do = command["do"]
     if do == "call":
@@ -235,8 +244,8 @@ def ask(
 ) -> Message:
     """Return the validated answer of the worker.
 
-    `granted` has the meaning it has in `Child.ask`, and `serve` builds in place of the backend. Raises
-    ChildFault, and EnvironmentFault where the worker does not know a command that is invalid.
+    `granted` gives seconds that extend `limit_s`, and `serve` builds in place of the backend. Raises
+    ChildFault for an invalid answer, and EnvironmentFault if the judge's command was invalid.
     """
     wanted = expected(command, backend.device)
 
@@ -255,7 +264,7 @@ def ask(
 
 
 def check(answer: Message, wanted: Expected, device: str) -> None:
-    """Raise Malformed for an answer that is not as expected."""
+    """Raise Malformed for an answer that is neither an error nor of the type `wanted`."""
     keys = ("launches", "device_findings") if device == "cpu" else ()
     report = {key: answer[key] for key in keys if key in answer}
     if device == "cpu":
@@ -279,9 +288,9 @@ def check(answer: Message, wanted: Expected, device: str) -> None:
 
 
 def asked_to_build(message: Message) -> Message:
-    """Return a worker's request to build, the only request that it may make.
+    """Return `message` if it is a valid request to build, the only request that a worker may make.
 
-    Raises ChildFault for any other.
+    Raises ChildFault for any other request.
     """
     build = message.get("build")
     known = (
@@ -299,7 +308,7 @@ def asked_to_build(message: Message) -> Message:
 
 
 def _check_stem(answer: Message, stem: str | None) -> None:
-    """Raise Malformed unless the files have the names that the judge gave."""
+    """Raise Malformed unless the outputs' files begin with the stem that the judge gave."""
     outputs = answer.get("outputs")
     if stem is not None and isinstance(outputs, dict) and outputs.get("stem") != stem:
         raise messages.Malformed(".outputs.stem: another name than was given")

@@ -1,9 +1,9 @@
-"""Tests for answers that compute nothing and yet are the reference's own function.
+"""Tests for null answers, such as zeros, that equal the reference's function and so are not wrong.
 
-Such an answer is not wrong. The test runs in float64 on inputs far from the stated ones, under new parameters
-each time. Admission looks for answers that are right on likely inputs only. Answers count as equal if they
-differ by float64's own rounding alone. The allowance is 64 eps of float64 plus 2^-20 of the float32
-reference's error, which is 2^29 times as large as float64's.
+Such a null answer has to be right everywhere. The test therefore runs in float64 on inputs far from the
+stated ones, with new parameters for each draw. Answers count as equal if they differ by float64 rounding
+alone. The allowance is 64 eps of float64 plus 2^-20 of the float32 reference's error. That error is about
+2^29 times as large as float64's.
 """
 
 import math
@@ -19,9 +19,9 @@ from agent.harness.truth.reference import Reference
 from agent.harness.truth.user_code import ReferenceRaised
 
 SPREADS = (0, 2, 6, 12, 25, 40, 0, 2, 6, 12, 25, 40)
-"""Exponent n of each draw, with sizes log-uniform between 2^-n and 2^n. 0 keeps the stated inputs."""
+"""Exponent n of each draw, whose magnitudes are log-uniform in 2^-n to 2^n; 0 means stated inputs."""
 ENOUGH = 4
-"""Number of draws that the reference has to accept."""
+"""Minimum number of draws with a finite result, below which no answer counts as equal."""
 REPEATS = 4
 """Number of draws, and of runs on each, that measure the spread of a reference with random numbers."""
 OTHER = "the answer to other inputs"
@@ -49,11 +49,11 @@ def same(reference: Reference, names: Iterable[str], seed: int) -> set[str]:
 
 
 def as_random(reference: Reference, answers: Mapping[str, Callable[[Draw], Any]], seed: int) -> set[str]:
-    """Return the names of answers no further from the truth than the reference's runs are from each other.
+    """Return the names of answers no further from the truth than a random reference's own runs.
 
-    The result is empty for a reference whose forward draws no random numbers. A reference that does, such as
-    a recurrent network that draws its first state, has no single right answer. An answer that stays within
-    its spread under each of `REPEATS` parameters and inputs counts as right.
+    A reference that draws random numbers, such as a recurrent network's first state, has no single right
+    answer. An answer counts as right if it is within the reference's spread for each of `REPEATS` draws of
+    parameters and inputs. The result is empty for a reference whose forward draws no random numbers.
     """
     left = set(answers)
     for number in range(REPEATS if answers else 0):
@@ -72,13 +72,13 @@ def as_random(reference: Reference, answers: Mapping[str, Callable[[Draw], Any]]
 
 
 def _distance(answer: Any, truth: Any) -> float:
-    """Return the root of the summed squares of all differences."""
+    """Return the Euclidean distance between two results, over all their tensors."""
     pairs = zip(tolerance.leaves(answer), tolerance.leaves(truth), strict=True)
     return math.sqrt(sum(float((y.double() - r64.double()).square().sum()) for y, r64 in pairs))
 
 
 def words(same: set[str]) -> list[str]:
-    """Return what these equal answers say about the reference, for the user."""
+    """Return sentences for the user on a reference that equals the null answers `same`."""
     if "zeros" in same:
         return ["its output is 0 whatever the inputs are: a kernel that writes zeros computes it"]
     if OTHER in same:
@@ -88,7 +88,7 @@ def words(same: set[str]) -> list[str]:
 
 
 def _run(reference: Reference, seed: int, spread: int) -> tuple[list[Any], Any, float]:
-    """Return inputs, the result in float64, and the largest error of float32."""
+    """Return inputs, the reference's result in float64, and the largest error of its float32 result."""
     stated = reference.inputs(seed, None) or []
     generator = torch.Generator().manual_seed(seed)
     inputs = tree_map(lambda t: _spread(t, spread, generator), stated)

@@ -12,13 +12,13 @@ from agent.harness.truth.draws import Draw, tree_map
 from agent.harness.truth.reference import Reference
 
 MOST = 8
-"""Maximum number of inputs that are ignored, each by itself."""
+"""Maximum number of inputs for which wrong answers are made; each answer ignores one input."""
 
 Answer = Callable[[Draw], Any]
 
 
 def answers(reference: Reference, draw: Draw) -> dict[str, Answer]:
-    """Return the wrong answers by name, as functions of a draw."""
+    """Return functions that compute a wrong answer for a draw, by the answer's name."""
     other = reference.inputs(reference.seed + 1, None)
     if other is None:
         return {}

@@ -1,7 +1,7 @@
-"""Wrong sums for `mutants`, of many terms into few results, where one number has to show every fault.
+"""Wrong sums for `mutants`: reductions of many terms to few results, in which a fault may hardly show.
 
 Some terms are left out, or terms or partial sums are rounded to a shorter dtype. The finer faults (`FINE`)
-can be smaller than what float32 loses in another order of the same sum.
+can be smaller than float32's rounding errors when the terms are summed in another order.
 """
 
 import math
@@ -17,9 +17,9 @@ from agent.harness.truth.summation_order import rule_of
 from agent.harness.worker.memory_guards import leaves
 
 BLOCK = 256
-"""Maximum number of terms that a block of threads leaves out. Shorter sums lose a quarter of their terms."""
+"""Maximum number of terms that are left out together, as by one block; at most a quarter of the terms."""
 LEAST = 64
-"""Minimum number of terms per result that counts as many."""
+"""Minimum number of terms per result for a reduction to be mutated."""
 _SUMS = {
     "sum", "mean", "linalg_vector_norm", "var", "std", "var_mean", "dot", "mse_loss", "smooth_l1_loss",
     "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "soft_margin_loss",
@@ -30,7 +30,7 @@ Rewrite = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> list[str]:
-    """Return the possible faults of this call, or [] if it is not such a sum."""
+    """Return the names of possible faults of an operator call, or [] if it does not sum many terms."""
     if func._schema.name.split("::")[-1] not in _SUMS or rule_of(func, args, kwargs) is None:
         return []
     terms = leaves(list(bound(func, args, kwargs).values()))[0]
@@ -39,7 +39,7 @@ def changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: An
 
 
 def _on_terms(change: Callable[[torch.Tensor], torch.Tensor]) -> Rewrite:
-    """Return a rewrite that changes every operand of the terms' shape."""
+    """Return a rewrite that applies `change` to every operand with the shape of the summed terms."""
 
     def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = bound(func, args, kwargs)
@@ -63,7 +63,7 @@ def _on_terms(change: Callable[[torch.Tensor], torch.Tensor]) -> Rewrite:
 
 
 def _without(begin: Callable[[int], int], x: torch.Tensor) -> torch.Tensor:
-    """Return `x` with zeros in place of `BLOCK` terms from `begin` on, or of fewer at its end."""
+    """Return `x` with up to `BLOCK` terms set to zero, the first at index `begin(count)`."""
     left = x.clone(memory_format=torch.contiguous_format).reshape(-1)
     first = begin(x.numel())
     left[first : first + min(BLOCK, math.ceil(x.numel() / 4))] = 0
@@ -92,4 +92,4 @@ REWRITES: dict[str, Rewrite] = {
     "summed in float16": _short(torch.float16),
 }
 FINE = ("the last term left out", "terms in bfloat16")
-"""Faults that are no reason to refuse a problem. Draws are added for them, and survivors are reported."""
+"""Faults that do not refuse a problem. Draws are added to detect them, and survivors are reported."""

@@ -1,4 +1,4 @@
-"""Wrong answers made from the reference itself, which a problem has to tell from a right one.
+"""Wrong answers made from the reference itself, which the problem's inputs have to tell from right ones.
 
 Null answers need almost no computation: zeros, the mean everywhere, a copied input, or missing last elements.
 Mutants are the reference in float64 with one fault:
@@ -7,8 +7,8 @@ Mutants are the reference in float64 with one fault:
 - a sum of few results without some of its terms or in a shorter dtype (`agent.harness.mutation.lost_terms`)
 - a recurrent layer with a fault at every step (`agent.harness.mutation.recurrent_faults`)
 
-One more is the reference in float32 with every result rounded to float16. The reference's own operators are
-mutated while they run, so nothing has to be known about its source.
+A further wrong answer is the reference in float32 with every operator's result rounded to float16. The
+reference's operators are mutated while they run, so its source need not be understood.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,16 +25,16 @@ from agent.harness.worker.memory_guards import leaves
 
 LAST_BLOCK = 32
 MAX_SITES = 40
-"""Maximum number of operator mutations. A reference with more has them thinned out evenly."""
+"""Maximum number of operator mutations; of more possible ones, an evenly spaced subset is used."""
 SMALL_EPS = 1e-3
-"""Largest added number that is taken for an eps."""
+"""Maximum constant that counts as an eps when it is added."""
 CHANGES = (
     "dropped", "ignored", "doubled", "taken for causal", "taken for constant",
     *lost_terms.REWRITES, *recurrent_faults.ENDS,
 )  # fmt: skip
 """Endings of the names of mutated operators and ignored inputs."""
 TERMS = ("weight ignored", "bias ignored", "eps dropped", "eps doubled")
-"""Changes of one constant or one affine term of an operator."""
+"""Mutations of an operator's eps, weight or bias."""
 EVERY = "every "
 """Start of the name of a mutation that affects all operators of one kind together."""
 _MOVES = {
@@ -143,7 +143,7 @@ class Sites(_WithLayers):  # type: ignore[no-untyped-call]
         return self.found[::step]
 
     def together(self) -> dict[str, list[Site]]:
-        """Return, by name, each change of `TERMS` that several operators of one kind can have."""
+        """Return the mutations in `TERMS` that apply to several operators of one kind, by name."""
         kinds: dict[str, list[Site]] = {}
         for site in self.found:
             if site.change in TERMS:
@@ -152,7 +152,7 @@ class Sites(_WithLayers):  # type: ignore[no-untyped-call]
 
 
 class Mutated(_WithLayers):  # type: ignore[no-untyped-call]
-    """Dispatch mode that runs with these sites mutated, at most one per call."""
+    """Dispatch mode that applies the mutations of `sites`, at most one per operator call."""
 
     def __init__(self, *sites: Site) -> None:
         super().__init__()
@@ -180,10 +180,10 @@ class Halved(_Mode):  # type: ignore[no-untyped-call]
 
 
 def null_answers(native: Any, inputs: Any) -> Iterator[tuple[str, Any]]:
-    """Yield answers that compute nothing, each with its name.
+    """Yield null answers, which need almost no computation, each with its name.
 
-    Only an input that looks like the output is copied. The mean of one number is that number and not a wrong
-    answer, so it is left out.
+    An input is copied only if it has the output's shape and dtype. The mean is left out if outputs have one
+    element, as it would be right.
     """
     outputs = leaves(native)
     several = any(out.numel() > 1 for out in outputs)
@@ -215,7 +215,7 @@ def _name(func: Any) -> str:
 
 
 def _changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> list[str]:
-    """Return the possible faults of this call."""
+    """Return the names of possible faults of an operator call."""
     if func.is_view or _name(func) in _MOVES:
         return []
     given = bound(func, args, kwargs)
@@ -231,7 +231,7 @@ def _changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
 
 
 def _optional(func: Any, given: dict[str, Any], name: str) -> bool:
-    """Return True if the tensor argument is given and optional."""
+    """Return True if the argument `name` is an optional tensor and was passed."""
     kinds = {argument.name: str(argument.type) for argument in func._schema.arguments}
     return isinstance(given.get(name), torch.Tensor) and kinds.get(name) == "Optional[Tensor]"
 
@@ -243,7 +243,7 @@ def _small(value: Any) -> bool:
 
 
 def _operand_like(given: dict[str, Any], result: Any) -> torch.Tensor | None:
-    """Return the first operand that could stand for the result."""
+    """Return the first operand with the shape and dtype of the result, or None."""
     if not isinstance(result, torch.Tensor):
         result = next(iter(leaves(result)), None) if isinstance(result, (list, tuple)) else None
     if result is None:

@@ -1,9 +1,10 @@
 """Mutation testing of a problem: wrong answers go through the judge's own comparator.
 
-The test shows if the problem can tell right answers from wrong ones. It runs in the oracle's process, on the
-reference alone. Every wrong answer of `agent.harness.mutation.mutants` is tried on the stated distribution.
-Survivors are tried on the families of inputs that each candidate meets. Those that remain are tried on the
-families of `protocol.TIGHTENING`, which join this problem's protocol where they are needed.
+The test shows if the problem can tell right answers from wrong ones. It needs the reference only and runs in
+the oracle's process. Every wrong answer of `agent.harness.mutation.mutants` is tried on the stated
+distribution. Answers that pass are tried on the families of inputs on which each candidate is judged. Those
+that still pass are tried on the families of `protocol.TIGHTENING`. A family that refuses one of them joins
+the problem's protocol.
 """
 
 import math
@@ -22,12 +23,12 @@ from agent.harness.truth.reference import Reference
 from agent.harness.truth.user_code import ReferenceRaised
 
 SAME = 4 * torch.finfo(torch.float32).eps
-"""Relative distance from the truth up to which a mutant's float64 output counts as the same function."""
+"""Maximum relative distance from the truth of a mutant that counts as equal to the reference."""
 
 CLOSE = 1e-5
-"""Distance from the truth, relative to each element, that the tolerance grants every right answer."""
+"""Relative error of an element that the tolerance grants every right answer."""
 MANY = 8
-"""Number of operators with an eps, weight or bias from which one of them alone may be too fine to show."""
+"""Number of operators with an eps, weight or bias from which a fault in only one may be too small to show."""
 
 HALVED = "computed in float16"
 
@@ -35,23 +36,23 @@ Answer = Callable[[Draw], Any]
 
 
 class Seen(NamedTuple):
-    """Names of the wrong answers that differed from the truth on a draw that accepted them."""
+    """Names of wrong answers that differed from the truth on a draw on which they passed."""
 
     different: set[str]
-    """Names that differed by more than `SAME`."""
+    """Names of answers that differed by more than `SAME`."""
     apart: set[str]
-    """Names that differed in one element by more than `CLOSE` of it, within the reference's own errors."""
+    """Names of answers with an element whose relative error exceeded `CLOSE`."""
     large: set[str]
-    """Names whose output as a whole differed by more than `tolerance.UNSTABLE` of its size."""
+    """Names of answers whose relative root mean square error exceeded `tolerance.UNSTABLE`."""
 
 
 def probe(reference: Reference, seed: int) -> dict[str, Any]:
-    """Return how many wrong answers were tried and refused, which pass, and the families needed.
+    """Return counts of the wrong answers tried and refused, those that pass, and the families needed.
 
-    `equivalent` lists mutants that float32 cannot tell from the reference on the inputs tried, or from one
-    that draws random numbers. It also lists null answers that are the same function
-    (`agent.harness.mutation.equivalence`). `unresolved` lists faults that are `_too_fine`. `trivial` holds
-    what the null answers say about the reference. `strength` is the lowest strength of any perturbation.
+    `equivalent` lists mutants that float32 cannot tell from the reference, or that are within a random
+    reference's spread. It also lists null answers that equal the reference's function
+    (`agent.harness.mutation.equivalence`). `unresolved` lists faults as of `_too_fine`. `trivial` holds
+    sentences on a reference that a null answer computes. `strength` is the lowest strength of a perturbation.
     """
     tightened: list[str] = []
     alive: dict[str, Answer] | None = None
@@ -69,7 +70,12 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
             alive, layers = _answers(reference, draw)
             tried = len(alive)
             joined = protocol.DOMINATED if _few(draw) else ()
-            order = [*protocol.FAMILIES, *protocol.VARYING, *joined, *joined]  # candidates meet these twice
+            order = [
+                *protocol.FAMILIES,
+                *protocol.VARYING,
+                *joined,
+                *joined,
+            ]  # as in judging
             order += [name for name in protocol.TIGHTENING if name not in joined]
         passing = {name: answer for name, answer in alive.items() if _passes(answer, draw, name, seen)}
         if family in protocol.TIGHTENING and family not in joined and len(passing) < len(alive):
@@ -77,7 +83,7 @@ def probe(reference: Reference, seed: int) -> dict[str, Any]:
         alive = passing
     left = alive or {}
     different, unresolved = seen.different, _too_fine(left, seen, layers)
-    # Counts and quantised values are the same in float16, so surviving that way is no fault.
+    # Counts and quantised values are exact in float16, so computing them in float16 may be right.
     null = [
         name for name in left if not name.endswith(mutants.CHANGES) and (name != HALVED or name in different)
     ]
@@ -115,7 +121,7 @@ def _usable(reference: Reference, seed: int, family: str | None) -> Draw | None:
 
 
 def _answers(reference: Reference, draw: Draw) -> tuple[dict[str, Answer], int]:
-    """Return every wrong answer by name, and the number of operators with a term to lose."""
+    """Return every wrong answer by name, and the number of operators with an eps, weight or bias."""
     answers: dict[str, Answer] = {}
     for name, _ in mutants.null_answers(draw.expected.native, draw.inputs):
         answers[name] = partial(_null, name)
@@ -144,7 +150,7 @@ def _right(
 ) -> set[str]:
     """Return the answers that are not wrong after all.
 
-    These are null answers that compute the same, and mutants within the reference's own randomness.
+    These are null answers that equal the reference, and mutants within a random reference's spread.
     """
     same = equivalence.same(reference, [name for name in left if name in null - {HALVED}], seed)
     if HALVED in null - different and same & {"zeros", equivalence.OTHER}:
@@ -154,13 +160,13 @@ def _right(
 
 
 def _too_fine(left: Iterable[str], seen: Seen, layers: int) -> list[str]:
-    """Return the surviving faults that cannot be told from rounding, which are named but no reason to refuse.
+    """Return surviving faults that cannot be told from rounding, so that they do not refuse the problem.
 
     There are three kinds:
 
-    - single terms of a sum of few results
-    - an operator's fault that no draw shows in any element by more than every right answer is granted
-    - the eps, weight or bias of one of `MANY` operators, if it moves no draw's output more than float32 may
+    - a fault in `lost_terms.FINE`
+    - a fault whose relative error exceeds `CLOSE` in no element of any draw
+    - a fault in one eps, weight or bias of at least `MANY`, with a small root mean square error in all draws
     """
     return [
         name
@@ -194,7 +200,7 @@ def _mutated(reference: Reference, sites: list[mutants.Site], draw: Draw) -> Any
 
 
 def _passes(answer: Answer, draw: Draw, name: str, seen: Seen) -> bool:
-    """Return True if the comparator accepts the answer, and note in `seen` how far it is from the truth."""
+    """Return True if the comparator accepts the answer, and note its distance from the truth in `seen`."""
     try:
         given = answer(draw)
         outputs = tolerance.leaves(given)
@@ -207,7 +213,7 @@ def _passes(answer: Answer, draw: Draw, name: str, seen: Seen) -> bool:
             _note(outputs, draw, name, seen)
         return passes
     except RuntimeError:
-        # An operator that cannot run this way gives no passing answer.
+        # A mutated operator that cannot run gives no answer, so none that passes.
         return False
 
 

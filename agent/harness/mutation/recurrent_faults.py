@@ -1,11 +1,11 @@
 """Wrong recurrent layers for `mutants`: a GRU, an LSTM or an RNN with one fault at every step.
 
-torch computes such a call step by step. Omitting an operator from one of many steps is not a realistic fault,
-and most such omissions are forgotten by the end of the sequence. Realistic faults mix up or leave out gates,
+torch computes a recurrent layer step by step. Omitting an operator from one of many steps is not a realistic
+fault, and its effect mostly fades by the end of the sequence. Realistic faults mix up or leave out gates,
 weights, biases, states and layers.
 
-A call is `func(x, states, weights, biases?, layers, dropout, training, bidirectional, batch_first)`. The
-weights of a layer and direction are those of the input, those of the state, and a bias for each.
+A call is `func(x, states, weights, biases?, layers, dropout, training, bidirectional, batch_first)`. A layer
+has, for each direction, the input's weights, the state's weights, the input's bias and the state's bias.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +22,9 @@ _GATES: Mapping[Any, tuple[int, tuple[tuple[int, int], ...]]] = {
     torch.rnn_tanh: (1, ()),
     torch.rnn_relu: (1, ()),
 }
-"""Number of gates, and the pairs of gates with the same activation, which can be mistaken for each other."""
+"""Number of gates, and pairs of gates with equal activations, which can be mistaken for each other."""
 ENDS = ("swapped",)
-"""Endings of names that other mutations do not have."""
+"""Endings of fault names that only recurrent layers have."""
 
 
 class _Call(NamedTuple):
@@ -42,7 +42,7 @@ class _Call(NamedTuple):
 
     @property
     def kinds(self) -> int:
-        """Return the number of weights and biases of one layer in one direction."""
+        """Number of weights and biases of one layer in one direction."""
         return 4 if self.has_biases else 2
 
     @property
@@ -51,7 +51,10 @@ class _Call(NamedTuple):
 
 
 def is_layer(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Return True if the call can be changed: on a padded sequence, without projections."""
+    """Return True if the call is a recurrent layer that can be mutated.
+
+    Its sequence has to be padded rather than packed, and the layer has no projections.
+    """
     if func not in _GATES or kwargs or len(args) != len(_Call._fields) or not isinstance(args[-1], bool):
         return False
     given = _Call(*args)
@@ -59,7 +62,7 @@ def is_layer(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> boo
 
 
 def changes(func: Any, args: tuple[Any, ...]) -> list[str]:
-    """Return the possible faults of this call."""
+    """Return the names of possible faults of a recurrent layer's call."""
     given = _Call(*args)
     found = ["recurrence dropped"]
     found += [f"gates {one} and {other} swapped" for one, other in _GATES[func][1]]
@@ -75,7 +78,7 @@ def changes(func: Any, args: tuple[Any, ...]) -> list[str]:
 
 
 def changed(change: str, func: Any, args: tuple[Any, ...]) -> Any:
-    """Return the layer's result with that fault."""
+    """Return the layer's result with the fault `change`."""
     given = _Call(*args)
     if change.startswith("gates "):
         pair = next(pair for pair in _GATES[func][1] if change == f"gates {pair[0]} and {pair[1]} swapped")
@@ -92,7 +95,7 @@ def _swapped(weight: torch.Tensor, gates: int, one: int, other: int) -> torch.Te
 
 
 def _without(kind: int, func: Any, given: _Call) -> Any:
-    """Run with zeros in place of one of the weights or biases of each layer."""
+    """Run with zeros for one kind of weights or biases in all layers, given by its index in a layer."""
     weights = [
         torch.zeros_like(weight) if place % given.kinds == kind else weight
         for place, weight in enumerate(given.weights)
@@ -106,7 +109,7 @@ def _from_zeros(func: Any, given: _Call) -> Any:
 
 
 def _without_the_last_layer(func: Any, given: _Call) -> Any:
-    """Run without the last layer, whose states stay unchanged."""
+    """Run the recurrent layers without the last one, whose states stay unchanged."""
     rows = given.directions * (given.layers - 1)
     several = isinstance(given.states, (list, tuple))
     first = [state[:rows].contiguous() for state in leaves(given.states)]
@@ -122,14 +125,14 @@ def _without_the_last_layer(func: Any, given: _Call) -> Any:
 
 
 def _forward_weights_alone(func: Any, given: _Call) -> Any:
-    """Run both directions with the weights of the first."""
+    """Run both directions with the weights of the forward direction."""
     kinds = given.kinds
     weights = [given.weights[p - kinds if p // kinds % 2 else p] for p in range(len(given.weights))]
     return func(*given._replace(weights=weights))
 
 
 def _directions_swapped(func: Any, given: _Call) -> Any:
-    """Run each direction with the weights of the other."""
+    """Run each direction with the weights of the other direction."""
     kinds = given.kinds
     weights = [given.weights[p - kinds if p // kinds % 2 else p + kinds] for p in range(len(given.weights))]
     return func(*given._replace(weights=weights))

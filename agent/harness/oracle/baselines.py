@@ -1,8 +1,8 @@
 """Baselines of a candidate: the reference, timed in the oracle's process.
 
 The reference runs eagerly, under torch.compile and, where launches dominate its time, replayed as a CUDA
-graph. On request it also runs under max-autotune, and each variant as a CUDA graph. All run at the precision
-of the ground truth's comparison, with TF32 off.
+graph. On request it also runs under max-autotune, and each variant as a CUDA graph. All baselines run with
+TF32 off, like the float32 runs that give the tolerance.
 """
 
 import math
@@ -28,22 +28,25 @@ AUTOTUNED = "max-autotune-no-cudagraphs"
 LEAST_ALONE, ALONE = 7, 15
 """Minimum and maximum number of calls of the reference after the candidate's process has ended.
 
-With seven calls, the true median lies between their minimum and maximum with a probability of 98 %.
+With seven calls, the true median lies between the smallest and largest time with a probability of 98 %.
 """
 ALIKE = 0.006
-"""Spread, relative to the median, below which further calls are not worthwhile."""
+"""Range of the times, relative to their median, at which no further calls are timed."""
 NEAR = 1e-4
-"""Relative difference that two float32 computations stay below and lower precision does not."""
+"""Maximum relative difference of float32 outputs that are near; lower precision exceeds it."""
 NEAR_IN_HALF = 0.02
-"""Relative difference for 16-bit outputs: more than twice the eps of bfloat16."""
+"""Maximum relative difference of 16-bit outputs that are near: more than twice the eps of bfloat16."""
 PIECE = 1 << 26
 
 
 class Baselines:
-    """Callables over inputs whose contents change while their memory stays where CUDA graphs read it."""
+    """Baselines of one reference, all on the same inputs.
+
+    New contents are written to the inputs in place once a CUDA graph reads them.
+    """
 
     def __init__(self, reference: Reference, exchange: Exchange, inputs: list[Any], like: Any) -> None:
-        """Take over the inputs. `like` is an output of the reference."""
+        """Make baselines on `inputs`, which may be overwritten. `like` is an output of the reference."""
         self._reference, self._exchange = reference, exchange
         self.inputs = inputs
         self._like = tree_map(lambda t: torch.empty_like(t, device="meta"), like)
@@ -51,16 +54,16 @@ class Baselines:
         self._calls: dict[str, Call] = {"eager": self._eager}
         self._rows: Rows | None = None
         self._replays = False
-        """True if a graph reads the inputs where they were when it was recorded."""
+        """True if a CUDA graph reads the inputs, which then have to keep their addresses."""
         self.problems: dict[str, str] = {}
         """Reason why a baseline is missing, by name."""
         self.taken: Any = None
-        """Outputs that were taken last."""
+        """Copy of the candidate's outputs that were taken last."""
 
     def prepare(self, compiled: bool, launch_bound_ms: float, more: Collection[str] = ()) -> list[str]:
         """Prepare the baselines and return the names of those available.
 
-        `more` is from `records.MoreBaselines`.
+        `more` names further baselines (`records.MoreBaselines`).
         """
         graphed = "graphs" in more or median(self.timed("eager").ms for _ in range(5)) < launch_bound_ms
         if compiled:
@@ -83,14 +86,14 @@ class Baselines:
             self.problems[name] = f"{type(error).__name__}: {cause}"[:300]
 
     def refresh(self, seed: int) -> None:
-        """Write new contents for the next calls, the candidate's too, and flush them from the L2 cache."""
+        """Write new inputs for the next calls of reference and candidate, and flush the L2 cache."""
         self.recall(seed)
         self._exchange.refresh(self.inputs)
         self._timer.flush()
         torch.cuda.synchronize()
 
     def recall(self, seed: int) -> None:
-        """Restore the contents of this seed for the reference alone."""
+        """Restore the inputs of a seed for the reference, without handing them to the candidate."""
         fresh = self._reference.inputs(seed, None)
         assert fresh is not None
         if not self._replays:
@@ -100,12 +103,12 @@ class Baselines:
             mine.data.copy_(new)
 
     def rest(self) -> None:
-        """Release the present contents, which `recall` restores, unless a graph reads them in place."""
+        """Release the inputs, which `recall` restores, unless a CUDA graph reads them in place."""
         if not self._replays:
             self.inputs = []
 
     def room_for_row(self, least: int, most: int) -> dict[str, Any]:
-        """Return the number of calls in a row that fit, and what workers have to know about the row."""
+        """Allocate a row of calls; return its length, 0 if too short, and the layout that workers need."""
         try:
             self._rows = self._exchange.rows(self.inputs, self._like, least=least, most=most)
         except MemoryError:
@@ -113,7 +116,7 @@ class Baselines:
         return {"calls": self._rows.calls} | ({"row": self._rows.described} if self._rows.calls else {})
 
     def fill_row(self, seeds: list[int]) -> None:
-        """Fill the first calls of a row, each with contents of its own."""
+        """Write the inputs of the first calls of the row, one seed for each call, and blank its outputs."""
         assert self._rows is not None
         for number, seed in enumerate(seeds):
             self._rows.fill(number, self._reference.inputs(seed, None))
@@ -122,16 +125,16 @@ class Baselines:
         torch.cuda.synchronize()
 
     def take_of_row(self, number: int) -> None:
-        """Copy the outputs of one call of a row."""
+        """Copy the outputs of call `number` of the row to `taken`."""
         assert self._rows is not None
         self.taken = self._rows.outputs(number)
         torch.cuda.synchronize()
 
     def doubtful(self) -> bool:
-        """Return True if the outputs taken are far from the reference's own on the present inputs.
+        """Return True if the outputs in `taken` differ from the reference's on the present inputs.
 
-        This quick check of all outputs costs one call. Doubtful outputs are then compared with the ground
-        truth.
+        This quick check of all elements costs one call of the reference. Doubtful outputs are then compared
+        with the ground truth.
         """
         with torch.no_grad():
             native = leaves(self._eager())
@@ -140,15 +143,15 @@ class Baselines:
         )
 
     def timed(self, name: str, flushes: int = FLUSHES) -> Sample:
-        """Return the times of one call after this many overwrites of the L2 cache."""
+        """Return the times of one call of a baseline after `flushes` overwrites of the L2 cache."""
         return self._timer.timed(self._calls[name], flushes)[0]
 
     def slope(self, name: str, few: int, many: int) -> float:
-        """Return the milliseconds per call in a row of calls."""
+        """Return a baseline's milliseconds per call, from rows of `few` and of `many` calls."""
         return slope(self._calls[name], few, many)
 
     def take(self) -> None:
-        """Copy the outputs from the places assigned to them."""
+        """Copy the candidate's outputs from their assigned places to `taken`."""
         self.taken = self._exchange.outputs({"there": True}, self._like)
         torch.cuda.synchronize()
 
@@ -157,7 +160,7 @@ class Baselines:
     ) -> dict[str, tuple[float, float]]:
         """Return, for each baseline, the median milliseconds of a single call and of a call in a row.
 
-        A single call of `enough_ms` or more stands for both.
+        For a baseline whose single call takes `enough_ms` or more, both numbers are that of the single call.
         """
         found = {}
         for name, lengths in rows.items():
@@ -176,7 +179,7 @@ class Baselines:
         return median(found)
 
     def launches(self, name: str) -> list[dict[str, Any]]:
-        """Return the GPU's activities in one call on cold caches by CUDA's profiler, or [] where it fails."""
+        """Return the kernels and copies of one call on cold caches by CUDA's profiler, or [] if it fails."""
         from torch import profiler
 
         self._timer.flush()
@@ -186,7 +189,7 @@ class Baselines:
             with torch.no_grad(), profiler.profile(activities=watched, acc_events=True) as seen:
                 self._calls[name]()
                 torch.cuda.synchronize()
-        except Exception:  # noqa: BLE001 - no verdict hangs on it
+        except Exception:  # noqa: BLE001 - no verdict depends on the profile
             return []
         return [
             {"name": event.name, "us": event.device_time, "stream": event.device_resource_id}
@@ -223,9 +226,9 @@ class Baselines:
 
 
 def near(output: torch.Tensor, native: torch.Tensor) -> bool:
-    """Return True if all elements agree except for rounding.
+    """Return True if all elements of `output` and `native` agree except for rounding.
 
-    Rounding is relative to the native value or to the root mean square.
+    The allowed difference is relative to the native value or to the root mean square of `native`.
     """
     if not output.is_floating_point():
         return torch.equal(output, native)
@@ -247,9 +250,9 @@ def near(output: torch.Tensor, native: torch.Tensor) -> bool:
 
 
 def _apart_at_most(output: torch.Tensor, native: torch.Tensor, limit: float) -> bool:
-    """Return True if no two elements differ by more than `limit`, in few passes over memory.
+    """Return True if no element of `output` differs from `native` by more than `limit`; False for NaN.
 
-    False for NaN.
+    The check needs fewer passes over memory than `isclose`.
     """
     pieces = zip(torch.split(output, CHUNK), torch.split(native, CHUNK), strict=True)
     most = [torch.linalg.vector_norm(mine - its, float("inf")) for mine, its in pieces]

@@ -1,8 +1,8 @@
 """Shared GPU memory for calls in a row, each with its own inputs and its own place for outputs.
 
-The oracle fills the inputs before the row and reads any of the outputs after it. A result that one call
-computes from its own contents is therefore useless to the next. Output missing at the end of the row was not
-computed in the row. The contents of later calls are visible from the beginning, though (docs/adr/0011).
+The oracle writes all inputs before the row and reads any of the outputs after it. No call can therefore reuse
+the result of an earlier one, and every output has to be computed within the timed row. The inputs of later
+calls are visible from the beginning, though (docs/adr/0011).
 """
 
 import socket
@@ -21,9 +21,10 @@ SHARE = 8
 
 
 class Rows:
-    """Places for `calls` calls, or none where the tensors of `least` calls exceed the allowed memory.
+    """Row of `calls` calls, with memory for each call's inputs and outputs.
 
-    Raises MemoryError where the GPU has no room for them.
+    `calls` is 0 if the tensors of `least` calls exceed the allowed memory. Raises MemoryError if the GPU has
+    too little memory.
     """
 
     def __init__(
@@ -55,21 +56,21 @@ class Rows:
             "bytes": self._segment.size, "tree": given["tree"], "inputs": given["tensors"],
             "outputs": wanted["tensors"], "places": self._places,
         }  # fmt: skip
-        """Layout of the row for the workers."""
+        """Layout of the row's memory, for the workers."""
 
     def fill(self, number: int, inputs: Any) -> None:
-        """Write the inputs of one call to their places."""
+        """Write the inputs of call `number` to its memory in the row."""
         for tensor, place in zip(leaves(inputs), self._places[number][0], strict=True):
             self._segment.tensor(place, tensor.shape, tensor.dtype).copy_(tensor)
 
     def outputs(self, number: int) -> Any:
-        """Return a copy of what lies at the places of one call's outputs."""
+        """Return a copy of the memory assigned to the outputs of call `number`."""
         places = iter(self._places[number][1])
         segment = self._segment
         return tree_map(lambda t: segment.tensor(next(places), t.shape, t.dtype).clone(), self._like)
 
     def forget(self) -> None:
-        """Overwrite the places of the outputs, so that an earlier row's results do not count for the next."""
+        """Overwrite the memory of all outputs, so that an earlier row's results do not count for the next."""
         for _, places in self._places:
             for place, tensor in zip(places, leaves(self._like), strict=True):
                 size = tensor.numel() * tensor.element_size()

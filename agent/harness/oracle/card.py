@@ -1,7 +1,7 @@
 """State of the GPU while it is timed: clocks, power and the reasons for throttling, read through NVML.
 
-A sample takes a fraction of a millisecond and can be taken after each timed call, which nvidia-smi cannot.
-Where there is no NVML, or it does not know this GPU, there are no samples. No verdict depends on them.
+A sample takes a fraction of a millisecond, so one can be taken after each timed call; nvidia-smi is too slow.
+Samples are empty if NVML is missing or does not know this GPU. No verdict depends on them.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ REASONS = {
 
 
 class _Nvml:
-    """NVML access to this process's current GPU. Raises OSError where it cannot be used."""
+    """NVML access to this process's current GPU. Raises OSError if NVML cannot be used."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libnvidia-ml.so.1")
@@ -59,14 +59,14 @@ class _Nvml:
 
 @cache
 def _nvml() -> _Nvml | None:
-    # torch raises the last two where it has no CUDA or no driver.
+    # torch raises AssertionError or RuntimeError if it has no CUDA or no driver.
     with contextlib.suppress(OSError, AttributeError, AssertionError, RuntimeError):
         return _Nvml()
     return None
 
 
 def sample() -> dict[str, Any]:
-    """Return SM clock in MHz, power in W and the throttling reasons, or {} where NVML reports none."""
+    """Return SM clock in MHz, power in W and the throttling reasons, or {} if NVML reports none."""
     nvml = _nvml()
     with contextlib.suppress(OSError, AttributeError):
         return nvml.sample() if nvml else {}
@@ -74,7 +74,7 @@ def sample() -> dict[str, Any]:
 
 
 def card() -> dict[str, Any]:
-    """Return the present values of the fields of a `records.Card`, or {} where NVML does not report them."""
+    """Return the present values of the fields of `records.Card`, or {} if NVML does not report them."""
     nvml = _nvml()
     with contextlib.suppress(OSError, AttributeError):
         return nvml.sample() | nvml.limits() if nvml else {}

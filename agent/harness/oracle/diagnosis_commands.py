@@ -16,7 +16,7 @@ from agent.records import Finding
 
 
 class DiagnosisCommands:
-    """Handlers. `do_explain` comes before `do_where`, and both before `do_narrow`."""
+    """Handlers of the commands. The judge sends `Explain` first, then `Where`, then `Narrow`."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
@@ -34,7 +34,7 @@ class DiagnosisCommands:
         return self._explaining.of_shape(draw, given, wanted)
 
     def do_show(self, command: where_commands.Show) -> dict[str, Any]:
-        """Write the present parameters and inputs again."""
+        """Write the present parameters and inputs to files, for a replay of the call judged last."""
         state, folder = self._state, self._state.folder
         wire.dump(state.arguments, folder, command.parameters + "-init")
         wire.dump(state.parameters(), folder, command.parameters + "-state")
@@ -42,7 +42,7 @@ class DiagnosisCommands:
         return {}
 
     def do_where(self, command: where_commands.Where) -> dict[str, Any]:
-        """Refine the explanation with what the candidate's kernels wrote in the call judged last."""
+        """Refine the explanation with the values that the kernels wrote in the call judged last."""
         assert self._explaining is not None
         followed = following.read(command, tolerance.leaves(self._state.output))
         return self._explaining.where(self._state.present, self._state.output, followed)
@@ -50,7 +50,7 @@ class DiagnosisCommands:
     def do_map(self, command: oracle_commands.Map) -> dict[str, Any]:
         """Return a map of the errors in the output judged last.
 
-        The map is null where the structure is wrong, every element is right, or memory does not suffice.
+        The map is null if the output's structure is wrong, every element is right, or memory runs out.
         """
         if self._state.draw is None or self._state.output is None:
             return {"map": None}

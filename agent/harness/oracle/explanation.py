@@ -25,16 +25,16 @@ from agent.harness.truth.reference import Reference
 from agent.records import Finding
 
 FEW_ELEMENTS = 1 << 16
-"""Number of elements of inputs and outputs above which a few samples are explained first."""
+"""Number of elements of inputs and outputs above which a few samples of the batch are explained first."""
 UNSURE = frozenset({"unknown-cause", "wrong-values"})
-"""Kinds of finding that say less than was known before."""
+"""Kinds of finding that name no cause, so that they never replace an earlier finding."""
 NOT_FINITE = frozenset({"nan-output", "non-finite-output", "constant-output"})
-"""Kinds of finding that say what the output holds, but not why."""
+"""Kinds of finding that describe the output's values but not their cause."""
 WHERE_S = 2.0
-"""CPU seconds for an explanation and the search in the kernels' writes. The search always gets LEAST_S."""
+"""CPU seconds for an explanation with the search in kernels' writes, which gets at least LEAST_S."""
 LEAST_S = 0.2
 MOST_LOOKED_AT = 1 << 26
-"""Maximum number of output elements examined as a whole in float64."""
+"""Maximum number of output elements that are all examined in float64."""
 AT_ONCE = 1 << 24
 """Number of elements whose finiteness is tested at a time."""
 ALLOCATOR = "DefaultCPUAllocator"
@@ -54,16 +54,16 @@ class Explaining:
         self._across = False
         self._begun = time.thread_time()
         self._sentences: tuple[str, ...] = ()
-        """Sentences about where the error comes from, used where no cause is known."""
+        """Sentences about the place of the error, added to the message if no cause is known."""
         self._few: list[Case] = []
-        """Unexplained outputs of few numbers, several of which may be explained together."""
+        """Unexplained outputs with few elements, several of which may be explained together."""
 
     def of_values(self, draw: Draw, output: Any) -> dict[str, Any]:
-        """Explain one more output. `open` in the answer means that another output may tell more."""
+        """Explain one more output. `open` is true in the answer if another output may narrow the cause."""
         return self._within_memory(draw, lambda: self._of_values(draw, output))
 
     def _within_memory(self, draw: Draw, explain: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Run `explain`, or return what is known already, with a note, if memory does not suffice."""
+        """Return the answer of `explain`, or the earlier explanation with a remark if memory runs out."""
         with _checked(draw):
             try:
                 return explain()
@@ -90,10 +90,10 @@ class Explaining:
             found = causes.explain(whole, self._first, self._found.open, self._budget_s, self._across)
         finite = all(map(_is_finite, whole.outputs))
         if self._found.unconfirmed and not large and finite and not found.named and not found.open:
-            # An explanation that fitted the few elements of one output does not fit those of another.
+            # An explanation that fitted the few elements of an earlier output does not fit this one.
             self._found = causes.explain(whole, self._first, (), self._budget_s)
         elif self._is_part(found):
-            # Only one of two faults shows in this output, and both are known from another one.
+            # Only one of two faults shows in this output; an earlier output showed both.
             self._found = self._found._replace(open=())
         elif not self._found.open or found.open != self._found.open and found.finding.kind not in UNSURE:
             self._found = found
@@ -102,12 +102,12 @@ class Explaining:
         return self._answer()
 
     def _is_part(self, found: Explained) -> bool:
-        """Return True if two faults are known so far and `found` is one of them alone."""
+        """Return True if the explanation so far names two faults and `found` names one of these only."""
         before, now = self._found.named[:1], found.named[:1]
         return any(AND in words and word in words.split(AND) for words in before for word in now)
 
     def _of_several(self, whole: Case) -> dict[str, Any]:
-        """Explain the small outputs together once they hold enough numbers."""
+        """Explain the small outputs together once they have enough elements."""
         self._few.append(whole)
         if len(self._few) * min(t.numel() for t in whole.outputs) >= rounds.NUMBERS:
             found = causes.of_several(self._few, self._first)
@@ -116,10 +116,10 @@ class Explaining:
         return self._answer()
 
     def _by_samples(self, whole: Case, large: bool) -> Explained | None:
-        """Explain a few samples and confirm the result on the whole output.
+        """Explain a few samples of the batch and confirm the result on the whole output.
 
-        Returns None where the output is small or its samples depend on each other. If `large`, nothing is
-        confirmed and the inputs are not in float64 yet.
+        Returns None if the output is small, its samples depend on each other, or no cause was confirmed. If
+        `large`, the result is not confirmed, and the inputs are not in float64 yet.
         """
         if sum(t.numel() for t in (*whole.inputs, *whole.outputs)) <= FEW_ELEMENTS:
             return None
@@ -143,7 +143,7 @@ class Explaining:
         return confirmed if confirmed.named else None
 
     def where(self, draw: Draw, output: Any, followed: Followed) -> dict[str, Any]:
-        """Explain with what the candidate's kernels wrote in the call that produced this output."""
+        """Explain by the values that the candidate's kernels wrote in the call that gave this output."""
         return self._within_memory(draw, lambda: self._where(draw, output, followed))
 
     def _where(self, draw: Draw, output: Any, followed: Followed) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Explaining:
         return self._answer()
 
     def of_shape(self, draw: Draw, given: tuple[int, ...], wanted: tuple[int, ...]) -> dict[str, Any]:
-        """Explain with the chain of operators that leads to the right shape."""
+        """Explain a wrong shape by the chain of operators that leads to the right shape."""
         return self._within_memory(draw, lambda: self._of_shape(draw, given, wanted))
 
     def _of_shape(self, draw: Draw, given: tuple[int, ...], wanted: tuple[int, ...]) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class Explaining:
 
 
 def _checked(draw: Draw) -> contextlib.AbstractContextManager[Any]:
-    """Return a context in which no wrong reference fails inside a kernel of the draw's device."""
+    """Return a context that checks operators' inputs, so that wrong references cause no device asserts."""
     return preconditions.checked([*tolerance.leaves(draw.inputs), *tolerance.leaves(draw.expected.truth)])
 
 
@@ -202,7 +202,10 @@ def _on_samples(found: Explained) -> Explained:
 
 
 def case(reference: Reference, draw: Draw, output: Any, source: str, *, wide: bool = True) -> Case:
-    """Return the case. Unless `wide`, its inputs are the draw's own, to be cut to samples."""
+    """Return the case for `agent.diagnosis`: reference, inputs, output, truth and tolerances.
+
+    Inputs are in float64 if `wide`, and the draw's own otherwise, to be cut to samples.
+    """
     model = reference.in_float64()
     inputs = draw.inputs
     if wide:
@@ -238,5 +241,5 @@ def case(reference: Reference, draw: Draw, output: Any, source: str, *, wide: bo
 
 
 def _constant(tensor: torch.Tensor) -> bool:
-    """Return True if every element has the same value. A constructor draws other tensors at random."""
+    """Return True if all elements are equal, as in a default; constructors draw other tensors at random."""
     return tensor.is_floating_point() and tensor.numel() > 0 and bool((tensor == tensor.reshape(-1)[0]).all())

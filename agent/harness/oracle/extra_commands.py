@@ -1,6 +1,6 @@
-"""Commands beside the protocol: parameter names, additional requests, and the envelope.
+"""Commands that are not part of the protocol: parameter names, additional requests, and the envelope.
 
-Their tensors pass as files of raw bytes, on a GPU too.
+Tensors of these commands pass as files of raw bytes, on a GPU too.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from agent.harness.worker import wire
 
 
 class ExtraCommands:
-    """Handlers, most of which concern the present draw."""
+    """Handlers of the commands."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
@@ -21,7 +21,7 @@ class ExtraCommands:
         self._variants: list[input_variants.Variant] = []
 
     def do_ways(self, command: oracle_commands.Ways) -> dict[str, Any]:
-        """Return the ways to assign the reference's parameters to ModelNew's, or `{"none": reason}`."""
+        """Return possible assignments of the reference's parameters to ModelNew's, or `{"none": reason}`."""
         known = dict(self._state.reference.model.named_parameters(remove_duplicate=False))
         mine = [
             parameter_names.Held(name, tuple(tensor.shape), str(tensor.dtype), name in known)
@@ -34,12 +34,12 @@ class ExtraCommands:
             return {"none": str(error)}
 
     def do_name(self, command: oracle_commands.Name) -> dict[str, Any]:
-        """Use these names from now on when parameters are passed to the candidate."""
+        """Pass parameters to the candidate under the command's names from now on."""
         self._state.names = dict(command.names)
         return {}
 
     def do_compare_files(self, command: oracle_commands.CompareFiles) -> dict[str, Any]:
-        """Compare structure and values only, for outputs of the present draw."""
+        """Compare only structure and values of outputs for the present draw."""
         expected = self._state.present.expected
         finding = expected.structure(wire.checked(command.outputs))
         if finding is not None:
@@ -47,7 +47,7 @@ class ExtraCommands:
         return expected.compare(wire.load(command.outputs, self._state.folder, self._state.device))
 
     def do_gradients(self, command: oracle_commands.Gradients) -> dict[str, Any]:
-        """Return the draw's upstream gradient and the gradients wanted, or `{"none": reason}`."""
+        """Return an upstream gradient and the names of the wanted gradients, or `{"none": reason}`."""
         try:
             self._gradients = gradients.expected(self._state.reference, self._state.present, command.seed)
         except gradients.NotDifferentiable as error:
@@ -58,7 +58,7 @@ class ExtraCommands:
         }
 
     def do_judge_gradients(self, command: oracle_commands.JudgeGradients) -> dict[str, Any]:
-        """Judge the gradients that came back, in the order in which they were requested."""
+        """Compare the candidate's gradients with the reference's, in the order of `wanted`."""
         assert self._gradients is not None
         description = wire.checked(command.gradients)
         given = wire.load(description, self._state.folder, self._state.device)
@@ -67,21 +67,21 @@ class ExtraCommands:
         return gradients.compare(self._gradients, given)
 
     def do_variants(self, command: oracle_commands.Variants) -> dict[str, Any]:
-        """Return the inputs that the reference accepts beyond the stated ones, by number."""
+        """Return kind and description of each input variant that the reference accepts."""
         self._variants = input_variants.find_variants(self._state.reference, command.seed, command.kinds)
         return {"variants": [{"kind": variant.kind, "what": variant.what} for variant in self._variants]}
 
     def do_variant(self, command: oracle_commands.Variant) -> dict[str, Any]:
-        """Return the inputs of one variant, and parameters where it needs others.
+        """Return the inputs of one variant, with parameters of another dtype if it needs them.
 
-        The ground truth stays here.
+        The ground truth stays in this process.
         """
         variant = self._variants[command.number]
         self._state.draw = None
         try:
             draw = input_variants.draw(self._state.reference, variant)
         except ReferenceRaised as error:
-            # The reference does not run in float64 or in half precision on its own.
+            # Some references run neither in float64 nor in half precision.
             return {"left_out": f"the reference raises {type(error.__cause__).__name__}"}
         if tolerance.non_finite(draw.expected.native):
             return {"left_out": "the reference is not finite"}

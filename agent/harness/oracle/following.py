@@ -1,4 +1,4 @@
-"""Reader of the files in which a replay left what kernels wrote. The judge has given their sizes."""
+"""Reader of the files with the values that kernels wrote in a replay. The judge gives the files' sizes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +17,8 @@ Tensor = torch.Tensor
 def read(told: Where, like: Sequence[Tensor]) -> Followed:
     """Return the replay's launches, writes and outputs.
 
-    `like` holds the outputs that were judged. Raises WireError for a file that does not match its
-    description, and for outputs of other types or shapes.
+    `like` holds the judged outputs. Raises WireError for a file that does not match its description, and for
+    outputs whose dtypes or shapes differ from those of `like`.
     """
     if [(o[0], o[1]) for o in told.outputs] != [(str(t.dtype)[6:], list(t.shape)) for t in like]:
         raise wire.WireError("the outputs of the replay are not those that were judged")
@@ -36,7 +36,7 @@ def read(told: Where, like: Sequence[Tensor]) -> Followed:
 
 
 def _saved(stem: str, names: tuple[str, str], number: int, size: int) -> tuple[Tensor, Tensor]:
-    """Return bytes and writer cells. Memory that begins within a word has one more cell than is read."""
+    """Return the bytes of a piece of memory, and the writers of each of its words."""
     values, writers = (Path(f"{stem}-{name}.{number}") for name in names)
     return (
         wire.read_tensor(values, (size,), "uint8"),

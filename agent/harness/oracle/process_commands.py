@@ -13,7 +13,7 @@ from agent.problems import tracer
 
 
 class ProcessCommands:
-    """Handlers of the commands that compare no output."""
+    """Handlers of commands that compare no output of the candidate."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
@@ -23,12 +23,12 @@ class ProcessCommands:
         return mutation_testing.probe(self._state.reference, command.seed)
 
     def do_duration(self, command: oracle_commands.Duration) -> dict[str, Any]:
-        """Return the seconds that the reference took, as far as it has run."""
+        """Return the seconds of the reference's forward and constructor, 0 if it has not run yet."""
         reference = self._state.reference
         return {"forward_s": reference.forward_s, "construct_s": reference.construct_s}
 
     def do_trace(self, command: oracle_commands.Trace) -> dict[str, Any]:
-        """Return a trace of the reference with the command's source, or null where it does not run."""
+        """Return a trace of the reference with the command's source, or null if it raises."""
         fast = torch.backends.mha.get_fastpath_enabled()
         try:
             return {"trace": tracer.trace(command.source).model_dump(mode="json")}

@@ -34,11 +34,11 @@ from agent.sandbox import messages
 
 Answer = dict[str, Any]
 COMPONENTS = (VerificationCommands, DiagnosisCommands, ExtraCommands, TimingCommands, ProcessCommands)
-"""Components that share one state. Each has a handler `do_TAG` for every command that it answers."""
+"""Classes of handlers, which share one state. A command with tag TAG has one handler `do_TAG`."""
 
 
 class Oracle:
-    """Dispatcher of commands about one reference."""
+    """Oracle of one reference: dispatches each command to its handler."""
 
     def __init__(self, source: Path, folder: Path, device: str, exchange: Exchange) -> None:
         self.state = OracleState(Reference(source, device), folder, device, exchange)
@@ -50,14 +50,14 @@ class Oracle:
         return self.handle(command)
 
     def handle(self, command: oracle_commands.Command) -> Answer:
-        """Return the answer to a command that has been read."""
+        """Return the answer to a parsed command."""
         return self.handlers[messages.tag(type(command))](command)
 
 
 def handlers_of(*components: object) -> dict[str, Callable[[Any], Answer]]:
-    """Return the handlers of all components by the tag of their command.
+    """Return the handlers of all components, by the tag of their command.
 
-    Raises ValueError for a duplicate.
+    Raises ValueError if two components handle one command.
     """
     found: dict[str, Callable[[Any], Answer]] = {}
     for component in components:
@@ -103,7 +103,7 @@ def main(argv: list[str]) -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     if argv[3] == "cuda":
-        # Truths take several GB, and memory freed in parts has to serve for a whole one.
+        # A ground truth takes several GB, which fragmented free memory has to serve in one piece.
         torch.cuda.memory._set_allocator_settings("expandable_segments:True")
     oracle: Oracle | None = None
     for line in commands:

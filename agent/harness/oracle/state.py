@@ -17,24 +17,24 @@ ROOM = 3
 
 
 class OracleState:
-    """State of one oracle, which its components read and write."""
+    """State of one oracle, shared by the handlers of its commands."""
 
     def __init__(self, reference: Reference, folder: Path, device: str, exchange: Exchange) -> None:
         self.reference, self.folder, self.device, self.exchange = reference, folder, device, exchange
         self.arguments: list[Any] = []
-        """Constructor arguments that belong to the present parameters."""
+        """Constructor arguments that go with the present parameters."""
         self.draw: Draw | None = None
-        """Present draw, or None."""
+        """Draw on which outputs are judged now, or None."""
         self.names: parameter_names.Names = {}
-        """ModelNew's name for each parameter whose name differs from the reference's."""
+        """ModelNew's name of each parameter, by the reference's name, if the names differ."""
         self.output: Any = None
         """Output judged last."""
         self.described: dict[str, Any] = {}
-        """Description of that output by the candidate's process."""
+        """Description of the output judged last, by the candidate's process."""
 
     @property
     def present(self) -> Draw:
-        """Return the present draw, for commands that come only while there is one."""
+        """Present draw, for commands that are sent only while there is one."""
         assert self.draw is not None
         return self.draw
 
@@ -43,9 +43,9 @@ class OracleState:
         return {self.names.get(name, name): tensor for name, tensor in self.reference.state().items()}
 
     def make_room(self, part: int = ROOM) -> None:
-        """Release cached memory that the candidate's process may need, if less than 1/`part` of it is free.
+        """Release torch's cached memory for the candidate if less than 1/`part` of the GPU's memory is free.
 
-        Allocating that memory again takes longer than computing in it.
+        Memory is kept otherwise, since allocating it again takes longer than computing in it.
         """
         if self.device == "cuda":
             free, whole = torch.cuda.mem_get_info()
@@ -53,7 +53,7 @@ class OracleState:
                 torch.cuda.empty_cache()
 
     def has_room(self) -> bool:
-        """Return True if half of the GPU's memory is free, enough to compute later what a draw leaves out."""
+        """Return True if half of the GPU's memory is free, enough to complete a `strict` draw later."""
         if self.device != "cuda":
             return False
         free, whole = torch.cuda.mem_get_info()

@@ -1,4 +1,4 @@
-"""Commands for timing: contents of the timed calls, times of the reference, and the outputs taken."""
+"""Commands for timing: inputs of the timed calls, times of the reference, and checks of timed outputs."""
 
 import contextlib
 import gc
@@ -21,14 +21,14 @@ from agent.harness.worker import wire
 SETTLED = 8
 """Divisor of GPU memory that gives the part left free while a candidate is timed.
 
-The part can be small, since the candidate has been called before.
+The part can be small, since the candidate has already allocated its memory in earlier calls.
 """
 KEPT_BYTES = 512 << 20
 """Bytes that may stay allocated after a draw that is discarded."""
 
 
 class TimingCommands:
-    """Handlers. `do_baselines` comes first."""
+    """Handlers of the commands. Most commands need `Baselines` to have been sent before."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
@@ -36,28 +36,28 @@ class TimingCommands:
         self._baselines: Baselines | None = None
 
     def do_expect_baselines(self, command: oracle_commands.ExpectBaselines) -> dict[str, Any]:
-        """Import torch's compiler in a thread, which takes most of the first compilation's time."""
+        """Import torch's compiler in a thread, as this takes most of the first compilation's time."""
         threading.Thread(target=_import_compiler, daemon=True).start()
         return {}
 
     def do_comparison_kernels(self, command: oracle_commands.ComparisonKernels) -> dict[str, Any]:
         """Load the comparison kernels, and return True under `used` if they work.
 
-        Without them, comparisons give the same result in more passes over memory.
+        Comparisons without these kernels give the same results, but need more passes over memory.
         """
         return {"used": passes.use(Path(command.file))}
 
     def do_warm_up(self, command: oracle_commands.WarmUp) -> dict[str, Any]:
-        """Run what takes longer the first time that a process does it on the GPU, and discard the results.
+        """Run a draw or a compiled reference, whose first run in a process is slow, and discard the results.
 
-        The first draw reuses the memory, where the GPU has enough for the candidate beside it.
+        The first draw reuses the memory if the GPU has enough for the candidate as well.
         """
         self._state.reference.perturb(command.seed)
         before = torch.cuda.memory_allocated()
         self._warm_up(command)
         gc.collect()  # baselines refer to themselves
         if command.compiled and torch.cuda.memory_allocated() > before + KEPT_BYTES:
-            # Compiled code holds tensors of its own. Compiling again is better than lacking that memory.
+            # Compiled code holds tensors of its own. Compiling again is better than running out of memory.
             importlib.import_module("torch._dynamo").reset()
             gc.collect()
         self._state.make_room()
@@ -100,7 +100,7 @@ class TimingCommands:
         return {"ms": self._timing.alone(command.rows, command.enough_ms)}
 
     def do_launches(self, command: oracle_commands.Launches) -> dict[str, Any]:
-        """Return the GPU's activities in one call of a baseline."""
+        """Return the kernels and copies that one call of a baseline runs on the GPU."""
         return {"kernels": self._timing.launches(command.what)}
 
     def do_room_for_row(self, command: oracle_commands.RoomForRow) -> dict[str, Any]:
@@ -115,24 +115,24 @@ class TimingCommands:
         return {}
 
     def do_recall(self, command: oracle_commands.Recall) -> dict[str, Any]:
-        """Make the contents from which a row's taken outputs were computed the present inputs."""
+        """Restore the inputs of the command's seed, from which a row's call computed its outputs."""
         self._seed = command.seed
         self._timing.recall(self._seed)
         return {}
 
     def do_glance(self, command: oracle_commands.Glance) -> dict[str, Any]:
-        """Return True under `doubtful` if the outputs taken have to be compared with the ground truth."""
-        # A reference that writes to its inputs would change the candidate's contents, too.
+        """Return True under `doubtful` if the outputs in `taken` need a comparison with the ground truth."""
+        # A reference that writes to its inputs would also change the inputs of the candidate's next call.
         return {"doubtful": "input" not in self._state.reference.changes and self._timing.doubtful()}
 
     def do_card(self, command: oracle_commands.Card) -> dict[str, Any]:
         return {"card": card()}
 
     def do_judge_taken(self, command: oracle_commands.JudgeTaken) -> dict[str, Any]:
-        """Compare the outputs taken with the ground truth for the contents they were computed from.
+        """Compare the outputs in `taken` with the ground truth of the inputs they were computed from.
 
-        Stricter limits, which cost less, come first. The limits of a full draw are computed only where they
-        fail.
+        Stricter tolerances, which are faster to compute, come first. Outputs that fail them are compared with
+        the tolerances of a full draw.
         """
         reference = self._state.reference
         try:

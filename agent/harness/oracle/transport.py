@@ -1,8 +1,8 @@
 """The oracle's side of tensor exchange with a candidate: files on a CPU, shared memory on a GPU.
 
-Both ways do the same. They pass the inputs of a draw, copy the resulting outputs, and report which tensors
-came back with other bytes than they must have. Outputs are read as raw bytes. Their places and sizes are
-those of the reference's own tensors, never those that the candidate states.
+Both transports pass the inputs of a draw, copy the resulting outputs, and report tensors that the candidate
+must not change but did. Outputs are read as raw bytes. Their places and sizes follow from the reference's own
+tensors, never from the candidate's statements.
 """
 
 import socket
@@ -25,12 +25,14 @@ _WORD = 8
 
 
 class Excepted(NamedTuple):
-    """Tensors that a candidate may change because the reference does."""
+    """Tensors that a candidate may change because the reference changes them too."""
 
     written: set[str]
-    """Tensors that the reference writes to: names of its state, and `input`."""
+    """Tensors that the reference writes to: names of parameters and buffers, or `input`."""
     shared: list[list[str]]
-    """Tensors that each of the reference's outputs shares memory with, so that the next draw may rewrite it.
+    """For each output of the reference, the kinds of tensors it shares memory with.
+
+    The next draw may overwrite an output that shares memory.
     """
 
 
@@ -38,7 +40,7 @@ class Exchange(Protocol):
     """Transport of the tensors of one draw."""
 
     def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
-        """Pass the inputs and return what the worker has to know about them.
+        """Pass the inputs and return their description for the worker.
 
         `like` is an output of the reference. With `in_place`, the inputs take the memory of the previous
         draw.
@@ -46,21 +48,21 @@ class Exchange(Protocol):
         ...
 
     def give_state(self, state: State, stem: str) -> dict[str, Any]:
-        """Pass these parameters and buffers and return what the worker has to know about them."""
+        """Pass parameters and buffers and return their description for the worker."""
         ...
 
     def refresh(self, inputs: Any) -> None:
-        """Write other values into the memory of the present inputs. Only on a GPU."""
+        """Write other values into the memory of the present inputs. Supported on a GPU only."""
         ...
 
     def rows(self, inputs: Any, like: Any, *, least: int, most: int) -> Rows:
-        """Return the memory for calls in a row. Only on a GPU."""
+        """Return the memory for calls in a row. Supported on a GPU only."""
         ...
 
     def outputs(self, description: dict[str, Any], like: Any) -> Any:
         """Return the outputs that the worker described.
 
-        Raises WireError where the description does not fit.
+        Raises WireError if the description does not match the tensors.
         """
         ...
 
@@ -71,7 +73,7 @@ class Exchange(Protocol):
         ...
 
     def written_bands(self, claims: Claims) -> Any:
-        """Return the numbers of the inputs whose surrounding guard bands were written."""
+        """Return the indices of inputs whose guard bands, the memory around them, were written."""
         ...
 
 
@@ -105,7 +107,7 @@ class Files:
                 yield "input"
         for number, (name, tensor) in enumerate(state.items()):
             file = f"{stem}-parameter.{number}.0"
-            # A missing parameter was replaced, as packing does. One that is present must be unchanged.
+            # A candidate that packs a parameter may replace it. A parameter that exists must be unchanged.
             may = name in excepted.written or not (self._folder / file).exists()
             if not may and self._differs(file, tensor):
                 yield "parameter"
@@ -121,7 +123,7 @@ class Files:
         try:
             size = (self._folder / file).stat().st_size
         except OSError:
-            # The candidate's process decides whether the file is there.
+            # The candidate's process writes the file, so a missing file is not an error of this process.
             raise wire.WireError(f"tensor file {file} is missing") from None
         if size != given.numel():
             return True
@@ -129,11 +131,11 @@ class Files:
 
 
 class SharedMemory:
-    """Exchange through GPU memory that workers map as well, at two addresses.
+    """Exchange through GPU memory that the workers map as well.
 
-    One place holds the inputs, which are found at either address, and another holds what comes back.
-    `descriptors` are local sockets, on each of which a worker gets the memory. Raises MemoryError in `give`
-    where the GPU has no room.
+    One allocation holds the inputs, outputs, earlier outputs and parameters of a call. A worker maps it at
+    two addresses, so that the inputs' address can change between draws. `descriptors` are local sockets,
+    through each of which a worker gets the memory. `give` raises MemoryError if the GPU lacks memory.
     """
 
     def __init__(self, descriptors: list[int]) -> None:
@@ -145,10 +147,9 @@ class SharedMemory:
         self._segment: Segment | None = None
         self._layout: list[list[int]] = []
         self._mapping = 0
-        """Index of the worker's mapping, of two, at which the inputs are found."""
+        """Index of the worker's mapping, 0 or 1, in which the worker finds the present inputs."""
         self._given_state: tuple[int, list[int], Segment] | None = None
-        """Number of the parameters that the candidate's worker has, their tensors' sizes, and their memory.
-        """
+        """Memory of the parameters that the candidate's worker has: its number, tensor sizes, segment."""
 
     def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
         sizes = [[_size(t) for t in leaves(inputs)], [_size(t) for t in leaves(like)],
@@ -164,7 +165,7 @@ class SharedMemory:
         }
 
     def give_state(self, state: State, stem: str) -> dict[str, Any]:
-        """Copy the parameters into memory that the candidate's worker maps, reused for equal sizes."""
+        """Copy the parameters to memory that the candidate's worker maps; equal sizes reuse the memory."""
         described = wire.describe(state) | {"stem": stem}
         tensors = leaves(state)
         sizes = [_size(t) for t in tensors]
@@ -253,7 +254,7 @@ class SharedMemory:
         return laid([_size(t) for t in tensors], self._regions[region][0])[0]
 
     def _hold(self, tensors: list[torch.Tensor], places: list[int]) -> bool:
-        """Return True if the memory at these places has the tensors' bytes."""
+        """Return True if the shared memory at `places` holds the bytes of `tensors`."""
         assert self._segment is not None
         for tensor, place in zip(tensors, places, strict=True):
             mine = _bytes(tensor)
@@ -267,7 +268,7 @@ class SharedMemory:
 def _same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Return True if two byte tensors are equal.
 
-    They are compared as 64-bit words, since a GPU compares as many words as bytes per second.
+    They are compared as 64-bit words, since a GPU compares as many words per second as bytes.
     """
     if other.storage_offset() % _WORD or one.storage_offset() % _WORD:
         return torch.equal(one, other)

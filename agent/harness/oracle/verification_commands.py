@@ -1,4 +1,4 @@
-"""Commands for verification, which draw parameters and inputs and compare outputs with the truth."""
+"""Commands for verification: draw parameters and inputs, and compare outputs with the ground truth."""
 
 from typing import Any
 
@@ -16,22 +16,22 @@ from agent.harness.worker import wire
 from agent.records import Finding
 
 _NOTHING = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
-"""Measures of an output that could not be compared with anything."""
+"""Error measures of an output that could not be compared with a ground truth."""
 
 
 def _nothing_to_change(family: str | None) -> str:
-    """Return why a family gives no draw, or an empty string where its absence is no gap in the verdict."""
+    """Return the reason why a family has no draw, empty if its absence is no gap in the verdict."""
     return "" if family in protocol.VARYING else "no floating-point input"
 
 
 class VerificationCommands:
-    """Handlers of the commands that every draw needs."""
+    """Handlers of commands that every trial sends."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
 
     def do_parameters(self, command: oracle_commands.Parameters) -> dict[str, Any]:
-        """Write a new set of perturbed parameters for the candidate, and return it with its `strength`."""
+        """Pass a new set of perturbed parameters to the candidate; return its description and `strength`."""
         self._state.output = None
         if command.wide:
             # Perturbing computes a whole draw, which may need the memory of the previous one.
@@ -53,10 +53,11 @@ class VerificationCommands:
         }
 
     def do_draw(self, command: oracle_commands.Draw) -> dict[str, Any]:
-        """Draw fresh inputs for the candidate. The ground truth about them stays here.
+        """Draw fresh inputs for the candidate, and keep their ground truth in this process.
 
-        With a `family`, they are derived from the draw of that seed. The answer is `{"left_out": reason}`
-        where the reference cannot take them. With `as_files` they pass as files, whatever the exchange is.
+        With a `family`, the inputs are derived from the stated draw of the seed. The answer is
+        `{"left_out": reason}` if they are no valid draw of the family. With `as_files`, they pass as files on
+        a GPU, too.
         """
         self._state.draw, family = None, command.family
         try:
@@ -95,9 +96,9 @@ class VerificationCommands:
         }
 
     def do_judge(self, command: oracle_commands.Judge) -> dict[str, Any]:
-        """Check structure, then what must not have changed, then values; see `truth.tolerance` for the rule.
+        """Check an output's structure, then forbidden changes of other tensors, then the output's values.
 
-        A finding comes with the status that it leads to.
+        `truth.tolerance` has the rule for values. The answer has a finding, if any, and the status for it.
         """
         draw, earlier, self._state.output = self._state.present, self._state.output, None
         expected = draw.expected
@@ -113,7 +114,7 @@ class VerificationCommands:
         result = expected.compare(output)
         is_other = command.repeat and ("finding" in result or expected.differs(output, earlier))
         if draw.in_full is not None and (is_other or "finding" in result):
-            del draw, expected  # This frees a truth of several GB, to make room for the other one.
+            del draw, expected  # This frees a ground truth of several GB before the next one is computed.
             expected, reason = self._in_full()
             if reason is not None:
                 return _NOTHING | {"status": "incorrect", "native_error": 0.0, "left_out": reason}
@@ -128,7 +129,7 @@ class VerificationCommands:
     def do_fits(self, command: oracle_commands.Fits) -> dict[str, Any]:
         """Return True under `fits` if outputs for the present draw have the right structure and values.
 
-        The answer does not say what is wrong.
+        The answer gives no reason.
         """
         draw = self._state.present
         if draw.expected.structure(wire.checked(command.outputs)) is not None:
@@ -137,7 +138,7 @@ class VerificationCommands:
         return {"fits": self._accepts(draw, output)}
 
     def do_fits_other(self, command: oracle_commands.FitsOther) -> dict[str, Any]:
-        """Return True under `fits` if the reference's output for other inputs fits the present draw too."""
+        """Return True under `fits` if the reference's output for other inputs is right for this draw."""
         reference, present = self._state.reference, self._state.present
         other = reference.draw(command.seed, command.family) or reference.draw(command.seed)
         assert other is not None
@@ -147,13 +148,13 @@ class VerificationCommands:
         if draw.expected.accepts(output):
             return True
         if draw.expected.is_far(output):
-            return False  # No order of summation explains this, and trying all is slowest.
+            return False  # No order of summation explains errors this large, and trying all orders is slow.
         return draw.in_full is not None and self._in_full()[0].accepts(output)
 
     def _in_full(self) -> tuple[tolerance.Expected, str | None]:
-        """Replace the present draw by one with limits from every order of summation.
+        """Replace the present draw by one whose tolerances allow for every order of summation.
 
-        Returns its expectation, and the reason why a draw from a family is inconclusive, if any.
+        Returns its `Expected`, and the reason why a draw from a family is inconclusive, or None.
         """
         made, self._state.draw = self._state.present.in_full, None
         assert made is not None
@@ -162,9 +163,9 @@ class VerificationCommands:
         return drawn.expected, drawn.expected.obstacle() if drawn.family is not None else None
 
     def _tampering(self, claims: oracle_commands.Claims, earlier: Any) -> Finding | None:
-        """Return a finding if the candidate changed or shares tensors.
+        """Return a finding if the candidate changed tensors or returned shared memory, or None.
 
-        It relies on the bytes that came back and on claims of the candidate's process.
+        The evidence is the bytes of the tensors and the claims of the candidate's process.
         """
         reference, exchange, draw = self._state.reference, self._state.exchange, self._state.present
         excepted = Excepted(reference.changes, draw.overlaps)

@@ -1,13 +1,13 @@
 """Time limits for each command of a candidate's process, derived from the reference's own time.
 
-A limit is a floor plus a multiple of the reference's forward time at the judged sizes. The floor covers what
-a first call has to load. On a GPU the forward time is wall-clock time, measured there after warm-up. For the
-emulator it is processor time on this CPU. An emulated thread with its checks costs hundreds of times what a
-real one does, so the multiple is larger there.
+A limit is a floor plus a multiple of the reference's forward time at the judged sizes. The floor covers the
+loading of libraries in a first call. On a GPU, the forward time is wall-clock time after warm-up. For the
+emulator, it is processor time of the reference on the CPU. The emulator's multiple is larger, since an
+emulated thread with its checks takes hundreds of times as long.
 
-No limit exceeds `--candidate-timeout`. Work that the reference's time says nothing about, such as tracing by
-torch.compile, gets exactly that limit. `agent.sandbox.stopwatch` says which seconds count, so that a busy
-machine causes no timeout. A hang costs one limit, since nothing that timed out is retried.
+No limit exceeds `--candidate-timeout`. Work unrelated to the reference's time, such as tracing by
+torch.compile, gets exactly that limit. `agent.sandbox.stopwatch` defines which seconds count, so that a busy
+machine causes no timeout. A call that timed out is never retried, so a hang costs one limit.
 """
 
 import math
@@ -17,19 +17,19 @@ from agent.harness.task.job import Job
 
 SETTING = "--candidate-timeout"
 LOAD_S = 60.0
-"""Seconds to import torch and the file. Extensions built meanwhile have a limit of their own."""
+"""Seconds to import torch and the candidate's file. Builds during the import have their own limit."""
 PROFILER_S = 60.0
 """Seconds added for a call under CUDA's profiler, which has to be loaded first."""
 LOCATING_S = 20.0
-"""Limit, in seconds, for an emulated run of a kernel that hung on a GPU. A deadlock shows at once."""
+"""Seconds for an emulated run of a kernel that hung on a GPU: the emulator detects deadlocks at once."""
 GRADIENTS = 5
-"""Number of forwards whose time a forward with its backward may take."""
+"""Time allowed for a forward with its backward, as a multiple of a forward's."""
 TOOL = 12
-"""Factor on every limit under compute-sanitizer or ncu."""
+"""Factor by which limits are longer under compute-sanitizer or ncu."""
 CONSTRUCTED = 10
-"""Number of times longer that ModelNew may take to construct than Model."""
+"""Time allowed to construct ModelNew, as a multiple of the time to construct Model."""
 LOADED_BYTES_S = 200e6
-"""Bytes per second at which any machine can move parameters to the candidate's device."""
+"""Assumed minimum rate of loading parameters to the candidate's device, in bytes per second."""
 SIZES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4}
 """Bytes per element of a dtype. Every other dtype counts as `LARGEST`."""
 LARGEST = 16
@@ -37,7 +37,7 @@ _UNRELATED = ("operators", "traced")
 
 
 class Rule(NamedTuple):
-    """Limit of a call: seconds granted in any case, and the multiple of the reference's time."""
+    """Rule for a call's limit: `floor_s` seconds plus `times` times the reference's forward time."""
 
     floor_s: float
     times: float
@@ -49,7 +49,7 @@ RULES = {"cuda": Rule(10.0, 100.0), "emulator": Rule(30.0, 2000.0)}
 class Limit(NamedTuple):
     seconds: float
     reason: str
-    """Origin of the limit, in words that can stand in parentheses after it."""
+    """Origin of the limit, worded to stand in parentheses after it in a message."""
 
 
 class CallLimits:
@@ -64,10 +64,7 @@ class CallLimits:
         self._forward_s = self._construct_s = 0.0
 
     def learn(self, forward_s: float, construct_s: float) -> None:
-        """Record how long the reference takes at the sizes of this trial.
-
-        Until then both times count as 0.
-        """
+        """Record the reference's forward and construction times, which count as 0 before this call."""
         self._forward_s, self._construct_s = forward_s, construct_s
 
     def of(self, command: dict[str, Any]) -> Limit:
@@ -86,7 +83,7 @@ class CallLimits:
 
     @property
     def call(self) -> Limit:
-        """Return the limit for one call of forward."""
+        """Limit for one call of forward."""
         return self.of({"do": "call"})
 
     def _sum(self, times: float, each_s: float, whose: str, extra_s: float = 0.0) -> Limit:
@@ -99,7 +96,7 @@ class CallLimits:
 
 
 def state_bytes(command: dict[str, Any]) -> int:
-    """Return the bytes of the parameters described by a command that makes an instance."""
+    """Return the total bytes of the parameters in a command `instance`."""
     return sum(
         math.prod(spec["shape"]) * SIZES.get(spec["dtype"], LARGEST)
         for spec in (command.get("state") or {}).get("tensors", ())
@@ -107,5 +104,5 @@ def state_bytes(command: dict[str, Any]) -> int:
 
 
 def least_s(job: Job) -> float:
-    """Return the lower bound of every limit for a call, in seconds."""
+    """Return the smallest limit that a call can have, in seconds."""
     return min(RULES[job.executor].floor_s, job.candidate_timeout_s)

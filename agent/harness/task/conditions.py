@@ -1,7 +1,7 @@
 """Conditions of each draw: the content of fresh memory and, on the emulator, the order of threads.
 
-A GPU promises neither, so a correct answer depends on neither. The kinds rotate in a sequence drawn for each
-trial, with numbers that nobody knows before the call that brings them.
+A GPU guarantees neither, so a correct result depends on neither. The kinds of memory and order rotate in a
+random sequence for each trial, with seeds that are drawn just before the call.
 """
 
 import secrets
@@ -12,17 +12,17 @@ from agent.torch_shim import c_abi
 
 _MEMORY = (c_abi.MEMORY_HUGE, c_abi.MEMORY_HUGE_NEGATIVE, c_abi.MEMORY_LEAST, c_abi.MEMORY_USED)
 _SURROUNDINGS = ((1, True), (2, False), (2, True), (3, False))
-"""Number of torch threads, and True if gradients are recorded. The first call has (1, False)."""
+"""Number of torch threads, and True if autograd is on. The first call has (1, False)."""
 _ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.ORDER_INTERLEAVED)
 
 T = TypeVar("T")
 
 
 def fresh_word(dealt: Conditions | None) -> int:
-    """Return the 32-bit word that fills free GPU memory in a draw: the kinds of `fresh_word_of` in draw.cpp.
+    """Return the 32-bit word that fills free GPU memory in a draw, as `fresh_word_of` in draw.cpp does.
 
-    Used memory is replaced by ones here: what an earlier call left there may be the very result that the next
-    one has to compute.
+    The kind "used memory" gives ones here. Memory of an earlier call may hold the very result that the next
+    call has to compute.
     """
     if dealt is None:
         return ONES
@@ -36,7 +36,7 @@ def fresh_word(dealt: Conditions | None) -> int:
 
 
 class Dealer:
-    """Dealer of the conditions of one trial, draw by draw."""
+    """Generator of the conditions of one trial, draw by draw."""
 
     def __init__(self) -> None:
         self._random = secrets.SystemRandom()
@@ -48,15 +48,15 @@ class Dealer:
     def deal(self, *, checked: bool, secret: bool = False) -> Conditions:
         """Return the conditions of the next draw.
 
-        `checked` is True if its memory accesses are planned to be checked. `secret` is True if the protocol
-        does not reveal the place of that check.
+        `checked` is True if the protocol checks memory accesses in this draw. `secret` is True if the place
+        of the check in the protocol is random.
 
-        A checked draw finds ones everywhere, because used memory would hide what no thread has written.
-        The first draw also runs its threads in order, so that a plain mistake gets a plain finding. Later
-        checked draws interleave threads, which the PTX of the other draws cannot. They run on the second of
-        two streams and the first draw on the first, so that neither stream means that nothing is checked. A
-        secretly checked draw finds the same memory as unchecked ones, so that memory does not reveal it
-        either.
+        Fresh memory of a checked draw is all ones, since used memory would hide elements that no thread has
+        written. The first draw also runs its threads in order, so that a simple mistake gets a simple
+        finding. Later checked draws interleave threads, which the PTX of unchecked draws cannot. They
+        run on the second of two streams and the first draw on the first, so that a stream does not reveal
+        the check. A secretly checked draw gets the memory of unchecked draws, so that memory does not reveal
+        the check either.
         """
         first, self._begun = not self._begun, True
         seed = secrets.randbits(63)

@@ -1,4 +1,4 @@
-"""Findings for a candidate's faults, and the one exception that ends a trial early."""
+"""Findings for a candidate's faults, and the exception `Refused` that ends a trial early."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ OVERLAPPING = {
 }
 _MOST_FINDINGS = 256
 _LONGEST = 4_000
-"""Maximum characters of a finding's text. The runtime, which writes at most 64, stays far below."""
+"""Maximum number of characters of a finding's message, far above those of the emulator's findings."""
 NO_LAUNCH = Finding(
     kind="no-kernel-launched",
     message="forward launched no CUDA kernel of this file: the result came from somewhere else.",
@@ -64,7 +64,7 @@ SOME_CALLS = Finding(
 
 
 class Refused(Exception):
-    """Raised to end a trial with a verdict other than verified."""
+    """Exception that ends a trial with a verdict other than verified."""
 
     def __init__(self, status: Status, stage: Stage, findings: Sequence[Finding]) -> None:
         super().__init__(findings[0].message)
@@ -72,7 +72,7 @@ class Refused(Exception):
 
 
 def under(inputs: str | None, refused: Refused) -> Refused:
-    """Return the same verdict, with the inputs named in its headline unless they were the stated ones."""
+    """Return the refusal with `inputs` named in its headline message; None means the stated inputs."""
     if inputs is None:
         return refused
     headline, *rest = refused.findings
@@ -85,7 +85,7 @@ def refused_child(
 ) -> Refused:
     """Return the verdict for a candidate's process that did not answer.
 
-    `reason` says where its time limit comes from.
+    `reason` is the origin of its time limit, in words.
     """
     evidence = said.log[-2_000:] or None
     if isinstance(fault, TimedOut):
@@ -113,15 +113,15 @@ def protocol_violation(detail: str | None = None) -> Finding:
 
 
 def changed(kinds: Collection[str]) -> Finding | None:
-    """Return the first finding of `input`, `parameter`, `earlier output` that changed and must not have."""
+    """Return the finding on the first of `input`, `parameter`, `earlier output` in `kinds`, or None."""
     return next((finding for kind, finding in CHANGED.items() if kind in kinds), None)
 
 
 def overlapping(claims: Any, own: list[list[str]]) -> Finding | None:
-    """Return a finding if an output shares memory where the reference's does not.
+    """Return a finding if an output shares memory with a tensor with which the reference's does not.
 
-    An output that may alias an input may also alias the earlier output that lay in that input. Raises
-    ValueError where the claims do not match these outputs.
+    An output that may alias an input may also alias an earlier output that aliased the input. Raises
+    ValueError if the claims are not a list with an entry for each output.
     """
     if not isinstance(claims, list) or len(claims) != len(own):
         raise ValueError("the claims about overlaps are not those of these outputs")
@@ -158,7 +158,7 @@ def foreign_output(types: Any, devices: Any) -> Finding | None:
 
 
 def not_deterministic(finding: dict[str, Any] | None) -> Finding:
-    """Return the finding for a second call on the same inputs that disagrees with the first."""
+    """Return the finding for a second call on equal inputs whose outputs differ from the first call's."""
     return Finding(
         kind="not-deterministic",
         message="A second call on the same inputs gave another result, by more than rounding: a race between "

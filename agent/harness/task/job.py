@@ -21,7 +21,7 @@ from agent.records import (
 )
 
 Announce = Callable[[str], None]
-"""Callback that is told what is going on, in words for the user."""
+"""Callback that receives progress messages for the user."""
 
 
 def preparing(announce: Announce) -> Callable[[str, int, int], None]:
@@ -39,49 +39,51 @@ class Job(Record):
     candidate: Candidate
     executor: Literal["cuda", "emulator"]
     candidate_timeout_s: float
-    """Maximum seconds for a command of the candidate's process (`call_limits`). Builds have BUILD_LIMIT_S."""
+    """Maximum seconds for a command of the worker (`call_limits`); a build may take BUILD_LIMIT_S."""
     cache_dir: str
     shrunken: Shrunken | None = None
     """Sizes at which the emulator judges. None for CUDA."""
     protocol: Literal["full", "reduced", "quick", "further", "once", "large"] = "full"
     admission: Admission | None = None
-    """Results of probing the problem. Its families of inputs join the protocol."""
+    """Result of the problem's admission, whose additional families of inputs join the protocol."""
     build: Literal["slim", "load_inline"] = "slim"
-    """Way in which GPU extensions are built. `slim` leaves doubtful ones to stock `load_inline`."""
+    """Build of GPU extensions: `slim` is fast and leaves doubtful requests to stock `load_inline`."""
     lines: bool = False
-    """True if a slim build keeps line information of device code for a profiler. The code stays the same."""
+    """True if a slim build keeps line information of device code for a profiler, with unchanged code."""
     requests: tuple[Request, ...] = ()
-    """Requests judged in addition to the protocol."""
+    """Optional checks that are judged in addition to the protocol."""
     envelope_limit_s: float = 4.0
     """Seconds after which no envelope probe of a verified candidate starts, and limit of each probe."""
     measure: bool = True
     """True if a verified candidate is timed, which only a GPU can do."""
     baselines: tuple[MoreBaselines, ...] = ()
-    """Baselines beside eager, torch.compile and, where launches dominate the time, a CUDA graph."""
+    """Baselines beside eager, torch.compile and, if launches dominate the eager time, a CUDA graph."""
     library_ops: LibraryOps = "gemm-conv"
-    """Torch operators that may stay. The candidate's own kernels have to do the rest."""
+    """Torch operators that the candidate may use for part of the result."""
     unchecked: bool = False
     """True if the emulator's sanitizer stays off."""
     confirms: Literal["cheap", "stock"] | None = None
-    """Part of a second look at a verified candidate. `cheap` repeats what costs little. `stock` judges and
-    times a build of stock `load_inline` from scratch."""
+    """Part of a second look at a verified candidate, or None for a first look.
+
+    `cheap` runs the emulator and compute-sanitizer at small sizes. `stock` judges and times the candidate in
+    a build by stock `load_inline`.
+    """
     kernels: tuple[KernelResources, ...] = ()
-    """Resources that ptxas reported for the kernels earlier, for a build that does not see its output."""
+    """Kernel resources that ptxas reported in the first look, since stock builds hide its report."""
     known: tuple[str, ...] = ()
-    """Programs that need not be judged again (`Build.program`)."""
+    """Identities (`Build.program`) of programs that were judged before; for them, Rebuilt is raised."""
     locates: str | None = None
-    """Kind of a fault that a GPU reported without its place, where only that place is wanted."""
+    """Kind of a fault that a GPU reported without location, if the job only has to locate it."""
     floor_ms: float | None = None
-    """Roofline floor of the problem at its real shape on the GPU in question, in milliseconds."""
+    """Roofline floor of the problem at its own sizes on the GPU to time on, in milliseconds."""
     begun_ns: int = Field(default_factory=time.monotonic_ns)
-    """Start of this look at the candidate on the monotonic clock, which decides its place in the GPU
-    queue."""
+    """Start of this look at the candidate by `time.monotonic_ns`, which orders the GPU's queue."""
     has_whole_gpu: bool = True
-    """False while other trials reserve GPU memory as well. Running out of it is then not a verdict."""
+    """False while other trials use GPU memory too, so that running out of memory is no verdict."""
     servers: Servers = Servers()
     """Servers from which the judge gets its processes."""
     screened: bool = True
-    """False only in tests, where a later stage has to catch what the screen would refuse."""
+    """False only in tests that check that later stages refuse a candidate without the screen."""
 
 
 BUILD_LIMIT_S = 600.0
@@ -92,5 +94,5 @@ OUTPUT_LIMIT_BYTES = 16 << 20
 
 
 def secret_seed() -> int:
-    """Return a seed that nothing outside the judge and its oracle can know."""
+    """Return a random seed of 61 bits, known to the judge and its oracle only."""
     return secrets.randbits(61)

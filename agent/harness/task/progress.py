@@ -1,4 +1,4 @@
-"""Progress messages for the user. A build that interrupts a step is named while it lasts."""
+"""Progress messages for the user, which name a build while it interrupts another step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ class Progress:
 
     @contextmanager
     def during(self, what: str) -> Iterator[None]:
-        """Announce `what`, and on exit repeat the message before it."""
+        """Announce `what`, and repeat the previous message at the end of the context."""
         before = self.now
         if before == what:
             yield

@@ -1,7 +1,7 @@
 """The draws that a candidate has to pass, in order, as data.
 
-There are two sets of perturbed parameters, with a new instance for each. Where possible, memory accesses are
-checked in the first draw of each set, and in one more draw at a secret place.
+There are two sets of perturbed parameters, with a new instance for each. In most protocols, memory accesses
+are checked in the first draw of each set, and in one more draw at a secret place.
 """
 
 import math
@@ -11,23 +11,22 @@ from typing import Literal, NamedTuple
 Name = Literal["full", "reduced", "quick", "further", "once", "large"]
 """Name of a protocol.
 
-`reduced` has fewer draws, for costly calls. `further` judges at other sizes what the full protocol has judged
-already, and `once` does so at the real sizes with a single draw. `large` judges at sizes between, at which
-counters and partial results of a fixed size run out.
+`reduced` has fewer draws, for costly calls. `further` judges a verified candidate at other shrunken sizes,
+and `once` at the real sizes with a single draw. `large` judges it at sizes between shrunken and real ones,
+at which counters and buffers of a fixed size overflow.
 """
 
 FAMILIES = ("shifted", "scaled", "faint", "sparse", "tied", "negative", "vast", "minute")
-"""Families of inputs, as `truth.input_distributions` derives them. Each needs a reference that stays finite.
-"""
+"""Families of inputs (`truth.input_distributions`), each used if the reference stays finite on it."""
 TIGHTENING = ("negated", "even", "lone", "rows", "uneven")
-"""Families that join only where admission finds that a wrong answer would pass without them."""
+"""Families that join a problem's protocol if admission finds a wrong answer that only they refuse."""
 DOMINATED = ("lone", "rows", "uneven")
-"""Families drawn in both parameter sets where a large input is reduced to a few numbers.
+"""Families drawn for both parameter sets if a large input is reduced to few output elements.
 
-In other inputs, the contribution of one element or one row is lost in those numbers.
+In other families, the contribution of one element or slice is lost in the rounding of the outputs.
 """
 VARYING = ("redrawn", "ragged", "wide", "mixed", "edges")
-"""Families that follow from how the reference uses its inputs. A reference without such inputs has none."""
+"""Families made from the reference's use of its inputs, such as integers, masks and thresholds."""
 FEW = 64
 """Maximum number of elements of an output that counts as small."""
 NEAR = "near"
@@ -55,21 +54,21 @@ WORDS = {
 
 
 class Draw(NamedTuple):
-    """One call of the candidate."""
+    """One call of the candidate in the protocol, and the inputs it gets."""
 
     family: str | None = None
     """Family of the inputs. None stands for the distribution that `get_inputs` states."""
     repeat: bool = False
-    """True if the inputs of the previous draw come once more, at another address."""
+    """True if the inputs of the previous draw are passed once more, at another address."""
     in_place: bool = False
-    """True if the inputs take the memory of the previous draw."""
+    """True if the inputs lie in the memory of the previous draw's inputs."""
     checked: bool = False
     secret: bool = False
-    """True if nothing but the check distinguishes this call from unchecked ones."""
+    """True if the call's conditions are those of an unchecked call, to hide the check."""
 
 
 REDUCED = ("shifted", "negative", "vast", "redrawn", "ragged", "mixed")
-"""Families that remain where a call is so costly that fewer are drawn."""
+"""Families of the `reduced` protocol, for costly calls."""
 
 Plan = tuple[tuple[Draw, ...], tuple[Draw, ...]]
 _FIRST = Draw(checked=True)
@@ -114,9 +113,9 @@ def plan(protocol: Name, tightened: tuple[str, ...] = (), few: bool = False) -> 
 def with_secret_check(plan: Plan, below: Callable[[int], int]) -> Plan:
     """Return the plan with memory checked in one more draw, chosen by `below`.
 
-    The plan stays as it is unless each set has a checked draw. Whoever knows the protocol knows the draws
-    that are always checked, and could keep within bounds in those alone. The repeated call is left unchecked,
-    because it has to meet the same conditions as the call before it.
+    A plan without a checked draw for each parameter set is returned unchanged. The place is secret, since a
+    candidate could keep within bounds only in draws that are known to be checked. The repeated call is never
+    chosen, because it has to run under the conditions of the call before it.
     """
     if not all(any(draw.checked for draw in draws) for draws in plan):
         return plan
@@ -138,7 +137,7 @@ def with_secret_check(plan: Plan, below: Callable[[int], int]) -> Plan:
 
 
 def checking(draw: Draw, owed: bool) -> Draw:
-    """Return the draw with its memory checked if `owed`, secretly where no check was planned."""
+    """Return the draw, checked if `owed`. The check is secret if the plan has no check in this draw."""
     return draw._replace(checked=owed, secret=owed and (draw.secret or not draw.checked))
 
 
@@ -149,7 +148,7 @@ def few(inputs: Iterable[Sequence[int]], outputs: Iterable[Sequence[int]]) -> bo
 
 
 def weakened(strength: float) -> tuple[str, ...]:
-    """Return what parameters perturbed by this share leave out, for the scope of a verdict."""
+    """Return the scope's note on parameters that were perturbed by less than the full strength (1)."""
     if strength == 1:
         return ()
     share = f"1/{round(1 / strength)}"
@@ -157,7 +156,7 @@ def weakened(strength: float) -> tuple[str, ...]:
 
 
 def skipped(protocol: Name, few: bool = False) -> tuple[str, ...]:
-    """Return what the plan leaves out, for the scope of a verdict."""
+    """Return the scope's notes on draws that the protocol leaves out."""
     if protocol in ("full", "further", "once", "large"):
         return ()
     if protocol == "reduced":

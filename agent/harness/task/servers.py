@@ -1,4 +1,4 @@
-"""Servers from which a judge gets its processes, as descriptors in its own process."""
+"""Fork servers from which a judge gets its processes, as descriptors in the judge's process."""
 
 from functools import cache
 from typing import Literal
@@ -7,28 +7,28 @@ from agent.records import Record
 from agent.sandbox import ProcessServer
 
 TRUSTED = ("agent.harness.judge.evaluate", "agent.harness.oracle.server")
-"""Modules that the server of the judge's trusted processes imports: everything that may run there."""
+"""Modules that the server of trusted processes imports: those that its judges and oracles run."""
 COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "agent.harness.oracle.compiling")
-"""Modules imported in addition where there is a GPU: most of what a first compilation loads."""
+"""Modules imported in addition on a machine with a GPU: most of those that a first compilation loads."""
 MACHINE = "agent.harness.backends.machine"
-"""Module through which that server asks for compilers and GPUs, once for all its judges."""
+"""Module by which the server of trusted processes queries compilers and GPUs once for all its judges."""
 COMPILING = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-"""Environment of that server. Without it, one process per processor is started to compile a kernel or two."""
+"""Environment of the server of trusted processes: keeps torch from starting a process pool to compile."""
 CANDIDATES = ("torch", "torch.profiler", "torch.utils.cpp_extension", "torch._dynamo")
 """Modules that the servers of the candidates' processes import, none of them part of this project.
 
-Torch itself imports the last one where the parameters of a module are moved.
+Torch itself imports `torch._dynamo` when the parameters of a module are moved.
 """
 
 
 class Servers(Record):
-    """Descriptors of the servers. None where processes are started afresh."""
+    """Descriptors of the servers, or None for processes that are started afresh instead of forked."""
 
     trusted: int | None = None
     emulator: int | None = None
     """Server for candidates on the emulator."""
     cuda: int | None = None
-    """Server for candidates on a GPU. It has already loaded what such a process loads first."""
+    """Server for candidates on a GPU, which has loaded the libraries that a worker needs first."""
 
     def descriptors(self) -> tuple[int, ...]:
         return tuple(number for number in (self.trusted, self.emulator, self.cuda) if number is not None)

@@ -1,12 +1,12 @@
 """Clock that times a verified candidate and the reference in turns, each in its own process.
 
-In every round, the oracle writes fresh contents into the input memory just before the candidate's call.
-Candidate and reference are called once each, in an order that alternates from round to round. Events in the
-candidate's process are its own claim, so the judge has clocks of its own, and the largest time counts:
+In every round, the oracle writes fresh inputs just before the candidate's call. Candidate and reference are
+called once each, in an order that alternates from round to round. CUDA events in the candidate's process are
+its own claim, so the judge has clocks of its own, and the largest time counts:
 
-- the wall time from a command until the oracle has taken the outputs, minus that of a no-op module;
-- the slope of the wall time over two numbers of calls in a row;
-- if there is room, that slope for calls on separate contents, all of whose outputs must exist at the end.
+- the wall time from a command until the oracle has copied the outputs, minus that of the noop worker
+- the wall time per call in a row, from the difference between a short and a long row
+- if memory suffices, the time per call in rows with separate inputs, which have to leave all their outputs
 
 The outputs of every timed call get a quick check. Those of a secret sample and of the last call are compared
 with the ground truth. `docs/integrity-protocol.md` lists what the clock cannot see.
@@ -38,19 +38,19 @@ FLUSHES, MOST_FLUSHES = 5, 80
 WARM_UP = 3
 ROUNDS, LEAST_ROUNDS = 100, 12
 FEW_ROUNDS = 5
-"""Minimum number of rounds where one takes so long that LEAST_ROUNDS would exceed the budget."""
+"""Minimum number of rounds if LEAST_ROUNDS rounds would exceed the budget."""
 BUDGET_S = 1.5
-"""Maximum seconds for rounds whose medians stay uncertain, since they hold the GPU."""
+"""Maximum seconds of rounds while their medians are uncertain, since they hold the GPU."""
 UNSTABLE_BUDGET_S = 3.0
-"""Maximum seconds while the candidate's times spread by more than UNSTABLE."""
+"""Maximum seconds of rounds while the candidate's times spread by more than UNSTABLE."""
 SAMPLED = 4
-"""Rounds whose outputs are compared with the ground truth, beside the last; one of them is early."""
+"""Number of rounds, besides the last, whose outputs are compared with the ground truth; one is early."""
 SLOPES = 3
-"""Slopes of calls in a row, of which the smallest counts, because the host can only lengthen one."""
+"""Number of slopes (time per call in a row); the smallest counts, as delays only lengthen one."""
 NOT_HELD_UP = HOST_BOUND / 2
-"""Maximum excess of a baseline's first slope over its calls, as a share, without measuring further slopes.
+"""Relative excess of a baseline's slope over its single calls up to which no further slope is measured.
 
-The slope would have to be twice as far off to count.
+A slope counts only if its excess is twice as large.
 """
 SLOPE_MS = 20.0
 """Total milliseconds of the calls of one slope, chosen to make the noise of a wall time small."""
@@ -58,9 +58,9 @@ FEW, MOST = 5, 400
 SURELY_BUSY = 4.0
 """Ratio of a call's GPU time to its host processor time above which the host cannot hold up a row."""
 ROW_WARM_UP = 2
-"""Calls of an uncounted row: its first call allocates memory for later ones."""
+"""Number of calls in a row that is not timed, whose first call allocates memory for later rows."""
 FRESH_MOST, FRESH_SLOPES = 32, 3
-"""Maximum number of calls in a row on separate contents, and the number of such slopes."""
+"""Maximum number of calls in a row with separate inputs, and the number of slopes of these rows."""
 LAUNCH_BOUND_MS = 0.2
 """Eager time in milliseconds below which a CUDA graph of the reference is a baseline as well."""
 
@@ -68,16 +68,16 @@ LAUNCH_BOUND_MS = 0.2
 def prepared(
     processes: TimedProcesses, compiled: bool = True, more: tuple[MoreBaselines, ...] = ()
 ) -> list[str]:
-    """Prepare the baselines and return their names; `more` adds to the usual baselines."""
+    """Prepare the baselines and return their names; `more` names further baselines."""
     wanted = oracle_commands.Baselines(compiled, LAUNCH_BOUND_MS, list(more))
     return list(processes.oracle(to_oracle(wanted))["names"])
 
 
 def timed(processes: TimedProcesses, names: list[str]) -> Times:
-    """Return times of one candidate beside the baselines of these names.
+    """Return times of the candidate and of the baselines `names`.
 
-    If the judge's clocks disagree with the events, their part is measured once more. A candidate that hides
-    work from the events does so again.
+    If the judge's clocks disagree with the CUDA events, the rows are measured once more. A disagreement by
+    chance then disappears, but not that of a candidate that hides work from the events.
     """
     warm_up = _rounds(processes, names, WARM_UP, 0.0, samples=0)
     rounds = _rounds(processes, names, ROUNDS, BUDGET_S, SAMPLED, _flushes_after(warm_up[-1]))
@@ -102,7 +102,7 @@ def _with_rows(processes: TimedProcesses, names: list[str], rounds: list[Round])
 
 
 def row_lengths(call_ms: float) -> tuple[int, int]:
-    """Return the numbers of calls in the two rows of a slope."""
+    """Return the numbers of calls in the short and the long row of a slope."""
     return FEW, FEW + min(max(int(SLOPE_MS / call_ms), FEW), MOST)
 
 
@@ -114,7 +114,10 @@ def _rounds(
     samples: int,
     flushes: int = FLUSHES,
 ) -> list[Round]:
-    """Time rounds until the medians are certain or the budget is spent; `samples` is as SAMPLED."""
+    """Time rounds until the medians are certain or the budget is spent.
+
+    The outputs of `samples` random rounds are compared with the ground truth.
+    """
     started, least = time.monotonic(), min(most, LEAST_ROUNDS)
     # Draw the first sample before the earliest possible last round, so that it is always compared.
     sampled = {secrets.randbelow(most if number else min(least, FEW_ROUNDS) - 1) for number in range(samples)}
@@ -158,7 +161,7 @@ def _round(processes: TimedProcesses, order: list[str], closely: bool, flushes: 
             walls[name], _, _ = _wall(processes, processes.noop, to_worker(worker_commands.Timed(flushes)))
             continue
         if name == "candidate":
-            # Refresh only now: a process that sees the contents early could begin computing early.
+            # Refresh only now: a process that sees the inputs early could begin computing early.
             processes.oracle(to_oracle(oracle_commands.Refresh(secrets.randbits(62))))
             timed = to_worker(worker_commands.Timed(flushes))
             walls[name], answer, card = _wall(processes, processes.candidate, timed)
@@ -186,7 +189,10 @@ def _wall(
 
 
 def _least_slope(processes: TimedProcesses, name: str, lengths: tuple[int, int], about: float) -> float:
-    """Return the milliseconds per call in a row; it counts only above `about`, that of a single call."""
+    """Return the milliseconds per call in a row, the least of several slopes.
+
+    A baseline gets no further slope once one is near `about`, the milliseconds of a single call.
+    """
     if name == "candidate":
         _row(processes, ROW_WARM_UP)
         rows = [[_row(processes, times) for times in lengths] for _ in range(SLOPES)]
@@ -201,7 +207,7 @@ def _least_slope(processes: TimedProcesses, name: str, lengths: tuple[int, int],
 
 
 def _row(processes: TimedProcesses, times: int) -> float:
-    """Return the milliseconds of `times` calls in a row on fresh contents."""
+    """Return the milliseconds of `times` calls in a row, all on the same fresh inputs."""
     processes.oracle(to_oracle(oracle_commands.Refresh(secrets.randbits(62))))
     wall, answer, _ = _wall(processes, processes.candidate, to_worker(worker_commands.Repeated(times)))
     processes.check(answer, closely=False)
@@ -209,9 +215,10 @@ def _row(processes: TimedProcesses, times: int) -> float:
 
 
 def _fresh(processes: TimedProcesses, about: float) -> float | None:
-    """Return the milliseconds per call in a row on separate contents, minus those of a no-op module.
+    """Return the milliseconds per call in a row with separate inputs, minus those of the noop worker.
 
-    Returns None without room for a row. `about` is the milliseconds of a call; long calls make shorter rows.
+    Returns None if memory does not suffice. `about` is the milliseconds of a call; rows of long calls are
+    shorter.
     """
     most = min(max(FRESH_FEW + int(SLOPE_MS / about), 2 * FRESH_FEW), FRESH_MOST)
     room = processes.oracle(to_oracle(oracle_commands.RoomForRow(2 * FRESH_FEW, most)))
@@ -221,7 +228,7 @@ def _fresh(processes: TimedProcesses, about: float) -> float | None:
     processes.oracle(to_oracle(oracle_commands.FillRow([secrets.randbits(62) for _ in range(calls)])))
     for worker in (processes.noop, processes.candidate):
         worker.timed(to_worker(worker_commands.PrepareRow(room["row"])))
-        # The first row allocates memory for later ones.
+        # The first row allocates memory for later rows.
         worker.timed(to_worker(worker_commands.Row(calls)))
     rows = [_fresh_rows(processes, calls) for _ in range(FRESH_SLOPES)]
     few, many = (min(walls) for walls in zip(*rows, strict=True))
@@ -229,7 +236,7 @@ def _fresh(processes: TimedProcesses, about: float) -> float | None:
 
 
 def _fresh_rows(processes: TimedProcesses, many: int) -> list[float]:
-    """Return the milliseconds of a short and of a long row, each minus those of a no-op module."""
+    """Return the milliseconds of a short and of a long row, each minus those of the noop worker."""
     walls = []
     for times in (FRESH_FEW, many):
         seeds = [secrets.randbits(62) for _ in range(times)]
@@ -245,7 +252,7 @@ def _fresh_rows(processes: TimedProcesses, many: int) -> list[float]:
 
 
 def _row_wall(processes: TimedProcesses, worker: TimedWorker, times: int) -> tuple[float, dict[str, Any]]:
-    """Return the milliseconds until the oracle has the outputs of the last call, and the answer."""
+    """Return the milliseconds until the oracle has copied the last call's outputs, and the answer."""
     started = time.monotonic()
     answer = worker.timed(to_worker(worker_commands.Row(times)))
     processes.oracle(to_oracle(oracle_commands.TakeOfRow(times - 1)))

@@ -1,6 +1,6 @@
 """Worker whose module does nothing, to measure the cost of commands, processes and copies.
 
-It runs like a candidate's worker, in its own sandbox, with the same inputs and outputs of the same size.
+The noop worker runs in a sandbox like a candidate's worker, on inputs and outputs of the same sizes.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ _EMPTY: dict[str, Any] = {"stem": "empty", "tensors": []}
 
 
 class NoopWorker:
-    """No-op worker; starts the process `child`, which its owner ends."""
+    """Noop worker of one trial. It starts the process `child`, which the trial ends."""
 
     def __init__(
         self, job: Job, trace: Trace, backend: Backend, folder: Path, passed: selection.Passed
@@ -51,7 +51,7 @@ class NoopWorker:
         self.child: Child = selection.worker(backend, job, folder, trace, passed)
 
     def begin(self) -> None:
-        """Load the module and initialise the process's GPU context, once; the outputs do not exist yet."""
+        """Load the module, which initialises the process's GPU context, unless that has been done."""
         if not self._begun:
             self._begun = True
             self.timed(load())
@@ -64,7 +64,7 @@ class NoopWorker:
         self.timed(call({**drawn, "output_bytes": []}, "nothing"))
 
     def timed(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer. Raises EnvironmentFault, because no candidate has a part in failures here."""
+        """Return the answer to a command. Raises EnvironmentFault, as no candidate causes a failure."""
         try:
             answer = worker_answers.ask(self.child, self._backend, command, LIMIT_S)
         except ChildFault as fault:

@@ -1,4 +1,4 @@
-"""Interface of the clock to the timed processes."""
+"""Interface between `benchmark` and the timed processes."""
 
 from typing import Any, Protocol
 
@@ -12,22 +12,22 @@ Message = dict[str, Any]
 
 
 class TimedWorker(Protocol):
-    """Worker whose calls are timed."""
+    """Worker whose calls are timed: the candidate's or the noop worker."""
 
     def timed(self, command: Message) -> Message:
-        """Return the answer to a command of the clock. The candidate's raises Refused if the call fails."""
+        """Return the answer to a timing command. A candidate's worker raises Refused if the call fails."""
         ...
 
 
 class TimedProcesses:
-    """Worker of the candidate, no-op worker and oracle."""
+    """Processes that take part in timing: the candidate's worker, the noop worker and the oracle."""
 
     def __init__(self, candidate: TimedWorker, noop: TimedWorker, oracle: OracleClient) -> None:
         self.candidate, self.noop, self._oracle = candidate, noop, oracle
         self.notes: list[Finding] = []
 
     def oracle(self, command: Message) -> Message:
-        """Return the oracle's answer and add missing baselines to `notes`."""
+        """Return the oracle's answer to a command, and add a note for each baseline that it lacks."""
         answer = self._oracle.ask(command)
         for name, reason in (answer.get("problems") or {}).items():
             message = f"The reference could not be timed under {name}: {reason}"
@@ -37,7 +37,8 @@ class TimedProcesses:
     def check(self, answer: Message, *, closely: bool = True) -> None:
         """Raise Refused if the outputs taken from a timed call are wrong.
 
-        Unless `closely`, a quick check of all outputs comes first; the ground truth decides only in doubt.
+        If `closely`, they are compared with the ground truth. If not, a quick check of all elements decides,
+        and outputs that fail it are compared with the ground truth.
         """
         outputs = answer.get("outputs")
         if not isinstance(outputs, dict):
@@ -46,7 +47,7 @@ class TimedProcesses:
         self._check(oracle_commands.JudgeTaken(outputs, claims), closely)
 
     def check_of_row(self, answer: Message, seed: int) -> None:
-        """Raise Refused if outputs taken from a row's call are wrong; its contents were drawn with `seed`."""
+        """Raise Refused if the outputs taken from a call of a row, on inputs of `seed`, are wrong."""
         if not answer.get("there"):
             raise faults.Refused(Status.REJECTED, "measure", [faults.protocol_violation()])
         self.oracle(to_oracle(oracle_commands.Recall(seed)))

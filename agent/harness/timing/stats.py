@@ -1,4 +1,4 @@
-"""Interpretation of the clock's times: which of them count, and what a reader has to know."""
+"""Interpretation of measured times: which of them count, and findings on their reliability."""
 
 import math
 import random
@@ -9,26 +9,26 @@ from typing import Any, NamedTuple
 from agent.records import Finding, Measurement, Percentiles
 
 FRESH_FEW = 4
-"""Smaller number of calls in a row on separate contents."""
+"""Number of calls in the shorter row with separate inputs."""
 UNSTABLE = 0.05
 """Spread between the 20th and 80th percentile, relative to the median, above which times are unstable."""
 HOST_BOUND = 0.03
-"""Share by which calls in a row may take longer than their work on the GPU."""
+"""Relative excess of the time per call in a row over the call's GPU time, above which the host limits it."""
 DISAGREEMENT = 0.1
 SLOWED = 0.9
-"""Share of the maximum clock, or of a baseline's time beside the candidate, below which a finding says so."""
+"""Ratio below which a finding reports a low SM clock, or a baseline that is faster without the candidate."""
 CERTAIN = 0.003
-"""Half the 95 % interval of a median, relative to it, below which further rounds add nothing."""
+"""Half the 95 % interval of a median, relative to the median, at which no further rounds are timed."""
 SAMPLES = 1000
 ALWAYS = ("eager", "compile", "graph")
-"""Baselines with their own field in a measurement."""
+"""Baselines with a field of their own in `Measurement`."""
 LATE_SHARE = 0.3
-"""Share of calls held up by the host above which that explains a spread."""
+"""Share of calls with late launches above which the host explains a spread of times."""
 EXPLAINED = 0.5
-"""Share of a spread that may remain for a cause to explain it."""
+"""Share of a spread that may remain without a suspected cause for the cause to explain the spread."""
 FEW_SAMPLES = 5
 IMPOSSIBLE = 0.9
-"""Share of the roofline floor that no correct kernel can fall below."""
+"""Minimum time of a correct kernel, as a share of the roofline floor."""
 METHOD = (
     "CUDA events, cold L2, fresh inputs, in turns with the reference, or calls in a row by the wall clock "
     "where those take longer; second clock: wall time in the judge"
@@ -46,12 +46,12 @@ class Round(NamedTuple):
     """Times of one round, in milliseconds."""
 
     events: dict[str, float]
-    """Event time that each process claims for its call."""
+    """Time of each process's call by its own CUDA events, a claim in the candidate's case."""
     wall: float
-    """Judge's time for the candidate's call minus that of the no-op module."""
+    """Wall time of the candidate's call in the judge, minus that of the noop worker's call (`nothing`)."""
     nothing: float
     host: dict[str, float] = {}
-    """Host processor time of each process's call."""
+    """Processor time that the host spent on each process's call."""
     late: frozenset[str] = frozenset()
     """Processes whose launches came so late that the GPU may have waited for them."""
     is_first: bool = True
@@ -65,48 +65,48 @@ class Round(NamedTuple):
 Alone = dict[str, tuple[float, float]]
 """Milliseconds of a single call and per call in a row, for each baseline.
 
-The former appears twice if a single call takes at least `believed_from`.
+If the single call takes at least `believed_from`, both numbers are its time.
 """
 
 
 class Times(NamedTuple):
     rounds: list[Round]
     slopes: dict[str, float]
-    """Milliseconds per call in a row; the candidate's by the judge's clock."""
+    """Milliseconds per call in a row, for candidate and baselines; the candidate's by the judge's clock."""
     card: dict[str, Any]
     fresh: float | None = None
-    """Milliseconds per call in a row on separate contents, by the judge's clock; None for large tensors."""
+    """Milliseconds per call in a row with separate inputs, by the judge's clock; None for large tensors."""
     rows: dict[str, tuple[int, int]] = {}
-    """Two numbers of calls of each slope."""
+    """Numbers of calls in the short and the long row, for candidate and baselines."""
 
     def of(self, name: str) -> list[float]:
-        """Return the times of one process.
+        """Return the event times of one process's calls.
 
-        Calls in which the GPU waited for the host do not count, unless most did.
+        Calls in which the GPU waited for the host are left out, unless they are more than half.
         """
         prompt = [entry.events[name] for entry in self.rounds if name not in entry.late]
         enough = 2 * len(prompt) >= len(self.rounds)
         return prompt if enough else [entry.events[name] for entry in self.rounds]
 
     def wall(self) -> float:
-        """Return the judge's time of a call minus that of the no-op module, from the minimum of each.
+        """Return the least wall time of a candidate's call minus the least of a noop worker's call.
 
-        Every call has to compute its outputs, and a busy host only lengthens it, so the minimum is the time
-        that the call needs.
+        Every call has to compute its outputs, and a busy host only lengthens a call. The minimum is therefore
+        the time that a call needs.
         """
-        # Longer overwrites lengthen both times, so only rounds with equal overwrites can be compared.
+        # More overwrites of the L2 cache lengthen both times, so only rounds with equal numbers compare.
         usual = mode(r.flushes for r in self.rounds)
         rounds = [r for r in self.rounds if r.flushes == usual]
         return min(r.wall + r.nothing for r in rounds) - min(r.nothing for r in rounds)
 
     def host_ms(self, name: str) -> float | None:
-        """Return the minimum host processor time of a call of one process."""
+        """Return the least processor time of a process's call on the host in milliseconds, or None."""
         found = [entry.host[name] for entry in self.rounds if name in entry.host]
         return min(found, default=None)
 
 
 def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) -> Measurement:
-    """Return the times that count; `alone` holds the baselines' times after the candidate has ended."""
+    """Return the measurement; `alone` holds the baselines' times after the candidate has ended."""
     spreads = {name: _spans(times, name) for name in times.slopes}
     candidate = spreads.pop("candidate")
     candidate = _scaled(candidate, _counted(times, candidate.p50) / candidate.p50)
@@ -135,7 +135,7 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) ->
 
 
 def _under_load(times: Times) -> dict[str, Any] | None:
-    """Return the GPU's state under load: medians over the rounds that have samples."""
+    """Return the GPU's state under load, with medians over the sampled rounds, or None if unknown."""
     card, samples = dict(times.card.get("card") or {}), [entry.card for entry in times.rounds if entry.card]
     if not card or not samples:
         return dict(card) if card else None
@@ -148,7 +148,7 @@ def _under_load(times: Times) -> dict[str, Any] | None:
 
 
 def spread_cause(times: Times) -> str:
-    """Return the cause of the spread in the candidate's times, as far as known, in words for a reader."""
+    """Return the likely cause of the spread in the candidate's times, worded for a finding."""
     name = "candidate"
     whole = spread([entry.events[name] for entry in times.rounds])
     late = sum(name in entry.late for entry in times.rounds) / len(times.rounds)
@@ -166,13 +166,16 @@ def spread_cause(times: Times) -> str:
 
 
 def disagree(times: Times) -> bool:
-    """Return True if a clock of the judge exceeds the candidate's events and its calls in a row."""
+    """Return True if the judge measures a longer time than the candidate's events and calls in a row."""
     said = _spans(times, "candidate").p50
     return _counted(times, said) > said
 
 
 def _counted(times: Times, said: float) -> float:
-    """Return the milliseconds that count if the candidate's side claims `said`."""
+    """Return the milliseconds of a call that count: `said`, or a larger time by the judge's clocks.
+
+    `said` is the candidate's own median.
+    """
     for judged, blur in ((times.wall(), resolution(times)), (times.fresh or 0.0, _blur_of_fresh(times))):
         if judged > said * (1 + DISAGREEMENT) + blur:
             said = judged
@@ -180,15 +183,15 @@ def _counted(times: Times, said: float) -> float:
 
 
 def believed_from(times: Times, name: str) -> float:
-    """Return the milliseconds from which on a baseline's times beside the candidate are trusted.
+    """Return the milliseconds that a baseline has to fall below, without the candidate, to count as faster.
 
-    A difference below the noise between two sessions is no reason to take the better time.
+    Smaller differences are noise between two series of measurements.
     """
     return (1 - UNSTABLE) * _spans(times, name).p50
 
 
 def findings(times: Times, found: Measurement, alone: Alone) -> Iterator[Finding]:
-    """Yield the findings that a reader of the times has to know."""
+    """Yield findings on slowed baselines, disagreeing clocks, unstable times and a throttled GPU."""
     for name, (ms, _) in alone.items():
         beside = median(times.of(name)) if name in times.slopes else ms
         if ms < SLOWED * beside:
@@ -222,7 +225,7 @@ def findings(times: Times, found: Measurement, alone: Alone) -> Iterator[Finding
 
 
 def impossible(found: Measurement) -> Finding | None:
-    """Return a finding for a time that no kernel with this result can have, or None."""
+    """Return a finding if the time is shorter than reading inputs and writing outputs can take, or None."""
     fraction = found.roofline_fraction
     if fraction is None or fraction <= 1 / IMPOSSIBLE:
         return None
@@ -235,18 +238,18 @@ def impossible(found: Measurement) -> Finding | None:
 
 
 def resolution(times: Times) -> float:
-    """Return the resolution of the second clock, in milliseconds."""
+    """Return the resolution of the judge's clock in milliseconds: the spread of noop calls."""
     spans = percentiles([entry.nothing for entry in times.rounds])
     return spans.p80 - spans.p20
 
 
 def _blur_of_fresh(times: Times) -> float:
-    """Return the blur of a slope: two walls, each minus a no-op wall, over the minimum number of calls."""
+    """Return the uncertainty of `Times.fresh` in milliseconds: two rows' over the least number of calls."""
     return 2 * resolution(times) / FRESH_FEW
 
 
 def interval(times: Times, baseline: str, speedup: float) -> tuple[float, float]:
-    """Return the 95 % interval of the quoted speedup, by resampling whole rounds."""
+    """Return the 95 % interval of the speedup over a baseline, by bootstrap over whole rounds."""
     chance = random.Random(len(times.rounds))
     pairs = [(entry.events[baseline], entry.events["candidate"]) for entry in times.rounds]
     ratios = []
@@ -268,7 +271,7 @@ def spread(values: list[float]) -> float:
 
 
 def certain(rounds: list[Round]) -> bool:
-    """Return True if the medians of everything timed in these rounds are certain enough."""
+    """Return True if the median of each timed process is certain to within `CERTAIN`."""
     names = rounds[0].events if rounds else {}
     return bool(names) and all(
         _uncertainty([entry.events[name] for entry in rounds]) <= CERTAIN for name in names
@@ -276,7 +279,10 @@ def certain(rounds: list[Round]) -> bool:
 
 
 def _uncertainty(values: list[float]) -> float:
-    """Return half the 95 % interval of the median, relative to it, from ranks for any distribution."""
+    """Return half the 95 % interval of the median, relative to the median.
+
+    The interval follows from ranks, which holds for any distribution.
+    """
     ordered, count = sorted(values), len(values)
     low = int((count - 1.96 * count**0.5) / 2)
     if low < 0:
@@ -289,7 +295,7 @@ def _spans(times: Times, name: str) -> Percentiles:
 
 
 def _in_a_row(spans: Percentiles, slope: float) -> Percentiles:
-    """Return the times that a caller sees who makes one call after the other."""
+    """Return the times of calls in a row, scaled to `slope` if the host holds up the row."""
     return _scaled(spans, slope / spans.p50) if slope > spans.p50 * (1 + HOST_BOUND) else spans
 
 

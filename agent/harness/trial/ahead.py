@@ -1,8 +1,8 @@
 """GPU work that needs no candidate, done while the candidate is built.
 
 The first GPU work of a process takes several times as long as later work, because contexts are made, kernels
-loaded and the reference compiled. This work reveals nothing about a candidate, and only what was loaded is
-kept. Each step is a separate shared section, so that whoever waits to time is not held up.
+loaded and the reference compiled. Results of the work are discarded. Each step is a separate shared section,
+so that it does not hold up timing for long.
 """
 
 import threading
@@ -24,7 +24,10 @@ def unsectioned(step: Callable[[], object]) -> Callable[[], object]:
 
 
 class Ahead:
-    """Runner of each process's steps in a separate thread until `end`, which awaits running steps."""
+    """Runner of preparation steps, with a thread for each process.
+
+    `end` waits for running steps and drops the remaining ones.
+    """
 
     def __init__(self, lock: GpuLock, *processes: Steps) -> None:
         self._lock, self._processes = lock, processes
@@ -50,4 +53,4 @@ class Ahead:
                         return
                     step()
             except (AgentError, ChildFault):
-                return  # the same fault appears again where it counts
+                return  # the trial itself meets the fault again and reports it

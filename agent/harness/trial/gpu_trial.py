@@ -26,11 +26,11 @@ from agent.records import KernelTime, Measurement, Profile, Status, digest
 from agent.sandbox import ChildFault
 
 MOST_FLOPS_AHEAD = 10**12
-"""Maximum operations of a reference that is run ahead; beyond this, a run costs more than it saves."""
+"""Maximum operations of a reference that is run ahead. A larger one takes longer to run than it saves."""
 
 
 class Hung(Exception):
-    """A call under a tool did not finish; `log` is the output printed until then."""
+    """Exception raised if calls under a tool did not finish; `log` is the output until then."""
 
     def __init__(self, log: str) -> None:
         super().__init__("it gave no answer in time")
@@ -38,16 +38,16 @@ class Hung(Exception):
 
 
 class _NotTold(Exception):
-    """CUDA's profiler reported nothing."""
+    """Exception raised if CUDA's profiler reported no kernel."""
 
 
 class GpuTrial(Trial):
     """Trial that also times and profiles the candidate on a GPU."""
 
     def load(self, *, ahead: bool = True) -> None:
-        """Load the candidate and meanwhile prepare what needs no candidate.
+        """Load the candidate and, with `ahead`, meanwhile warm up oracle and noop worker (`trial.ahead`).
 
-        A second look skips the preparation, because it may end before it needs the GPU.
+        A second look skips the warm-up, because it may end before it needs the GPU.
         """
         if self._job.measure:
             self.oracle.ask(to_oracle(oracle_commands.ExpectBaselines()))
@@ -69,7 +69,7 @@ class GpuTrial(Trial):
             self.oracle.ask(to_oracle(oracle_commands.ComparisonKernels(str(kernels))))
 
     def _steps_ahead(self) -> list[Steps]:
-        """Return the preparation steps of the oracle and of the no-op worker."""
+        """Return the warm-up steps of the oracle and, if timing follows, of the noop worker."""
 
         def warm_up(compiled: bool) -> None:
             command = oracle_commands.WarmUp(secret_seed(), compiled)
@@ -87,12 +87,12 @@ class GpuTrial(Trial):
         return self._backend.gpu_lock.shared()
 
     def alone_on_gpu(self) -> AbstractContextManager[None]:
-        """Return a turn in which no other trial uses the GPU."""
+        """Return a section in which no other trial uses the GPU."""
         return self._backend.gpu_lock.exclusive()
 
     @property
     def requests(self) -> tuple[BuildRequest, ...]:
-        """Return all builds requested so far."""
+        """All builds that the candidate has requested so far."""
         return tuple(self._backend.requests)
 
     def instantiate(self) -> None:
@@ -111,13 +111,13 @@ class GpuTrial(Trial):
                 self.limits.most_s = max(until - time.monotonic(), 0.1)
                 self._call_on(drawn, Draw(), f"draw{number}")
         except faults.Refused as refused:
-            # A candidate may fail at sizes other than its own; the tool's output until then still counts.
+            # A candidate may fail at shrunken sizes; the tool's output until then still counts.
             if refused.status is Status.TIMEOUT:
                 raise Hung(self.candidate.child.finish(END_LIMIT_S)) from None
         return self.candidate.child.finish(END_LIMIT_S)
 
     def prepare_timing(self) -> list[str]:
-        """Prepare the timing and return the names of the baselines."""
+        """Prepare the timed processes and return the names of the available baselines."""
         assert self._noop is not None
         self.oracle.ask(to_oracle(oracle_commands.Rest()))
         self._noop.prepare(self._given)
@@ -132,7 +132,7 @@ class GpuTrial(Trial):
         return times
 
     def baselines_alone(self, times: stats.Times) -> stats.Alone:
-        """Return the baselines' times after the candidate has ended."""
+        """End the candidate's process and return the baselines' times without it."""
         self.candidate.child.kill()
         rows = {name: lengths for name, lengths in times.rows.items() if name != "candidate"}
         enough = {name: stats.believed_from(times, name) for name in rows}
@@ -142,7 +142,7 @@ class GpuTrial(Trial):
     def compiled(self, times: stats.Times) -> tuple[KernelTime, ...]:
         """Return the kernels that torch.compile launches for the reference, cached per problem and GPU.
 
-        No verdict depends on them, so the result is empty where they are unknown.
+        No verdict depends on these kernels, so the result is empty if they are unknown.
         """
         if "compile" not in times.rows:
             return ()
@@ -160,9 +160,9 @@ class GpuTrial(Trial):
         return kernel_attribution.profile(answer["kernels"], set())
 
     def measured(self, times: stats.Times, alone: stats.Alone, seen: Profile) -> Measurement:
-        """Return the measurement and add findings, including advice on what would shorten the times.
+        """Return the measurement and add findings, including a recommendation on the candidate's speed.
 
-        Raises Refused for impossible times.
+        Raises Refused for times that are faster than possible.
         """
         gpu = self.environment().gpu or "unknown"
         found = stats.measurement(times, gpu, self._job.floor_ms, alone)
@@ -187,11 +187,14 @@ class GpuTrial(Trial):
         except ChildFault:
             answer = {}
         if not answer.get("healthy"):
-            # The search for a cause may have broken the GPU for the oracle's process only.
+            # The oracle's own search for a fault's cause may have broken its context but not the GPU.
             gpu_health.require(self._job, self._backend.trusted_environment())
 
     def watch(self, announce: Announce) -> Profile:
-        """Return the profile of one call, made last of all. Raises Refused if others do the work."""
+        """Return the profile of one further call. Raises Refused if foreign kernels do the work.
+
+        The call comes after all other calls.
+        """
         announce("watching what runs on the GPU")
         answer = self.candidate.tell(
             to_worker(worker_commands.Profile()), "running forward under the profiler"
@@ -202,7 +205,7 @@ class GpuTrial(Trial):
                 answer["kernels"], self._backend.requests, self._job.library_ops
             )
         except faults.Refused:
-            # If the candidate falls back to torch because its extension failed to build, that is the fault.
+            # A failed build, after which the candidate fell back to torch, is the better explanation.
             self._backend.raise_hidden_failure()
             raise
         self.candidate.launches = sum(kernel.launches for kernel in seen.kernels if kernel.own)

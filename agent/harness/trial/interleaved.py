@@ -1,7 +1,7 @@
-"""Call of the first instance while a second one is alive; it has to compute with its own parameters.
+"""Call of the first instance while a second is alive, which shows if it uses its own parameters.
 
-This reveals constants, packed weights and workspaces that belong to the module's file instead of the
-instance: the last instance made or called has overwritten them.
+Constants, packed weights and workspaces that are kept in global variables instead of the instance fail the
+check, as the second instance has overwritten them.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from agent.harness.messages.commands import to_worker
 from agent.harness.worker import worker_commands
 
 MOST_BYTES = 1 << 30
-"""Maximum bytes of an instance's parameters for keeping it beside another instance."""
+"""Maximum bytes of parameters for which two instances are kept in memory."""
 
 
 class Process(Protocol):
-    """Candidate process, as in `trial.worker_client`."""
+    """Part of `trial.worker_client.WorkerClient` that the check needs."""
 
     def tell(self, command: dict[str, Any], doing: str) -> dict[str, Any]: ...
 
@@ -23,13 +23,13 @@ class Process(Protocol):
 
 
 def fits(drawn: dict[str, Any]) -> bool:
-    """Return True if the parameters of a draw are small enough to keep two instances."""
+    """Return True if the parameters are small enough to keep two instances in memory."""
     sizes: list[int] = drawn.get("state_bytes", [])
     return sum(sizes) <= MOST_BYTES
 
 
 def call_former(process: Process, call: Callable[[], None]) -> None:
-    """Judge one call of the instance before the current one, then release it. Raises Refused."""
+    """Judge one call of the previous instance, then release the instance. Raises Refused."""
     doing = "calling the first instance after the second"
     _exchange(process, doing, ends=False)
     call()

@@ -1,13 +1,13 @@
-"""Kernels that only the real sizes launch, and smaller sizes at which they run too.
+"""Kernels that only the real sizes launch, and smaller sizes at which these kernels run too.
 
-A fast answer often uses its kernel at one size only, with a fallback for the others. A verdict at smaller
-sizes alone would be about the fallback. So the host code is called at the real sizes over unbacked tensors.
-Launches are recorded, and nothing runs. For kernels that no draw has run, suitable sizes are searched in the
-same way, and a second trial judges there.
+A fast candidate often uses its kernel at one size only and falls back to another for all other sizes. A
+verdict at smaller sizes alone would be about the fallback. The host code is therefore called at the real
+sizes, on tensors without backed memory. Launches are recorded but not run. For kernels that no draw has run,
+suitable smaller sizes are searched with further such calls, and a second trial judges at them.
 
-A process's account of its launches is a claim. The claim decides where else to judge and what a verdict does
-not cover, but it is no evidence for the candidate. Host code that hides a launch here keeps the verdict that
-it would have had without this check.
+The launches that a candidate's process reports are a claim. The claim decides at which further sizes to judge
+and which kernels a verdict does not cover, but it is no evidence for the candidate. A candidate that hides a
+launch keeps the verdict that it would have had without this check.
 """
 
 import contextlib
@@ -29,29 +29,29 @@ from agent.sandbox import ChildFault
 LIMIT_S = 20.0
 """Maximum seconds of each call of the host code."""
 MAX_PLANS = 2
-"""Maximum number of other sizes at which one candidate is judged."""
+"""Maximum number of further sizes at which one candidate is judged."""
 _MAX_KERNELS = 64
 _MAX_NAME = 100
 _LONGEST = 4_000
-"""Maximum number of characters read of a signature."""
+"""Maximum number of characters of a kernel's signature that are read."""
 
 TraceOf = Callable[[str], Trace | None]
-"""Function that traces the reference with other sizes; returns None where the reference does not run."""
+"""Function that traces the reference with other sizes, or returns None if the reference raises."""
 
 
 class Coverage(NamedTuple):
-    """Kernels that the judged sizes do not reach."""
+    """Kernels that the real sizes launch but the judged sizes do not."""
 
     missing: tuple[str, ...] = ()
-    """Signatures of the kernels that only the real sizes launched so far."""
+    """Signatures of the kernels that only the real sizes launched."""
     plans: tuple[Shrunken, ...] = ()
     """Sizes at which these kernels also run, according to the host code."""
     left_out: tuple[str, ...] = ()
-    """Reasons why the real call could not be followed, for the scope."""
+    """Reasons why the call at the real sizes could not be followed, worded for the scope."""
 
 
 class CandidateHost(Protocol):
-    """Candidate process; at other sizes than the real ones it is asked often, and `serve` answers builds."""
+    """Candidate's process that is asked for its launches; `serve` answers its build requests."""
 
     def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]: ...
 
@@ -60,7 +60,10 @@ def looked(
     problem: Problem, candidate: str, ran: Collection[str], process: CandidateHost, backend: Backend,
     trace_of: TraceOf,
 ) -> Coverage:  # fmt: skip
-    """Return what `ran` misses of the real call; the process cannot compute anything afterwards."""
+    """Return the kernels of a call at the real sizes that are not in `ran`, and sizes that launch them.
+
+    The process cannot compute anything afterwards.
+    """
     host = _Host(process)
     real = host.launched(problem.trace)
     if isinstance(real, str):
@@ -86,7 +89,7 @@ def looked(
 
 
 def of_subject(problem: Problem, candidate: str, process: CandidateProcess, trace_of: TraceOf) -> Coverage:
-    """Return the coverage of a candidate of which no kernel has run yet."""
+    """Return the coverage of a candidate in a new process, for which no kernel counts as run."""
     try:
         if "error" in process.load():
             return Coverage()
@@ -97,7 +100,10 @@ def of_subject(problem: Problem, candidate: str, process: CandidateProcess, trac
 
 
 def known_builds(backend: Backend, candidate: str) -> Serve:
-    """Return a server of repeated builds only, because new ones for every size would take too long."""
+    """Return a function that serves repeated build requests and refuses new ones.
+
+    Building new sources for every size tried would take too long.
+    """
 
     def serve(message: dict[str, Any]) -> dict[str, Any]:
         with contextlib.suppress(KeyError, TypeError, ValueError):
@@ -110,7 +116,7 @@ def known_builds(backend: Backend, candidate: str) -> Serve:
 
 
 def kernels(answer: dict[str, Any]) -> tuple[str, ...]:
-    """Return the signatures that the candidate's process claims; a malformed one counts as not launched."""
+    """Return the kernel signatures in a worker's answer, without malformed entries."""
     claimed = answer.get("kernels")
     entries = claimed[:_MAX_KERNELS] if isinstance(claimed, list) else []
     names = (entry.get("kernel") for entry in entries if isinstance(entry, dict))
@@ -118,9 +124,9 @@ def kernels(answer: dict[str, Any]) -> tuple[str, ...]:
 
 
 def short(signature: str) -> str:
-    """Return a short name, such as `scan<8>` for `void scan(const float*) [with int N = 8]`.
+    """Return a kernel's short name, such as `scan<8>` for `void scan(const float*) [with int N = 8]`.
 
-    A name of another form is kept.
+    Names of other forms stay as they are.
     """
     named = re.match(r"(?:\w+\s+)*?([\w:{}<>~, ]+?)\(", signature.removeprefix("void "))
     name = named[1].rpartition("::")[2] if named and "<" not in named[1] else named[1] if named else signature
@@ -131,7 +137,7 @@ def short(signature: str) -> str:
 
 
 class _Host:
-    """Candidate's host code, called at sizes whose memory is not backed."""
+    """Candidate's host code, called on tensors without backed memory."""
 
     def __init__(self, process: CandidateHost, serve: Serve | None = None) -> None:
         self._process, self._serve = process, serve
@@ -142,7 +148,7 @@ class _Host:
         return not isinstance(launched, str) and set(kernels) <= set(launched)
 
     def launched(self, sizes: Trace) -> tuple[str, ...] | str:
-        """Return the kernels of one call, or the reason why it could not be followed to its end."""
+        """Return the kernels that one call launches, or the reason why the call could not be followed."""
         command = real_shapes.command(sizes, numbers=False, host_only=True)
         if command is None:
             return "an input of the reference is neither a tensor nor a plain value"

@@ -1,7 +1,7 @@
 """Search for the cause of a wrong output, by questions to the oracle and further calls of the candidate.
 
-If no cause is found and kernels can be replayed, the oracle is shown what each of them wrote. A diagnosis
-changes no verdict, so any failure here leaves the finding as it was.
+If no cause is found and kernels can be replayed, the oracle gets the values that each kernel wrote. A
+diagnosis changes no verdict, so a failure of the search leaves the finding unchanged.
 """
 
 import secrets
@@ -22,16 +22,16 @@ from agent.sandbox import ChildFault
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 FAMILIES = ("faint", "scaled", "negated", None)
-"""Families of inputs that tell similar faults apart, in order of use; faint ones reveal eps."""
+"""Families of inputs that tell similar faults apart, in order of use; `faint` reveals a wrong eps."""
 NOT_FOLLOWED = (Forged, Forgery, NotLoadable, Unrepeatable, EnvironmentFault, ProblemError)
-"""Errors that keep a call from being replayed; their cause is irrelevant, as the verdict already stands."""
+"""Errors that keep a call from being replayed, all ignored, as the verdict already stands."""
 EXPLAINED = frozenset(
     {"wrong-values", "precision-loss", "constant-output", "nan-output", "non-finite-output", "wrong-shape"}
 )
 
 
 def picture(oracle: OracleClient) -> MismatchMap | None:
-    """Return where the last judged outputs are wrong, or None for a wrong structure or without a map."""
+    """Return a map of the errors in the last judged outputs, or None if the oracle has none."""
     try:
         drawn = oracle.attempt(to_oracle(oracle_commands.Map())).get("map")
     except ChildFault:
@@ -40,13 +40,13 @@ def picture(oracle: OracleClient) -> MismatchMap | None:
 
 
 class Diagnosed(NamedTuple):
-    """Candidate whose outputs were judged last."""
+    """Candidate whose outputs were judged last, for further calls and a replay."""
 
     job: Job
-    """Job, used for its source and for the limit of each further call."""
+    """Job, used for the candidate's source and for the time limit of each further call."""
     process: WorkerClient
     followed: Callable[[], where_commands.Where | None]
-    """Function that replays the call."""
+    """Function that replays the call judged last and returns the kernels' writes, or None."""
 
     def call(self, command: dict[str, Any]) -> dict[str, Any]:
         return self.process.ask(command, self.job.candidate_timeout_s)
@@ -71,7 +71,7 @@ def cause(found: Finding, candidate: Diagnosed, oracle: OracleClient) -> Finding
 
 
 def _seen(answer: dict[str, Any], candidate: Diagnosed, oracle: OracleClient) -> dict[str, Any]:
-    """Return the answer, extended by what the kernels wrote if it names no cause."""
+    """Return the answer, refined with the values that the kernels wrote if it names no cause."""
     if answer.get("named", True):
         return answer
     try:
@@ -85,7 +85,7 @@ def _seen(answer: dict[str, Any], candidate: Diagnosed, oracle: OracleClient) ->
 def _asked_again(
     answer: dict[str, Any], stem: str, family: str | None, oracle: OracleClient, called: Call
 ) -> dict[str, Any]:
-    """Return the answer with fewer open explanations after another draw, or unchanged if that fails."""
+    """Return the answer narrowed by the outputs of one more draw, or unchanged if that fails."""
     seed = secrets.randbits(62)
     drawn = oracle.attempt(to_oracle(oracle_commands.Draw(seed, stem, family)))
     if "left_out" in drawn or "error" in drawn:

@@ -1,10 +1,10 @@
 """Optional checks that a user requests beyond the protocol: gradients, torch.compile, other ranks.
 
-Each has findings of its own. The candidate's process answers with bytes, which the oracle compares by the
-same rule as outputs (`agent.harness.truth.tolerance`). Torch, in the candidate's process, reports
-whether torch.compile traces all of forward and opcheck accepts its operators. Such a report can refuse, but
-silence proves nothing if the process was tampered with. Evidence for own kernels covers forward only: a
-backward may be made of torch's operators.
+Each check has findings of its own. The oracle compares gradients and outputs by the rule for outputs
+(`agent.harness.truth.tolerance`). Torch, in the candidate's process, reports whether torch.compile traces all
+of forward and opcheck accepts its operators. These reports can refuse a candidate, but never verify one,
+since it may have tampered with its process. A backward may consist of torch's operators, as the evidence
+for own kernels covers forward only.
 """
 
 import re
@@ -22,7 +22,7 @@ from agent.harness.worker import worker_commands
 from agent.records import Finding, Location, Request, Status
 
 GRADIENT_DRAWS = (None, "shifted", None, "sparse")
-"""Families of inputs on which gradients are requested, with a new instance for each."""
+"""Families of inputs on which gradients are checked, with a new instance for each."""
 _USER_LINE = re.compile(r'candidate\.py", line (\d{1,9})')
 _NO_FORMULA = "no autograd formula was registered"
 """Torch's message for an operator of the candidate that has no backward."""
@@ -38,7 +38,7 @@ DETACHED = Finding(
 
 
 def judge(job: Job, candidate: WorkerClient, oracle: OracleClient, announce: Announce) -> Iterator[str]:
-    """Judge every request and yield what could not be checked, for the scope. Raises Refused."""
+    """Check every request of the job, and yield the scope's notes on skipped parts. Raises Refused."""
     checks: dict[Request, Callable[[Job, WorkerClient, OracleClient], Iterator[str]]] = {
         "backward": _backward, "compile-safe": _compile_safe, "any-rank": _any_rank,
     }  # fmt: skip
@@ -119,7 +119,7 @@ def _any_rank(job: Job, candidate: WorkerClient, oracle: OracleClient) -> Iterat
 
 
 def _shape_not_supported(refused: Refused, what: str) -> Refused:
-    """Return the same verdict with a headline that names the inputs, followed by its cause."""
+    """Return the refusal with a new headline finding that names the inputs (`what`)."""
     cause, *rest = refused.findings
     headline = Finding(
         kind="shape-not-supported",
@@ -154,7 +154,10 @@ def _refuse_wrong(verdict: dict[str, Any], when: str) -> None:
 
 
 def described(answer: dict[str, Any], key: str, stem: str) -> dict[str, Any]:
-    """Return the answer's description of the tensors that it had to write as `stem`. Raises Refused."""
+    """Return the answer's description of the tensors under `key`.
+
+    Raises Refused if their files do not begin with `stem`.
+    """
     description = answer.get(key)
     if not isinstance(description, dict) or description.get("stem") != stem:
         raise Refused(Status.REJECTED, "verify", [faults.protocol_violation()])

@@ -1,10 +1,9 @@
 """Assignment of parameters for a candidate whose parameter names differ from the reference's.
 
 The names, shapes and dtypes that the candidate's process claims determine the possible assignments
-(`parameter_names`). If there are several, each is tried on draws of the oracle, and only the bytes of the
-outputs decide. The chosen assignment holds for the whole trial: the oracle then gives the parameters under
-these names, and everything is judged so. A wrong answer could pass only under an assignment that computes
-the reference's function, and then the answer is right.
+(`parameter_names`). If several assignments are possible, each is tried on draws of the oracle, and only the
+bytes of the outputs decide. The oracle then passes the parameters under the chosen names for the whole trial.
+This lets no wrong candidate pass: one that computes the reference's function under some assignment is right.
 """
 
 from collections.abc import Callable
@@ -34,7 +33,7 @@ Tell = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def misfits(answer: dict[str, Any]) -> bool:
-    """Return True if an instance was made whose state_dict does not match the reference's."""
+    """Return True if the answer reports a ModelNew whose state_dict does not match the reference's."""
     error = answer.get("error")
     return isinstance(error, dict) and error.get("kind") == KIND and "held" in answer
 
@@ -42,9 +41,9 @@ def misfits(answer: dict[str, Any]) -> bool:
 def found(
     job: Job, trace: Trace, candidate: WorkerClient, oracle: OracleClient, answer: dict[str, Any]
 ) -> Names:
-    """Return the names to use from now on, after the oracle has been told.
+    """Choose an assignment, hand its names to the oracle, and return them.
 
-    `answer` is that of an instance for which `misfits` holds. Raises Refused if no assignment fits.
+    `answer` is a worker's for which `misfits` is true. Raises Refused if no assignment fits.
     """
     held = claimed(answer["held"])
     ways = oracle.ask(to_oracle(oracle_commands.Ways(list(held or []))))
@@ -66,7 +65,7 @@ def _mismatch(answer: dict[str, Any], why: str | None, job: Job, trace: Trace) -
 def _tried(
     job: Job, trace: Trace, candidate: WorkerClient, oracle: OracleClient, ways: list[Names]
 ) -> list[Names]:
-    """Return the assignments that are right on every draw so far, or all of them if none is."""
+    """Return the assignments whose outputs are right on every draw, or all assignments if none is right."""
     if candidate.backend.device == "cuda":
 
         def told(command: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +89,7 @@ def _tried(
 
 
 def _narrowed(ways: list[Names], tell: Tell, oracle: OracleClient, place: str) -> list[Names]:
-    """Narrow the assignments by draws; `place` is put before the names of the exchanged tensor files."""
+    """Return the assignments that draws leave; `place` is the prefix of the paths of tensor files."""
     left = ways
     for number in range(_DRAWS):
         seeds = secret_seed(), secret_seed()
@@ -102,7 +101,7 @@ def _narrowed(ways: list[Names], tell: Tell, oracle: OracleClient, place: str) -
 
 
 def _is_right(names: Names, seeds: tuple[int, int], tell: Tell, oracle: OracleClient, stem: str) -> bool:
-    """Return True if ModelNew with its parameters so named gives the reference's output on one draw."""
+    """Return True if ModelNew gives the reference's output on one draw under the assignment `names`."""
     oracle.ask(to_oracle(oracle_commands.Name(names)))
     manifest = oracle.ask(to_oracle(oracle_commands.Parameters(seeds[0], f"{stem}-set")))
     drawn = oracle.ask(to_oracle(oracle_commands.Draw(seeds[1], f"{stem}-in", as_files=True)))

@@ -1,12 +1,12 @@
-"""Check that outputs of many calls do not share memory, as in rings of buffers or slabs that wrap.
+"""Check that outputs of many calls do not share memory, as in ring buffers.
 
-The draws are too few for a large ring to come round. Further calls use the inputs of the last draw, and their
-outputs are held but never compared. Some of these calls compute, so that forward can read what it likes. In
-many more, only the host code runs, which is cheap. An output may share memory only as the oracle allowed in
-the last draw.
+The draws are too few calls to wrap a large ring buffer. Further calls use the inputs of the last draw, and
+their outputs are kept alive but never compared. Some of these calls run their kernels, so that forward can
+read results back. In many more calls only the host code runs, which is fast. An output may share memory only
+with the tensors that the oracle allowed in the last draw.
 
-A candidate that keeps what it returns gets more calls. So does one whose host code passes a different place
-of its own memory in each call, such as slots of a workspace. The latter calls have memory checks.
+A candidate that keeps its returned tensors gets more calls. So does a candidate whose host code passes
+kernels a different part of a kept allocation in each call. Its further calls have memory checks.
 """
 
 from collections.abc import Callable
@@ -22,29 +22,32 @@ from agent.records import Finding, Status
 from agent.sandbox import ChildFault
 
 COMPUTED, HELD = 64, 128
-"""Maximum number of computing and of host-only calls."""
+"""Maximum number of calls that run kernels, and of calls that run host code only."""
 SECONDS = 0.25
 """Maximum seconds of processor time for each kind of call; one call is always made."""
 LONGER, LONGER_SECONDS = 12_000, 6.0
-"""Limits for a candidate that keeps what it returns, or takes slots of a workspace."""
+"""Maximum calls and seconds for a candidate that keeps its outputs or uses parts of an allocation in turn."""
 LIMIT_S = 30.0
 ENOUGH = 32
-"""Number of calls from which on the scope needs no note."""
+"""Number of calls that is enough for the scope to need no note."""
 
 
 class ReusedOutputs:
-    """Check for shared memory in calls of `candidate` after its draws, if the protocol includes it."""
+    """Check that outputs of further calls share no memory, in the protocols `full` and `reduced`."""
 
     def __init__(self, candidate: WorkerClient, name: protocol.Name, may_run: Callable[[str], bool]) -> None:
         """Prepare the check; `may_run` returns True for a torch operator that is allowed."""
         self._candidate, self._wanted = candidate, name in ("full", "reduced")
         self._may_run = may_run
         self.allowed: list[list[str]] = []
-        """Memory that each output of the last draw may share."""
+        """Kinds of tensors with which each output of the last draw may share memory."""
         self._calls = 0
 
     def check_computing(self, *, slots: bool = False) -> None:
-        """Make calls that compute. With `slots`, each uses another place of a workspace. Raises Refused."""
+        """Make calls that run their kernels. Raises Refused.
+
+        `slots` is True if the candidate uses parts of a kept allocation in turn.
+        """
         if not self._wanted:
             return
         answer = self._candidate.tell(_computing(slots=slots), "running forward")
@@ -54,7 +57,7 @@ class ReusedOutputs:
     def check_host(self) -> tuple[str, ...]:
         """Make calls in which only the host code runs; the process cannot compute anything afterwards.
 
-        Returns what was left out, for the scope. Raises Refused.
+        Returns the scope's note if too few calls were made. Raises Refused.
         """
         if not self._wanted:
             return ()

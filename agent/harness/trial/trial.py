@@ -1,9 +1,10 @@
 """One trial: the candidate is loaded, instantiated and called on secret draws at given sizes.
 
-First come load and build, then the draws planned by `agent.harness.task.protocol`, on two sets of perturbed
-parameters with a new instance each. Every call is checked for its structure and values. Inputs, parameters
-and earlier outputs must be unchanged and not shared. Where launches are recorded, the call must launch a
-kernel. At the end, some recorded calls are replayed. The first failure ends the trial.
+After load and build come the draws planned by `agent.harness.task.protocol`, on two sets of perturbed
+parameters with a new instance each. The structure and values of every call's outputs are checked. Inputs,
+parameters and earlier outputs must be unchanged, and outputs must not share memory with them. On the
+emulator, each call must launch a kernel, and some recorded calls are replayed at the end. The first failure
+ends the trial.
 """
 
 import secrets
@@ -44,9 +45,9 @@ from agent.sandbox import Child, end_all
 
 
 class Trial:
-    """Owner of the oracle and the workers of one trial; use as a context manager.
+    """One trial, which starts and ends the oracle and the workers; use as a context manager.
 
-    `candidate` and `oracle` speak with the two processes; a refusal raises `faults.Refused`.
+    `candidate` and `oracle` are the clients of the two processes. A refusal raises `faults.Refused`.
     """
 
     def __init__(
@@ -63,15 +64,15 @@ class Trial:
         self._job, self._trace, self._folder, self._backend = job, trace, folder, backend
         self.limits = CallLimits(job, under_a_tool=bool(tool))
         self._at_import = self._until_now = 0
-        """Number of build requests after importing the file, and after the draws."""
+        """Number of build requests after the import of the candidate's file, and after the draws."""
         self._watch = build_watch.Watch(backend.requests)
         self.mismatch: MismatchMap | None = None
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self.names: dict[str, str] = {}
-        """ModelNew's name for each parameter of the reference that has another name there."""
-        self._left_out: dict[str, None] = {}  # each once, in order
+        """ModelNew's name of each parameter, by the reference's name, if the names differ."""
+        self._left_out: dict[str, None] = {}  # notes on draws left out, each once, in order
         self.ran: tuple[str, ...] = ()
-        """Signatures of the kernels that the draws launched; on the emulator."""
+        """Signatures of the kernels that the draws launched on the emulator; empty on a GPU."""
         self._drawn, self._conditions, self._records = 0, Dealer(), CallRecords(job.library_ops)
         self._seed, self._parameters_seed, self._strength = 0, 0, 1.0
         tightened = job.admission.tightened if job.admission else ()
@@ -83,7 +84,7 @@ class Trial:
         reference.write_text(source)
         self._given: dict[str, Any] = {}
         self._unexplained: tuple[Finding, str | None] | None = None
-        """Mismatch whose cause is not yet searched for, and the family of its inputs."""
+        """Finding of a mismatch whose cause is not yet known, and the family of its inputs, or None."""
         self._noop: NoopWorker | None = None
         timed = job.measure and backend.device == "cuda"
         with selection.joined(backend, 1 + timed) as (mine, theirs):
@@ -112,32 +113,35 @@ class Trial:
         self.candidate.child.kill()
 
     def bounded(self) -> Job:
-        """Return the job with the limit of one call at these sizes, for further calls of the candidate."""
+        """Return the job with the time limit of one call at the trial's sizes, for further calls."""
         return self._job.model_copy(update={"candidate_timeout_s": self.limits.call.seconds})
 
     @property
     def findings(self) -> list[Finding]:
-        """Warnings so far."""
+        """Warnings and notes on the candidate so far."""
         return self.candidate.findings
 
     def load(self, *, ahead: bool = False) -> None:
-        """Import the candidate, which may build its extensions; with `ahead`, the GPU is free meanwhile."""
+        """Import the candidate, which may build its extensions.
+
+        With `ahead`, the worker initialises its GPU context while it waits for a build.
+        """
         self.candidate.load(ahead=ahead)
         self._at_import = len(self._backend.requests)
 
     @property
     def asked(self) -> tuple[BuildRequest, ...]:
-        """Return the builds that importing the file requested."""
+        """Builds that the import of the candidate's file requested."""
         return tuple(self._backend.requests[: self._at_import])
 
     @property
     def asked_later(self) -> tuple[BuildRequest, ...]:
-        """Return the builds that `__init__` and forward requested."""
+        """Builds that `__init__` and forward requested during the draws."""
         return tuple(self._backend.requests[self._at_import : self._until_now])
 
     @property
     def build(self) -> Build | None:
-        """Return everything that was built so far."""
+        """All builds so far as one record, or None."""
         return self._backend.built()
 
     def environment(self) -> Environment:
@@ -161,7 +165,7 @@ class Trial:
             for draw in draws:
                 begun += 1
                 announce(f"verifying, draw {begun} of {everything}")
-                owed |= draw.checked  # a draw that is left out passes its check on to the next
+                owed |= draw.checked  # if a checked draw is left out, the next draw is checked instead
                 with self.using():
                     drawn = self._drawn_for(draw, f"draw{begun}", drawn)
                     if drawn:
@@ -174,7 +178,7 @@ class Trial:
                 announce("repeating a call without the kernels")
                 with self.using():
                     self._ablate()
-        if self._job.protocol != "large":  # they were repeated at the smaller sizes
+        if self._job.protocol != "large":  # kernels were replayed at the smaller sizes before
             announce("repeating the kernels alone")
             self._check_own_kernels()
         self._until_now = len(self._backend.requests)
@@ -185,11 +189,11 @@ class Trial:
             self.reuse.check_computing(slots=self._records.take_slots())
 
     def using(self) -> AbstractContextManager[None]:
-        """Return the section in which a draw or a call takes place; trials on a GPU share it."""
+        """Return the section in which a draw or a call runs; on a GPU it is shared with other trials."""
         return nullcontext()
 
     def _call_former(self, seed: int, drawn: dict[str, Any]) -> None:
-        """Call the first instance, with the parameters of that seed, while the second is alive."""
+        """Judge a call of the first instance, whose parameters have seed `seed`, with a second one alive."""
         workspace.discard(self._folder, drawn["stem"])
         present, self._parameters_seed = self._parameters_seed, seed
 
@@ -205,7 +209,7 @@ class Trial:
         self.oracle.ask(to_oracle(oracle_commands.Parameters(present, "present-set")))
 
     def _instance(self, seed: int, stem: str, *, wide: bool = False, keeps_former: bool = False) -> None:
-        """Make a new ModelNew that holds the parameters of this seed."""
+        """Make a new ModelNew with the parameters drawn from `seed`."""
         parameters, doing = to_oracle(oracle_commands.Parameters(seed, stem, wide)), "creating ModelNew"
         made = self.oracle.ask(parameters)
         self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
@@ -219,24 +223,24 @@ class Trial:
         self.candidate.check(answer, "run", f"{doing} failed")
 
     def skipped(self) -> tuple[str, ...]:
-        """Return the draws that were not made, each with its reason."""
+        """Return notes for the scope on draws that were left out, each with the reason."""
         less = (*protocol.skipped(self._job.protocol, self._few), *protocol.weakened(self._strength))
         return (*less, *self._left_out)
 
     def cover(self, announce: Announce) -> kernel_coverage.Coverage:
-        """Return what the draws missed of the real call; the process cannot compute anything afterwards."""
+        """Return the kernels that only the real sizes launch; the process cannot compute afterwards."""
         announce("looking for kernels that only the real sizes launch")
         problem, source = self._job.problem, self._job.candidate.source
         trace_of = self.oracle.trace_of
         return kernel_coverage.looked(problem, source, self.ran, self.candidate, self._backend, trace_of)
 
     def check_addresses(self, real: Trace, announce: Announce) -> tuple[str, ...]:
-        """Call the candidate at the sizes of `real` and return what was left out; see `real_shapes`."""
+        """Check addresses at the sizes of `real`, and return notes on skipped parts; see `real_shapes`."""
         announce("checking addresses at the real sizes")
         judged = Judged(self._trace, self._records.operators(), self._job.library_ops, self._on_a_gpu())
         left_out = reach(self.candidate.child, self._backend, real, judged)
         try:
-            # Sources that contain the sizes differ at the real sizes.
+            # A candidate whose sources contain the sizes builds other sources at the real sizes.
             self._backend.raise_build_failure()
         except faults.Refused as refused:
             if refused.status is not Status.UNSUPPORTED:
@@ -245,7 +249,7 @@ class Trial:
         return left_out
 
     def _drawn_for(self, draw: Draw, stem: str, before: dict[str, Any]) -> dict[str, Any]:
-        """Return the description of the inputs; empty for a family that the reference does not accept."""
+        """Return the description of a draw's inputs, empty for a family that the reference refuses."""
         if before:
             workspace.discard(self._folder, before["stem"])
         if draw.repeat:
@@ -304,9 +308,9 @@ class Trial:
         return reply
 
     def explained(self, findings: tuple[Finding, ...], announce: Announce) -> tuple[Finding, ...]:
-        """Return the findings of a refusal with the cause of a mismatch, where one is found.
+        """Return the findings of a refusal, with the cause of a mismatch if one is found.
 
-        The verdict already stands: the reference's process may end in the search without affecting it.
+        The verdict already stands, so the search may even end the oracle's process.
         """
         if self._unexplained is None:
             return findings
@@ -320,24 +324,24 @@ class Trial:
         return faults.under(protocol.WORDS.get(family or ""), refused).findings
 
     def _ablate(self) -> None:
-        """Require a wrong result without the candidate's own launches. Raises Refused."""
+        """Raise Refused if a call is right without the launches of the candidate's own kernels."""
         drawn = self._drawn_for(Draw(), "ablated", self._given)
         self.candidate.check(self._call_on(drawn, Draw(), "ablated"), "run", "forward failed")
         kernel_attribution.check_ablation(self.candidate.tell, self.oracle.fits, drawn["output_bytes"])
 
     def _check_own_kernels(self) -> None:
-        """Require that the kernels alone give the result, if they can be replayed without host code."""
+        """Raise Refused if replays without host code show that other code computes the result."""
         evidence = self._evidence()
         if evidence is not None:
             self._records.check(evidence, self._backend.locate, self._call_once_more)
 
     def _followed(self) -> where_commands.Where | None:
-        """Return what the kernels of the last judged call wrote, or None if they cannot be replayed."""
+        """Return the values that the last judged call's kernels wrote, or None if none is replayed."""
         evidence = self._evidence()
         return evidence and followed_replay.written(self._records.last(self._folder), evidence)
 
     def _evidence(self) -> Evidence | None:
-        """Return the evidence for replays, or None where nothing is replayed."""
+        """Return the resources for replays, or None if the backend replays nothing."""
         given = repeating.evidence(self._job, self._backend, self._folder, self._trace, self.oracle)
         return given and given._replace(
             only_fresh=self._watch.in_forward, timeout_s=self.limits.call.seconds, on_a_gpu=self._on_a_gpu()
@@ -347,11 +351,12 @@ class Trial:
         return launch_limits.Limits(self.build.kernels if self.build else (), self._backend.requests)
 
     def _call_once_more(self, seed: int) -> None:
-        """Make another call on inputs of this seed; the oracle may hold other parameters by now."""
+        """Judge one more call, on inputs drawn from `seed`."""
+        # The oracle may hold other parameters since the last call.
         self.oracle.ask(to_oracle(oracle_commands.Parameters(self._parameters_seed, "later-set")))
         self._seed = seed
         try:
             self._call(Draw(), "later", self.oracle.ask(to_oracle(oracle_commands.Draw(seed, "later"))))
         except faults.Refused:
-            self._unexplained = None  # what comes of this call refuses the candidate under another name
+            self._unexplained = None  # the caller decides what a failure of this call means
             raise

@@ -1,7 +1,7 @@
-"""Conversation of a trial with the candidate's process, and the meaning of its answers.
+"""Client of a trial for the candidate's process, which turns faults in its answers into refusals.
 
-Each command has a limit of its own (`call_limits`), which excludes builds. An answer may report a failed
-build, device findings and an exception, in this order of precedence. Each of them ends the trial.
+Each command has a time limit (`call_limits`), which excludes builds. An answer may report a failed build,
+errors in device findings and an exception, in this order of precedence. Each of these ends the trial.
 """
 
 from pathlib import Path
@@ -31,23 +31,29 @@ class WorkerClient:
         self.child, self.backend = child, backend
         self._job, self._trace, self._folder, self._limits = job, trace, folder, limits
         self.findings: list[Finding] = []
-        """Warnings so far."""
+        """Warnings and notes on the candidate so far."""
         self.launches: int | None = None
-        """Number of kernel launches, from the last answer that counted them."""
+        """Number of kernel launches so far, from the last answer that has it, or None."""
         self._checked = self._nothing_found = False
-        """Two flags: the last call had memory checks; some call with memory checks has passed."""
+        """Two flags: the last call had memory checks, and a call with memory checks has passed."""
         self._file = CANDIDATE
-        """Name of the candidate's file in that process."""
+        """Name of the candidate's file in the worker, replaced in its log."""
 
     def load(self, *, ahead: bool) -> None:
-        """Import the candidate, which may build its extensions; with `ahead`, the GPU is free meanwhile."""
+        """Import the candidate, which may build its extensions.
+
+        With `ahead`, the worker initialises its GPU context while it waits for a build.
+        """
         command = load(ahead=ahead)
         self._file = f"{command['name']}.py"
         answer = self.tell(command, "importing the file", "build")
         self.check(answer, "run", "importing the file failed")
 
     def tell(self, command: dict[str, Any], doing: str, stage: faults.Stage = "run") -> dict[str, Any]:
-        """Return the answer. `doing` says what the candidate does meanwhile. Raises Refused if it dies."""
+        """Return the worker's answer. Raises Refused if the process ends or exceeds its limit.
+
+        `doing` describes the command in findings.
+        """
         limit, clock = self._limits.of(command), self.backend.building
         self._checked = bool(command.get("checked"))
         try:
@@ -60,7 +66,7 @@ class WorkerClient:
             raise faults.refused_child(fault, stage, doing, self._last_words(), reason) from None
 
     def check(self, answer: dict[str, Any], stage: faults.Stage, doing: str) -> None:
-        """Raise Refused for what the worker reports; mere warnings join `findings`."""
+        """Raise Refused if the answer reports an error; add its warnings to `findings`."""
         self.backend.raise_build_failure(answer.get("error"))
         self._require_memory(answer.get("error"))
         claims = self.backend.resolve(answer.get("device_findings"))
@@ -70,7 +76,7 @@ class WorkerClient:
         ]
         errors = [finding for finding in found if finding.severity == "error"]
         differs = [faults.SOME_CALLS] if errors and self._nothing_found else []
-        # The runtime gives this warning in every draw; `--unchecked` drops it with the other checks.
+        # The emulator warns about the default stream in every draw; `--unchecked` drops this warning, too.
         left_out = {FindingKind.DEFAULT_STREAM} if self._job.unchecked else set()
         warnings = [f for f in found if f not in errors and f.kind not in left_out]
         self.findings = _merged(self.findings, warnings)
@@ -92,13 +98,13 @@ class WorkerClient:
             raise OutOfMemory("the candidate found too little free memory on the GPU beside other trials")
 
     def timed(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to a command of the clock. Raises Refused if the call fails."""
+        """Return the answer to a timing command. Raises Refused if the call fails."""
         answer = self.tell(command, "timing")
         self.check(answer, "measure", "timing the candidate failed")
         return answer
 
     def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]:
-        """Return the answer to a command that is no part of the verdict. Raises ChildFault.
+        """Return the answer to a command whose failure is no verdict. Raises ChildFault.
 
         `serve` builds in place of the backend.
         """

@@ -6,7 +6,7 @@ from agent.records import Correctness
 
 
 def after(known: Correctness, draws: int, verdict: dict[str, Any]) -> Correctness:
-    """Return `known` updated with the oracle's answer to one more draw; `draws` is the number so far."""
+    """Return `known` updated with the oracle's answer to the latest draw, the `draws`-th."""
     return Correctness(
         draws=draws,
         max_abs_err=max(known.max_abs_err or 0.0, verdict["max_abs_err"]),

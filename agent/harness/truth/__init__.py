@@ -1,4 +1,4 @@
-"""The reference in float64: tolerances of right answers, and the inputs on which they are tested."""
+"""The reference in float64: the ground truth, the tolerance of outputs, and the families of inputs."""
 
 from pathlib import Path
 

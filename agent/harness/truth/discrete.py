@@ -1,8 +1,8 @@
 """New values for integers, booleans, masks and Python scalars, within the range that the reference accepts.
 
-`redrawn` stays in the range of each value, `ragged` is skewed or uniform by rows, and `wide` reaches the
-limits of what an operator accepts. Sorted rows stay sorted, permutations stay permutations, and two values
-stay two.
+Values of the family `redrawn` stay in the stated range. Those of `ragged` are skewed, or constant within a
+row of the tensor. Those of `wide` have every magnitude of the dtype. Sorted rows stay sorted, permutations
+stay permutations, and tensors of two values keep these values.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from agent.harness.truth.usage import IntegerUse
 
 VARIANTS = {"redrawn": ("redrawn",), "ragged": ("ragged", "runs"), "wide": ("wide", "signed")}
-"""Ways to vary a value, by family, strongest first."""
+"""Variants of a value that each family tries, strongest first."""
 LEAST_MASK = 8
-"""Minimum number of elements of a two-valued tensor that is taken for a mask."""
+"""Minimum number of elements for a tensor of two values to count as a mask."""
 MOST_BITS = 62
-"""Number of magnitude bits of a wide integer."""
+"""Maximum number of magnitude bits of an integer in the family `wide`."""
 DENSITIES = (0.03, 0.25, 0.5, 0.75, 0.97)
 _UNCHANGED = "the reference takes no other values"
 
@@ -31,12 +31,12 @@ def is_discrete(value: Any) -> bool:
 
 
 def places(inputs: Any) -> list[int]:
-    """Return the numbers of the discrete values among the flattened inputs."""
+    """Return the indices of the discrete values among the flattened inputs."""
     return [number for number, value in enumerate(tree_flatten(inputs)[0]) if is_discrete(value)]
 
 
 def described(inputs: Any, number: int) -> str:
-    """Name a flattened input for the scope of a verdict."""
+    """Return the name of flattened input `number` for a verdict's scope, such as "input 1 (int64)"."""
     value = tree_flatten(inputs)[0][number]
     kind = (
         str(value.dtype).removeprefix("torch.") if isinstance(value, torch.Tensor) else type(value).__name__
@@ -47,9 +47,10 @@ def described(inputs: Any, number: int) -> str:
 def derived(
     inputs: list[Any], variants: dict[int, str], uses: dict[int, IntegerUse], seed: int
 ) -> list[Any] | None:
-    """Return the inputs with the values at the places in `variants` varied, or None where nothing changes.
+    """Return the inputs with some values varied, or None if no value changes.
 
-    `uses` maps the number of each integer tensor among the flattened inputs to its use.
+    `variants` maps the index of a flattened input to its variant, and `uses` that of an integer tensor to its
+    use in the reference.
     """
     values, structure = tree_flatten(inputs)
     changed = False
@@ -62,7 +63,7 @@ def derived(
 
 
 def varied(value: Any, variant: str, use: IntegerUse, generator: torch.Generator) -> Any:
-    """Return another value of the same meaning, or None where there is none."""
+    """Return another value that keeps the value's kind, such as sorted or mask, or None if there is none."""
     if not isinstance(value, torch.Tensor):
         return _scalar(value, variant, generator)
     stated = value.detach().cpu()
@@ -121,7 +122,7 @@ def _scalar(value: bool | int | float, variant: str, generator: torch.Generator)
 
 
 def _mask(x: torch.Tensor, variant: str, generator: torch.Generator) -> torch.Tensor | None:
-    """Draw rows of the two values. Only `ragged` rows may hold a single value."""
+    """Draw a mask of the tensor's two values. Rows of one value occur in the variant `ragged` only."""
     if x.dtype is torch.bool:
         low, high = torch.tensor(False), torch.tensor(True)
     else:
@@ -189,7 +190,7 @@ def _integers(
 
 
 def _range(x: torch.Tensor, variant: str, use: IntegerUse) -> tuple[int, int]:
-    """Return the least and the largest value of an integer tensor."""
+    """Return the least and the largest new value for an integer tensor, from its values and use."""
     low, high = int(x.amin()), int(x.amax())
     if use.is_derived or use.is_stepped:
         return low, high
@@ -198,7 +199,7 @@ def _range(x: torch.Tensor, variant: str, use: IntegerUse) -> tuple[int, int]:
     if use.compared:
         least = min(low, *use.compared)
         if low > 0 and variant != "ragged":
-            least = max(least, 1)  # A length of zero often has no mean.
+            least = max(least, 1)  # The mean over a length of zero is often undefined.
         return least, max(high, max(use.compared) + 1)
     return (min(low, 0), max(high, 1)) if low == high else (low, high)
 
@@ -210,7 +211,7 @@ def _distinct(
     ends: tuple[int, int],
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Draw rows without a value twice."""
+    """Draw an integer tensor in whose rows no value occurs twice."""
     count, width = flat.shape
     low, high = ends
     size = width if is_permutation or high - low + 1 > 1 << 20 else high - low + 1
@@ -220,7 +221,10 @@ def _distinct(
 
 
 def _signed(x: torch.Tensor, variant: str, generator: torch.Generator) -> torch.Tensor:
-    """Draw values of either sign, over all magnitudes of the dtype or up to those of the stated values."""
+    """Draw integers of either sign.
+
+    Their magnitudes reach the dtype's for `wide`, and those of the stated values otherwise.
+    """
     info = torch.iinfo(x.dtype)
     stated = max(int(x.amax()), -int(x.amin()), 1).bit_length()
     bits = min(info.bits - (info.min < 0), MOST_BITS) if variant == "wide" else stated
@@ -237,13 +241,13 @@ def _signed(x: torch.Tensor, variant: str, generator: torch.Generator) -> torch.
 
 
 Runs = Callable[[list[Any]], str | None]
-"""Callback that runs the reference on inputs and returns why it does not accept them, or None."""
+"""Function that runs the reference on inputs and returns the reason why it refuses them, or None."""
 
 
 def supported(
     inputs: list[Any], uses: dict[int, IntegerUse], runs: Runs, seed: int
 ) -> tuple[dict[str, dict[int, str]], list[str]]:
-    """Return each value's variant by family, and the values that cannot vary, each with its reason."""
+    """Return a variant for each value, by family and index, and notes on the values that cannot vary."""
     found: dict[str, dict[int, str]] = {family: {} for family in VARIANTS}
     fixed = []
     for number in places(inputs):

@@ -16,19 +16,19 @@ class Draw(NamedTuple):
     inputs: list[Any]
     expected: tolerance.Expected
     overlaps: list[list[str]]
-    """Kinds of tensors, for each output, with which the reference's own output shares memory."""
+    """For each output of the reference, the kinds of tensors with which it shares memory."""
     family: str | None = None
     """Family from which the inputs were derived. None for stated inputs."""
     in_full: "Callable[[], Draw] | None" = None
-    """Maker of the same draw with limits from every order of summation, for outputs outside these limits.
+    """Function that makes this draw with tolerances from every order of summation, for outputs that fail.
 
-    Set only for a draw whose limits come from torch's own order alone. The new limits are never narrower.
-    Making them takes the time and memory that were saved.
+    It is set only for a draw whose tolerances come from torch's own order alone. The new tolerances are never
+    narrower, but take more time and memory to compute.
     """
 
 
 def in_sequence(run: Callable[[], Any]) -> tolerance.Sequence:
-    """Return a run's results with each of few sums taken value after value."""
+    """Return a run's results with its sums of few results taken one term after the other."""
     order = OneByOne()
     with OtherOrder(order):
         outputs = run()
@@ -36,9 +36,9 @@ def in_sequence(run: Callable[[], Any]) -> tolerance.Sequence:
 
 
 def seconds(device: str) -> float:
-    """Return a time in seconds, for differences only.
+    """Return a clock's reading in seconds, of which only differences have a meaning.
 
-    On a GPU the time is wall-clock time after the GPU is done, on a CPU the processor time of all threads.
+    On a GPU, the clock is the wall clock after a synchronize; on a CPU, the processor time of all threads.
     """
     if device != "cuda":
         return time.process_time()

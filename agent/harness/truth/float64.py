@@ -1,4 +1,4 @@
-"""Conversion of tensors and modules' attributes to float64, for the ground truth."""
+"""Conversion of tensors and of modules' tensor attributes to float64, for the ground truth."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from agent.harness.worker import memory_guards
 
 
 def widen_attributes(model: torch.nn.Module) -> None:
-    """Convert plain tensor attributes of modules to float64, which `double` leaves unchanged."""
+    """Convert tensor attributes that are neither parameters nor buffers to float64, unlike `double`."""
     for module in model.modules():
         for name, value in vars(module).items():
             plain = isinstance(value, torch.Tensor) or type(value) in (list, tuple, dict)
@@ -21,7 +21,7 @@ def widen_attributes(model: torch.nn.Module) -> None:
 def wide(tensor: torch.Tensor) -> torch.Tensor:
     """Return a float64 copy, or a plain copy of an integer tensor.
 
-    A model that writes to its inputs then changes nothing else.
+    A model that writes to the copy leaves the original unchanged.
     """
     return tensor.to(torch.float64 if tensor.is_floating_point() else tensor.dtype, copy=True)
 

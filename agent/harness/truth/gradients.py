@@ -1,9 +1,9 @@
 """Gradients of the reference, which a trainable candidate has to reproduce.
 
 This code runs in the oracle's process. It draws a secret upstream gradient for each floating-point output.
-The candidate returns the gradients of the floating-point inputs and of the parameters. Their tolerance works
-like that of outputs: the error of two float32 runs against float64, torch's own and one that sums in another
-order. Modules stay in eval mode, as everywhere in the protocol.
+The candidate returns the gradients of the floating-point inputs and of the parameters. Their tolerance
+follows, like that of outputs, from the errors of two float32 runs against float64: torch's own, and one that
+sums in another order. Modules are in eval mode, as for outputs.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,21 +24,21 @@ _aten = torch.ops.aten
 
 
 class NotDifferentiable(Exception):
-    """Raised when the reference has no gradients to compare with. The message says why."""
+    """Exception raised if the reference has no gradients to compare with; the message says why."""
 
 
 class Gradients(NamedTuple):
-    """Gradients that one draw must give."""
+    """Expected gradients of one draw."""
 
     upstream: list[torch.Tensor | None]
-    """Upstream gradient of each output tensor. None where the output takes no gradient."""
+    """Upstream gradient of each output tensor, or None for an output without gradient."""
     names: list[str]
-    """Names such as `input 0` and `weight` for which the reference has a gradient, inputs first."""
+    """Names of the tensors with a gradient, such as `input 0` and `weight`, inputs first."""
     expected: list[tolerance.Expected]
 
 
 class _OtherOrder(OtherOrder):  # type: ignore[no-untyped-call]
-    """Dispatch mode that decomposes backward operators, to take their sums in another order, too."""
+    """Dispatch mode that also decomposes backward operators, to take their sums in another order."""
 
     def __init__(self, order: Strips | None = None) -> None:
         super().__init__(order)
@@ -61,7 +61,10 @@ class _OtherOrder(OtherOrder):  # type: ignore[no-untyped-call]
 
 
 def expected(reference: Reference, draw: Draw, seed: int) -> Gradients:
-    """Return the gradients for one draw. Raises NotDifferentiable, and whatever the reference raises."""
+    """Return the reference's gradients for one draw.
+
+    Raises NotDifferentiable, and ReferenceRaised if the reference raises.
+    """
     if reference.changes:
         raise NotDifferentiable("the reference writes to its inputs or buffers")
     generator = torch.Generator().manual_seed(seed)
@@ -91,7 +94,7 @@ def expected(reference: Reference, draw: Draw, seed: int) -> Gradients:
 
 
 def compare(gradients: Gradients, given: list[Any]) -> dict[str, Any]:
-    """Return the worst use of the tolerance, and a finding where a gradient is missing or wrong.
+    """Return the largest errors of all gradients, and a finding if one is missing or wrong.
 
     `given` holds tensors or None, in the order of the names.
     """
@@ -121,7 +124,7 @@ def _wrong(what: str, said: str) -> dict[str, Any]:
 
 
 class _Run:
-    """One forward with gradients recorded, on leaf tensors of its own."""
+    """One forward with autograd on, on copies of the inputs that are leaf tensors."""
 
     def __init__(self, model: Any, inputs: list[Any]) -> None:
         given = tree_map(_leaf, inputs)

@@ -1,8 +1,7 @@
-"""Inputs derived from those of `get_inputs`, which expose shortcuts on the stated distribution.
+"""Families of inputs derived from those of `get_inputs`, to expose shortcuts on the stated distribution.
 
-Only floating-point tensors change, and only their finite elements. Integers, masks and scalars stay. This
-module does not know what a family does to the reference. The oracle leaves out a draw that the reference does
-not accept.
+Only finite elements of floating-point tensors change; integers, masks and scalars stay. The derivation does
+not depend on the reference, and the oracle leaves out a draw that the reference does not accept.
 """
 
 import math
@@ -21,34 +20,34 @@ Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 NEAR = "near"
 """Family that repeats the previous draw with a few elements changed.
 
-Answers remembered by address or by a sample of the elements are then stale.
+Outputs that a candidate remembers by address, or by a sample of the input's elements, are then wrong.
 """
 
 
 VARIED = 1 / 64
-"""Maximum share by which inputs shrink where `get_inputs` ignores the seed.
+"""Maximum share by which each element of the inputs shrinks if `get_inputs` ignores the seed.
 
-No number grows or changes its sign, and zeros and infinities stay.
+Signs, zeros and infinities stay.
 """
 ENOUGH = 1 << 26
-"""Maximum number of elements used to estimate a deviation, and processed at a time.
+"""Maximum number of elements that are processed at a time, so that no large tensor is copied whole.
 
-A larger tensor is therefore not copied as a whole.
+A standard deviation is estimated from this many elements.
 """
 MOST = 1 << 20
-"""Maximum factor by which single elements stand out. Their squares have to be finite."""
+"""Maximum factor of single large elements, whose squares have to be finite in float32."""
 VAST, LARGE = 1 << 14, 1 << 10
 """Minimum factor of vast inputs, which is also the minimum size of their largest element.
 
-LARGE applies where a reference does not accept VAST.
+LARGE is used if the reference does not accept inputs of VAST.
 """
 SPECIAL = (1.0, -1.0, 2.0**-110, -(2.0**-110))
-"""Numbers placed among sparse inputs, where the inputs are as large and have such signs.
+"""Numbers placed among sparse inputs, unless they are larger than the inputs or of a sign that these lack.
 
-No number is denormal, since a kernel may flush denormals to zero.
+None is denormal, since a kernel may flush denormals to zero.
 """
 MOST_DOUBLINGS = 100
-"""Maximum power of two in the factor of vast inputs, so that float32 can hold it."""
+"""Maximum exponent of the power of two by which vast inputs are scaled, which float32 can hold."""
 
 
 def varied(tensor: torch.Tensor, seed: int) -> torch.Tensor:
@@ -117,7 +116,7 @@ def _even(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _lone(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Keep the last element and up to seven others, scaled by the number of elements. Zero the rest."""
+    """Zero all elements but the last and up to seven random ones, which are scaled by the element count."""
     flat, few = x.reshape(-1), torch.zeros_like(x).reshape(-1)
     places = torch.randint(flat.numel(), (8,), generator=generator, device=x.device)
     places[0] = flat.numel() - 1
@@ -126,7 +125,10 @@ def _lone(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _rows(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Keep the last slice and up to seven others, scaled by the number of slices. Zero the rest."""
+    """Zero all slices of the first dimension but the last and up to seven random ones.
+
+    These slices are scaled by the number of slices.
+    """
     few = torch.zeros_like(x)
     places = torch.randint(x.shape[0] if x.dim() else 1, (8,), generator=generator, device=x.device)
     places[0] = -1 if x.dim() else 0
@@ -136,7 +138,7 @@ def _rows(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _uneven(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Scale each slice of the first dimension by a power of two of its own, the last one by the largest."""
+    """Scale each slice of the first dimension by a random power of two, the last slice by 2^10."""
     slices = x.shape[:1] + (1,) * (x.dim() - 1)
     powers = torch.randint(11, slices, generator=generator, device=x.device)
     powers.reshape(-1)[-1] = 10
@@ -144,7 +146,7 @@ def _uneven(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _scaled_to(x: torch.Tensor, least: int) -> torch.Tensor:
-    """Scale until the largest element overflows an exponential, however small the stated ones are."""
+    """Scale by a power of two until the largest element is at least `least`, which overflows exp."""
     size = float(torch.where(torch.isfinite(x), x, 0).abs().max())
     needed = math.ceil(math.log2(least / size)) if size > 0 else 0
     return x * 2.0 ** min(max(needed, least.bit_length() - 1), MOST_DOUBLINGS)
@@ -181,17 +183,17 @@ MILDER: dict[str, tuple[str, ...]] = {
     "mixed": tuple(mixtures.REACHES)[1:],
     "edges": ("finite edges",),
 }
-"""Milder families that replace one that a reference does not accept, strongest first."""
+"""Milder families, strongest first, for each family that a reference may not accept."""
 
 
 def _where_finite(new: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
-    """Return `new` with the stated value wherever either value is not finite.
+    """Return `new` with the stated value wherever the stated or the new value is not finite.
 
-    Inputs are not stated to be infinite, and values that a short dtype cannot hold stay unchanged.
+    Families thus add no infinities, and a value that would overflow the dtype stays unchanged.
     """
     if stated.numel() < ENOUGH or not (new.is_contiguous() and stated.is_contiguous()):
         return torch.where(torch.isfinite(stated) & torch.isfinite(new), new, stated)
-    # In pieces, because masks and magnitudes of large tensors take as much memory again.
+    # Large tensors are processed in pieces, as their masks and copies would double the memory.
     pieces = zip(torch.split(new.view(-1), ENOUGH), torch.split(stated.view(-1), ENOUGH), strict=True)
     for one, other in pieces:
         one.copy_(torch.where(torch.isfinite(other) & torch.isfinite(one), one, other))
@@ -199,10 +201,10 @@ def _where_finite(new: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
 
 
 def derived(family: str, inputs: list[Any], seed: int) -> list[Any] | None:
-    """Return the inputs of the family, or None where there is no floating-point tensor to change.
+    """Return the inputs of the family, or None if there is no floating-point tensor to change.
 
-    Single elements or slices stand out only in the largest tensors. In a product of two such tensors, few of
-    them would meet.
+    Families with single large elements or slices change only the largest tensors. In a product of two changed
+    tensors, few of the large elements would meet.
     """
     changed = 0
     sizes = (tensor.numel() for tensor in leaves(inputs) if tensor.is_floating_point())

@@ -1,9 +1,9 @@
 """Inputs that the problem does not state but its reference accepts, with the same constructor arguments.
 
-This code runs in the oracle's process. Other sizes are made by joining several draws of the stated inputs and
-cutting the result. Values keep their distribution, and integers their range. The reference itself shows which
-tensors change together, and what it refuses is no variant. Where the batch can be cut, all variants except
-those of the batch itself have a small one, to be cheap.
+This code runs in the oracle's process. Other sizes are made by concatenating several draws of the stated
+inputs and cutting the result, so that values keep their distribution and integers their range. Inputs that
+the reference refuses are no variant. If the batch can be cut, all variants except those of the batch size
+have a small batch, to be fast.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,25 +26,25 @@ SMALL_BATCH = 2
 
 Inputs = list[Any]
 Draws = Callable[[int], Inputs]
-"""Independent draws of the same shapes, by number."""
+"""Function that returns the inputs of a draw, given its number; all draws have the same shapes."""
 Axes = Callable[[int, torch.Tensor], list[int]]
-"""Dimensions of a tensor that change, given its place among all tensors of the inputs."""
+"""Function that returns a tensor's dimensions to resize, given its index in the inputs and the tensor."""
 Change = Callable[[list[torch.Tensor]], torch.Tensor]
-"""Function that makes one tensor from two draws of it."""
+"""Function that makes a tensor of another rank from two draws of the tensor."""
 
 
 class Variant(NamedTuple):
     kind: Kind
     what: str
-    """Description in words for the user."""
+    """Description for the user, such as "batch 1"."""
     inputs: Inputs
     layout: str | None = None
     dtype: torch.dtype | None = None
-    """Dtype of inputs and parameters where it differs from the stated one."""
+    """Dtype of inputs and parameters, or None for the stated dtypes."""
 
 
 def find_variants(reference: Reference, seed: int, kinds: list[Kind]) -> list[Variant]:
-    """Return the variants that the reference accepts, in rounds of one of each kind.
+    """Return the variants that the reference accepts, the kinds in turns.
 
     A reference that writes to its inputs or buffers has none, since its second run would see other values.
     """
@@ -75,7 +75,7 @@ def draw(reference: Reference, variant: Variant) -> Draw:
 
 
 def _small(reference: Reference, draws: Draws) -> Draws:
-    """Return the draws with a batch of SMALL_BATCH, if there is a larger one that can be cut."""
+    """Return draws with a batch of SMALL_BATCH, or `draws` if the batch is smaller or cannot be cut."""
     shape = _shape(draws(0))
     if len(shape) > 1 and shape[0] > SMALL_BATCH:
         for axes in _rules(shape, 0):
@@ -133,7 +133,7 @@ def _dtypes(inputs: Inputs) -> Iterator[Variant]:
 
 
 def _of_size(reference: Reference, draws: Draws, axis: int, size: int) -> Inputs | None:
-    """Return inputs with dimension `axis` of the first tensor at `size`, or None where none are accepted."""
+    """Return inputs whose first tensor has length `size` in dimension `axis`, or None if none is accepted."""
     shape = _shape(draws(0))
     enough = [draws(number) for number in range(-(-size // max(shape[axis], 1)))]
     tried = (_resized(enough, axes, size) for axes in _rules(shape, axis))
@@ -143,7 +143,8 @@ def _of_size(reference: Reference, draws: Draws, axis: int, size: int) -> Inputs
 def _rules(shape: tuple[int, ...], axis: int) -> tuple[Axes, ...]:
     """Return rules for the dimensions that change together with `axis` of the first tensor.
 
-    They select the same place, the same size, or no other dimension.
+    With n the length of `axis`, the three rules select `axis` of all tensors whose `axis` has length n, all
+    dimensions of length n, or only `axis` of the first tensor.
     """
     before = shape[axis]
     return (
@@ -174,14 +175,14 @@ _HIGHER: tuple[Change, ...] = (
 
 
 def _of_rank(pair: list[Inputs], change: Change) -> Inputs | None:
-    """Return the inputs with every tensor of the first one's rank changed, or None where nothing changed."""
+    """Return the inputs after `change` of all tensors with the first tensor's rank, or None if it stays."""
     rank = len(_shape(pair[0]))
     changed = _combined(pair, lambda place, two: change(two) if two[0].dim() == rank else two[0])
     return changed if len(_shape(changed)) != rank else None
 
 
 def _combined(draws: list[Inputs], change: Callable[[int, list[torch.Tensor]], torch.Tensor]) -> Inputs:
-    """Combine several values of the same structure into one."""
+    """Return inputs in which each tensor is made by `change` from the draws' tensors at its index."""
     columns = zip(*(leaves(one) for one in draws), strict=True)
     made = iter([change(place, list(column)) for place, column in enumerate(columns)])
     combined: Inputs = tree_map(lambda tensor: next(made), draws[0])

@@ -1,7 +1,7 @@
-"""Limits around one output's ground truth, and an output's distance from them: the rule of `tolerance`.
+"""Allowed errors of one output's elements, and measurement of an output against them; see `tolerance`.
 
-Everything is computed in float64, in chunks of rows. An output that is clearly inside is recognised in a
-quarter of the memory passes, with errors rounded to float32 once they are known.
+Errors are computed in float64, in chunks of rows. An output clearly within the limits is recognised in a
+quarter of the passes over memory, with float64 errors rounded to float32.
 """
 
 from typing import NamedTuple
@@ -13,18 +13,21 @@ from agent.harness.truth import passes, scales
 CHUNK = 1 << 22
 """Number of elements per chunk, whose intermediate results stay in a GPU's L2 cache."""
 _TINY, _HUGE = 1e-30, 1e30
-"""Bounds between which float32 holds a size, and a share of 1e-5 of it, at full precision."""
+"""Bounds between which float32 holds a magnitude, and 1e-5 of it, at full precision."""
 _ROUNDED = 1e-4
-"""Upper bound of the relative error in a share that is computed from sizes rounded to float32."""
+"""Maximum relative error of an error-to-limit ratio that is computed from float32 values."""
 _OF_EACH = 1e-5
-"""Share of its own magnitude by which any element may be off."""
+"""Relative error that every element may have."""
 _SHORT = 1e-5
-"""Minimum eps of a dtype shorter than float32."""
-ENOUGH = 64  # minimum elements for which the rms of an output's errors counts
+"""Value of eps that separates float32 from shorter dtypes, whose eps is larger."""
+ENOUGH = 64  # minimum elements for the root mean square of an output's errors to be limited
 
 
 def distances(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dict[str, float], bool]:
-    """Return the errors with their largest share of a limit, and True if a single element is outside."""
+    """Return the errors and their largest ratio to a limit, and True if an element exceeds its limit.
+
+    The ratio also covers the limit of the root mean square over all elements.
+    """
     totals = _Totals()
     for begin, end in _row_chunks(y.numel(), limits.width):
         totals.add(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits, begin)
@@ -33,11 +36,11 @@ def distances(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dic
 
 
 def told(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dict[str, float], bool] | None:
-    """Return the result of `distances` in few passes over memory, or None where any doubt remains.
+    """Return the result of `distances` in few passes over memory, or None if rounding could change it.
 
-    Errors and limits are rounded to float32 once they are known in float64. Values that float32 cannot hold,
-    values that are not finite, and shares near a limit are left to the exact way. In the single pass,
-    `max_rel_err` is relative to the root mean square of the whole truth, not of a chunk.
+    Float64 errors and limits are rounded to float32. The result is None for values out of float32's range,
+    values that are not finite, and ratios near 1. If a single pass suffices, `max_rel_err` is relative to the
+    root mean square of the whole truth instead of a chunk's.
     """
     if not (limits.is_finite and limits.absolute > _TINY and y.numel() and limits.local is None):
         return None
@@ -54,9 +57,9 @@ def told(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dict[str
 def _at_once(
     y: torch.Tensor, r64: torch.Tensor, limits: "Limits"
 ) -> tuple[dict[str, float], tuple[float, float]] | None:
-    """Return the errors in one pass, with the shares of the limits of single elements and of all together.
+    """Return the errors in one pass, with the ratios to an element's limit and to the root mean square's.
 
-    Returns None where a single pass does not suffice.
+    Returns None if a single pass does not suffice.
     """
     if not _TINY < limits.scale < _HUGE:
         return None
@@ -64,7 +67,7 @@ def _at_once(
     if found is None:
         return None
     square, most, largest, share, relative = found
-    # No row's rms exceeds the largest magnitude. Where the row term could count, the exact way decides.
+    # No row's rms exceeds the largest magnitude. If the limits' row term could count, `distances` decides.
     if not (most < _HUGE and largest < _HUGE and 8 * limits.eps * largest <= limits.absolute):
         return None
     shares = share, (square / y.numel()) ** 0.5 / max(limits.rms, 1e-300)
@@ -76,7 +79,7 @@ def _inside_in_chunks(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> d
         _part(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits)
         for begin, end in _row_chunks(y.numel(), limits.width)
     ]
-    # Read once, because the GPU idles at each read.
+    # All results are read at once, because the GPU idles at each read.
     told = torch.stack([torch.stack(part) for part in parts]).cpu()
     most, largest, scale, share, relative, errors = told.unbind(1)
     nothing = (most == 0) & (largest == 0)
@@ -93,9 +96,8 @@ def _inside_in_chunks(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> d
 def _part(y: torch.Tensor, truth: torch.Tensor, limits: "Limits") -> list[torch.Tensor]:
     """Return six measures of a chunk of whole rows.
 
-    These are the largest error and size, the rms of the truth, and the largest share of a limit among the
-    errors. The last two are the largest error relative to the size, and the root of the errors' sum of
-    squares.
+    They are the largest error, the largest magnitude and the root mean square of the truth, the largest ratio
+    of an error to its limit, the largest relative error, and the norm of the errors.
     """
     error = torch.sub(y, truth, out=torch.empty_like(truth, dtype=torch.float32))
     size = truth.float().abs_()
@@ -110,7 +112,7 @@ def _part(y: torch.Tensor, truth: torch.Tensor, limits: "Limits") -> list[torch.
 
 
 _Sizes = tuple[float, list[tuple[float, float]]]
-"""Sum of the squares of the truth, and for each run its largest error and its errors' sum of squares."""
+"""Sum of squares of the truth, and for each float32 run its largest error and errors' sum of squares."""
 
 
 def _sizes(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes:
@@ -124,7 +126,7 @@ def _sizes(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes:
 
 
 class _Errors(NamedTuple):
-    """Errors of an output's float32 runs: for each the largest error and the errors' sum of squares."""
+    """Errors of an output's float32 runs: the largest error and the errors' sum of squares of each run."""
 
     is_finite: bool
     truth_square: float
@@ -137,12 +139,12 @@ def _errors(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int) -> _E
     if at_once is not None:
         return _Errors(True, at_once[0], *(list(values) for values in zip(*at_once[1], strict=True)))
     largest, squares, truth_square, is_finite = [0.0] * len(runs), [0.0] * len(runs), 0.0, True
-    # Once, because reshaping a non-contiguous tensor copies all of it.
+    # Tensors are reshaped once, because reshaping a non-contiguous tensor copies all of it.
     whole, flat = r64.reshape(-1), [y.reshape(-1) for y in runs]
     pieces = [
         (whole[begin:end], [y[begin:end] for y in flat]) for begin, end in _row_chunks(r64.numel(), width)
     ]
-    # Read together, because the GPU idles at each read.
+    # All norms are read together, because the GPU idles at each read.
     norms = torch.stack([_norms(*piece) for piece in pieces]).tolist() if pieces else []
     for (truth, chunks), told in zip(pieces, norms, strict=True):
         found = _sizes_at_once(told)
@@ -157,7 +159,7 @@ def _errors(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int) -> _E
 
 
 def _norms(truth: torch.Tensor, runs: list[torch.Tensor]) -> torch.Tensor:
-    """Return the norm of the truth, and the largest error and the errors' norm of each run."""
+    """Return the norm of the truth, then the largest error and the norm of the errors of each run."""
     norms = [torch.linalg.vector_norm(truth)]
     for y in runs:
         error = torch.sub(truth, y)
@@ -166,7 +168,7 @@ def _norms(truth: torch.Tensor, runs: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _sizes_at_once(norms: list[float]) -> _Sizes | None:
-    """Return the same sizes from norms, or None where a size is not finite or exceeds float32's range."""
+    """Return the result of `_sizes` from that of `_norms`, or None if a norm is out of float32's range."""
     norm, *told = norms
     found = list(zip(told[::2], told[1::2], strict=True))
     sizes = (norm, *(most for most, _ in found))
@@ -176,7 +178,7 @@ def _sizes_at_once(norms: list[float]) -> _Sizes | None:
 
 
 def _most(values: torch.Tensor) -> torch.Tensor:
-    """Return the largest magnitude in float64, or NaN if a value is NaN. This does not synchronise."""
+    """Return the largest magnitude in float64, or NaN if a value is NaN, without a synchronisation."""
     most: torch.Tensor = torch.linalg.vector_norm(values, float("inf"))
     return most.double()
 
@@ -186,7 +188,10 @@ def _all_finite(*tensors: torch.Tensor) -> bool:
 
 
 def _least(dtype: torch.dtype) -> float:
-    """Return the least normal number, or for float16 two units of its subnormal range, which GPUs keep."""
+    """Return the least normal number of a dtype, or twice the least subnormal number for float16.
+
+    GPUs do not flush float16's subnormal numbers to zero.
+    """
     info = torch.finfo(dtype)
     return 2 * info.tiny * info.eps if dtype is torch.float16 else info.tiny
 
@@ -202,18 +207,18 @@ class Limits:
         runs = (y32, other32) if sequence32 is other32 else (y32, other32, sequence32)
         count, errors = max(y32.numel(), 1), _errors(r64, runs, self.width)
         self.is_finite = errors.is_finite
-        """True if the truth and all runs are finite."""
+        """True if the truth and all float32 runs are finite."""
         largest = [*errors.largest, 0.0]
         self.scale = (errors.truth_square / count) ** 0.5
         """Root mean square of the truth."""
         self.largest = max(largest[:2])
         self.native_share = self.largest / max(self.scale, 1e-300)
         self.least = _least(y32.dtype)
-        """Error allowed for any element, since a right kernel may flush the least numbers to zero."""
+        """Error that every element may have, since a right kernel may flush denormals to zero."""
         self.absolute = max(16 * self.largest, largest[2], self.least)
         rms = [*((square / count) ** 0.5 for square in errors.squares), 0.0]
         self.spread = max(rms)
-        # Rounding to a short dtype is the same in every right answer, and most of its error.
+        # In a short dtype, most of the error is rounding of the output, which all right answers share.
         times, roundings = (8, 4) if self.eps < _SHORT else (3, 0.5)
         self.rms = (
             max(times * rms[0], times * rms[1], rms[2]) + roundings * self.eps * self.scale + self.least
@@ -221,12 +226,12 @@ class Limits:
         if count < ENOUGH:
             self.rms = float("inf")
         self.local = scales.local(r64, runs, self.width, self.absolute)
-        """Limits by row and column, where they are tighter."""
+        """Limits by row and column if these are tighter than those of the whole output, or None."""
 
     def of(self, truth: torch.Tensor, begin: int = 0) -> torch.Tensor:
-        """Return the allowed error of each element of whole rows of the truth, in float64 and flat.
+        """Return the allowed error of each element of some rows of the truth, flat and in float64.
 
-        `begin` is the flat index of the first of these rows in the output.
+        `begin` is the flat index in the output at which these rows begin.
         """
         if self.local is not None:
             first = begin // self.width
@@ -237,15 +242,15 @@ class Limits:
         return self.floor(rows).expand(-1, self.width).reshape(-1) + _OF_EACH * truth.abs()
 
     def floor(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the error allowed in rows with these root mean squares, however small an element is."""
+        """Return the error that even zeros may have in rows with the root mean squares `rows`."""
         return (8 * self.eps * rows).clamp_min(self.absolute)
 
     def around(self, values: torch.Tensor, amplification: float) -> torch.Tensor:
-        """Return the error allowed around values in which rounding is amplified by this factor."""
+        """Return the allowed error of values in which rounding is amplified by a factor."""
         return self.of(values) + (amplification - 1) * self.absolute
 
     def apart(self, one: torch.Tensor, other: torch.Tensor, r64: torch.Tensor) -> bool:
-        """Return True if an element of `one` is outside the tolerance around `other`."""
+        """Return True if an element of `one` differs from that of `other` by more than the tolerance."""
         for begin, end in _row_chunks(one.numel(), self.width):
             given, reference = _finite_pair(one.reshape(-1)[begin:end], other.reshape(-1)[begin:end].double())
             truth = torch.nan_to_num(r64.reshape(-1)[begin:end], posinf=0.0, neginf=0.0)
@@ -283,7 +288,10 @@ class _Totals:
 
 
 def _finite_pair(y: torch.Tensor, r64: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return both in float64, with places that are not finite set to zero. Those were compared before."""
+    """Return output and truth in float64, with zeros in both wherever one of them is not finite.
+
+    The caller has compared these elements before.
+    """
     given, truth = y.double(), r64
     keep = torch.isfinite(given) & torch.isfinite(truth)
     return torch.where(keep, given, 0.0), torch.where(keep, truth, 0.0)

@@ -10,7 +10,7 @@ from agent.harness.truth.summation import total
 
 Arguments = dict[str, Any]
 NONE, MEAN = 0, 1
-"""torch's own numbers of the reductions."""
+"""torch's numbers for the reductions `none` and `mean`."""
 
 
 def _reduced(name: str, given: Arguments) -> torch.Tensor:
@@ -25,7 +25,7 @@ def _reduced(name: str, given: Arguments) -> torch.Tensor:
 def _chosen(name: str, given: Arguments) -> tuple[torch.Tensor, torch.Tensor]:
     """Return a negative log likelihood and its weight.
 
-    The mean is over the weights of the targets that are not ignored.
+    The mean divides by the total weight of the targets that are not ignored.
     """
     if given["reduction"] == NONE:
         native: tuple[torch.Tensor, torch.Tensor] = _call(name, given, NONE)
@@ -54,4 +54,4 @@ RULES: dict[str, Callable[[Arguments], Any]] = {
     **{f"aten::{name}": partial(_reduced, name) for name in _PLAIN},
     **{f"aten::{name}": partial(_chosen, name) for name in _CHOSEN},
 }
-"""Rules by operator, for `agent.harness.truth.summation_order`."""
+"""Functions that compute a loss with another order of summation, by operator."""

@@ -10,20 +10,20 @@ import torch
 from agent.harness.truth.usage import FloatUse
 
 PLANTED = 0.25
-"""Share of the elements that are placed at a threshold."""
+"""Share of the elements that are set to a threshold or a value near it."""
 NON_FINITE = 1 / 32
-"""Share of the elements that are NaN or infinite, where the reference handles these."""
+"""Share of the elements that become NaN or infinite, if the reference handles these."""
 FAR = (0.5, 0.984375, 1.015625, 2.0)
-"""Factors from a threshold to the values placed farther from it."""
+"""Factors by which a threshold is multiplied for values at some distance from it."""
 
 
 class Reach(NamedTuple):
-    """Strength of a mixture."""
+    """Strength of a mixture: ranges of its random scales and shifts."""
 
     powers: tuple[int, ...]
     """Powers of two by which slices are scaled."""
     shifts: tuple[int, ...]
-    """Standard deviations by which slices are shifted."""
+    """Numbers of standard deviations by which slices are shifted."""
     outliers: tuple[int, ...]
     """Powers of two by which single elements are scaled."""
 
@@ -39,14 +39,14 @@ EDGED = {"edges": True, "finite edges": False}
 UNKNOWN = FloatUse([], [], False, True, False)
 """Assumed use of an input whose reference cannot be traced."""
 _UNIFORM = Reach((0,), (0,), (3, 1))
-"""Reach in an operand of a matrix product.
+"""Reach for an operand of a matrix product, whose rows keep one scale.
 
-Algorithms that add rows of one operand, such as Strassen's, have an error in proportion to the largest row.
+Algorithms that add rows of an operand, such as Strassen's, have errors in proportion to the largest row.
 """
 
 
 def derived(x: torch.Tensor, use: FloatUse, family: str, seed: int) -> torch.Tensor | None:
-    """Return the tensor as the family changes it, or None where nothing changes.
+    """Return the tensor as the family changes it, or None if there is no threshold to place.
 
     Stated NaN and infinities stay.
     """
@@ -58,7 +58,7 @@ def derived(x: torch.Tensor, use: FloatUse, family: str, seed: int) -> torch.Ten
 
 
 def mixed(x: torch.Tensor, use: FloatUse, name: str, generator: torch.Generator) -> torch.Tensor:
-    """Give each slice of the first dimension a family of its own."""
+    """Change each slice of the first dimension in a random way, such as scaled, shifted or sparse."""
     reach = _UNIFORM if use.is_multiplied else REACHES[name]
     rows = x.reshape(x.shape[0], -1) if x.dim() > 1 else _blocks(x)
     count, width = rows.shape
@@ -104,7 +104,7 @@ def _drawn(
 def edged(
     x: torch.Tensor, use: FloatUse, non_finite: bool, generator: torch.Generator
 ) -> torch.Tensor | None:
-    """Place elements at and just beside the thresholds that they meet. Return None where there are none."""
+    """Set some elements to thresholds of the reference and values near them, or return None without any."""
     pool = _pool(x, use)
     if non_finite and use.takes_non_finite:
         odd = torch.tensor([torch.nan, torch.inf, -torch.inf], dtype=x.dtype, device=x.device)
@@ -121,14 +121,17 @@ def edged(
 
 
 def _pool(x: torch.Tensor, use: FloatUse) -> torch.Tensor:
-    """Return the values to place, in the dtype of `x`. float32 and float64 see each on the same side."""
+    """Return thresholds and values near them, in the dtype of `x`.
+
+    Each value is on the same side of its threshold in float32 and in float64.
+    """
     parts = []
     if use.exact:
         wide = torch.cat(use.exact)
         wide = wide[torch.isfinite(wide)]
         near = wide.to(x.dtype)
         below, above = _beside(near, -1), _beside(near, 1)
-        # A threshold that the dtype cannot hold lies elsewhere in float64.
+        # A threshold itself is used only if the dtype holds it exactly, as in float64.
         parts += [near[near.double() == wide], below, above]
         parts += [(wide * factor).to(x.dtype) for factor in FAR]
     if use.mapped:
@@ -141,7 +144,7 @@ def _pool(x: torch.Tensor, use: FloatUse) -> torch.Tensor:
 
 
 def _beside(values: torch.Tensor, sign: int) -> torch.Tensor:
-    """Return values a few units in the last place above (`sign` 1) or below (-1)."""
+    """Return numbers two eps above `values` (`sign` 1) or below them (-1)."""
     info = torch.finfo(values.dtype)
     wide = values.double()
     return torch.where(wide == 0, sign * info.tiny, wide + sign * 2 * info.eps * wide.abs()).to(values.dtype)

@@ -1,7 +1,7 @@
 """Comparison of an output's structure with the reference's: containers, shapes and dtypes.
 
-A description is made from an output by `agent.harness.worker.wire`: `tree`, and the shape and dtype of each
-of its `tensors`. The description is read but not trusted. Values are compared elsewhere.
+The worker describes an output by its containers (`tree`), and by shape and dtype of its `tensors`; see
+`agent.harness.worker.wire`. The description is not trusted. `tolerance` compares the values.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ def fault(description: dict[str, Any], native: Any) -> Finding | None:
 
 
 def is_expanded(tensor: torch.Tensor) -> bool:
-    """Return True if one place in memory stands for several elements."""
+    """Return True if several elements of a tensor share one memory location."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in sizes)
 

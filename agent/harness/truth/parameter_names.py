@@ -1,10 +1,9 @@
 """Assignments of the reference's parameters to ModelNew's tensors, where their names differ.
 
-Assignments depend only on names, shapes and dtypes. A name that both sides have, for the same shape and
-dtype, stands for itself. The others fit where each tensor of the reference has one of ModelNew's of the same
-shape and dtype, and none is left over. Parameters go to parameters and buffers to buffers where that is
-possible. Several possible assignments come in the order in which they are worth trying, since only outputs
-show which one is right.
+Assignments depend only on names, shapes and dtypes. A tensor with equal name, shape and dtype on both sides
+is assigned to itself. The remaining tensors of the reference and of ModelNew have to match one to one in
+shape and dtype. Parameters go to parameters and buffers to buffers if possible. If there are several
+assignments, the likeliest comes first, since only outputs show which one is right.
 """
 
 import heapq
@@ -15,19 +14,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 Names = dict[str, str]
-"""Map from the reference's name to ModelNew's."""
+"""ModelNew's name of each tensor, by the reference's name."""
 MOST = 24
-"""Maximum number of assignments tried. More come from a model with many tensors of one shape."""
+"""Maximum number of assignments; a model with many tensors of one shape has more."""
 _MOST_TENSORS, _LONGEST_NAME, _MOST_DIMS = 4096, 300, 16
 _ALL_ORDERS = 5
-"""Maximum number of tensors of one shape for which every order is tried. Above, pairs are exchanged."""
+"""Maximum number of tensors of one shape whose orders are all tried; of more, only pairs are exchanged."""
 _ROLES = {"weight": ("weight", "gamma", "scale"), "bias": ("bias", "beta", "shift"), "mean": ("mean",),
           "var": ("var",)}  # fmt: skip
 _OTHER_ROLE = 8
 
 
 class Held(NamedTuple):
-    """One tensor of a state_dict."""
+    """One tensor of a state_dict: a parameter or a buffer."""
 
     name: str
     shape: tuple[int, ...]
@@ -37,7 +36,7 @@ class Held(NamedTuple):
 
 
 class NoFit(Exception):
-    """Raised when no assignment fits. The message says what is wrong, in words for the candidate's author."""
+    """Exception raised if no assignment fits; the message tells the candidate's author why."""
 
 
 def claimed(claims: Any) -> list[Held] | None:
@@ -60,7 +59,7 @@ def claimed(claims: Any) -> list[Held] | None:
 
 
 def assignments(reference: Sequence[Held], own: Sequence[Held]) -> list[Names]:
-    """Return the assignments that fit, at most MOST, the likeliest first. Raises NoFit."""
+    """Return at most MOST assignments, the likeliest first. Raises NoFit if there is none."""
     mine = {held.name: held for held in own}
     rest = [held for held in reference if not _same(held, mine.get(held.name))]
     taken = {held.name for held in reference} - {held.name for held in rest}
@@ -85,7 +84,10 @@ Group = tuple[list[Held], list[Held]]
 
 
 def _groups(wanted: list[Held], given: list[Held]) -> list[Group]:
-    """Return groups of one shape and dtype on both sides, and of one kind where the counts match."""
+    """Return groups of tensors of equal shape and dtype, each with the reference's and ModelNew's.
+
+    Parameters and buffers are in separate groups if their counts match.
+    """
     for with_kind in (True, False):
         keys = [Counter(_key(held, with_kind) for held in side) for side in (wanted, given)]
         if keys[0] == keys[1]:
@@ -100,7 +102,7 @@ def _groups(wanted: list[Held], given: list[Held]) -> list[Group]:
 
 
 def _misfit(wanted: list[Held], given: list[Held]) -> str:
-    """Return what is wrong with the first tensor that has no counterpart."""
+    """Return a description of the first tensor without counterpart."""
     left = list(given)
     for held in wanted:
         fitting = [other for other in left if _key(held, False) == _key(other, False)]
@@ -121,7 +123,7 @@ def _misfit(wanted: list[Held], given: list[Held]) -> str:
 
 
 def _orders(wanted: list[Held], given: list[Held]) -> list[tuple[int, tuple[Held, ...]]]:
-    """Return orders of `given`, each with a penalty, the smallest first."""
+    """Return orders of ModelNew's tensors `given`, each with a penalty, the smallest first."""
     if len(given) <= _ALL_ORDERS:
         orders = list(itertools.permutations(given))
     else:
@@ -135,7 +137,7 @@ def _orders(wanted: list[Held], given: list[Held]) -> list[tuple[int, tuple[Held
 
 
 def _against(wanted: list[Held], given: list[Held], order: tuple[Held, ...]) -> int:
-    """Return the penalty of an order: exchanged places, and roles that the names contradict."""
+    """Return the penalty of an order: its inversions, plus `_OTHER_ROLE` for each mismatch of roles."""
     places = [given.index(held) for held in order]
     exchanged = sum(one > other for one, other in itertools.combinations(places, 2))
     roles = [(_role(held.name), _role(other.name)) for held, other in zip(wanted, order, strict=True)]
@@ -148,7 +150,7 @@ def _role(name: str) -> str | None:
 
 
 def _best(options: list[list[tuple[int, tuple[Held, ...]]]]) -> list[list[tuple[Held, ...]]]:
-    """Return combinations of one order per group, with the smallest total penalty first."""
+    """Return combinations of one order for each group, by increasing total penalty."""
     start = (0,) * len(options)
     heap, seen = [(sum(group[0][0] for group in options), start)], {start}
     found: list[list[tuple[Held, ...]]] = []

@@ -1,6 +1,7 @@
 // Compares large float32 outputs with the ground truth, in one pass over memory each (agent/harness/truth/passes.py).
 //
-// Every block writes one row of doubles: sums first, then maxima. A non-finite value makes a sum non-finite.
+// Every block writes its totals as one row of doubles: sums first, then maxima. Non-finite values make a sum
+// non-finite.
 
 constexpr int THREADS = 256, WARPS = THREADS / 32, VECTOR = 4;
 constexpr unsigned ALL = 0xffffffffu;
@@ -63,7 +64,8 @@ __device__ FourDoubles of(const double* from, long long at) {
     return {{v.x, v.y, w.x, w.y}};
 }
 
-// Row: the truth's sum of squares, each run's sum of squared errors, each run's largest error. `three` may be null.
+// A row holds the truth's sum of squares, each run's sum of squared errors, and each run's largest error. The
+// third run, `three`, may be null.
 extern "C" __global__ void __launch_bounds__(THREADS) errors_of_runs(
     const double* truth, const float* one, const float* two, const float* three, long long count, double* rows
 ) {
@@ -90,8 +92,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) errors_of_runs(
     totals.leave(rows);
 }
 
-// Row: the sum of squared errors, then four maxima: the error, the magnitude of the truth, the error relative to
-// floor + share * |truth|, and the error relative to max(|truth|, scale).
+// A row holds the sum of squared errors, then four maxima: the error, the magnitude of the truth, the error
+// relative to floor + share * |truth|, and the error relative to max(|truth|, scale).
 extern "C" __global__ void __launch_bounds__(THREADS) errors_of_output(
     const double* truth, const float* output, long long count, float floor, float share, float scale,
     double* rows
@@ -120,8 +122,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) errors_of_output(
     totals.leave(rows);
 }
 
-// Row: the sum of the squares of `wanted`, the sum of the absolute differences (finite only if all are), and the
-// largest one.
+// A row holds the sum of squares of `wanted`, the sum of absolute differences (finite only if every difference
+// is), and the largest absolute difference.
 extern "C" __global__ void __launch_bounds__(THREADS) differences(
     const float* found, const float* wanted, long long count, double* rows
 ) {

@@ -1,8 +1,8 @@
 """Comparison of large 32-bit outputs with the truth on a GPU, in one pass over memory each.
 
 The kernels are those of `passes.cu`, which a backend has compiled (`backends/comparison_kernels.py`). `use`
-loads them. Without them, and for every other output, the passes of `limits` and `near` decide. The results
-are the same, except that sums are taken in another order here.
+loads them. If they are not loaded, and for outputs that do not suit them, `limits` and `near` use torch's
+operators instead. Results are equal, except that sums are taken in another order.
 """
 
 import ctypes
@@ -16,15 +16,15 @@ import torch
 THREADS, BLOCKS = 256, 2048
 VECTOR = 4
 LEAST = 1 << 20
-"""Minimum number of elements for these kernels. Below it, a launch or two more cost nothing."""
+"""Minimum number of elements for these kernels; for fewer, torch's operators are fast enough."""
 _ALIGNED = 16
 
 
 class Kernels:
-    """Compiled kernels in this process's context. Raises OSError where they cannot be loaded."""
+    """Comparison kernels loaded into this process's context. Raises OSError if they cannot be loaded."""
 
     def __init__(self, file: Path) -> None:
-        torch.zeros(1, device="cuda")  # This creates the context.
+        torch.zeros(1, device="cuda")  # creates the CUDA context
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._module = ctypes.c_void_p()
         self._call("cuModuleLoad", ctypes.byref(self._module), str(file).encode())
@@ -55,7 +55,7 @@ _kernels: list[Kernels] = []
 
 
 def use(file: Path) -> bool:
-    """Load the kernels in `file`. Return True if this process uses them from now on."""
+    """Load the kernels in `file`, once per process. Return True if they are loaded."""
     if _kernels:
         return True
     try:
@@ -70,7 +70,7 @@ def errors_of_runs(
 ) -> tuple[float, list[tuple[float, float]]] | None:
     """Return the truth's sum of squares, and for each run its largest error and its errors' sum of squares.
 
-    Returns None where a result is not finite, or the tensors do not suit these kernels.
+    Returns None if a result is not finite or the tensors do not suit these kernels.
     """
     if not _fit(truth, *runs):
         return None
@@ -88,9 +88,9 @@ def errors_of_output(
 ) -> tuple[float, float, float, float, float] | None:
     """Return the errors of an output in five numbers.
 
-    These are the errors' sum of squares, the largest error, the largest magnitude of the truth, and the
-    largest error in two relative forms. The first is a share of `floor` plus `share` of the element, the
-    second relative to the element or `scale`. Returns None as `errors_of_runs` does.
+    They are the errors' sum of squares, the largest error, the largest magnitude of the truth, the largest
+    error relative to floor + share * |truth|, and the largest relative to max(|truth|, scale). Returns None
+    as `errors_of_runs` does.
     """
     if not _fit(truth, output):
         return None
@@ -100,7 +100,7 @@ def errors_of_output(
 
 
 def differences(found: torch.Tensor, wanted: torch.Tensor) -> tuple[float, float] | None:
-    """Return the norm of `wanted` and the largest difference. Returns None as `errors_of_runs` does."""
+    """Return the norm of `wanted` and the largest absolute difference, or None as `errors_of_runs` does."""
     if not (_kernels and _are_plain(torch.float32, found, wanted)):
         return None
     given = [_pointer(found), _pointer(wanted), _count(found)]
@@ -127,7 +127,7 @@ def _are_plain(dtype: torch.dtype, *tensors: torch.Tensor, like: torch.Tensor | 
 
 
 def _joined(rows: torch.Tensor, sums: int) -> list[float]:
-    """Return the combined results of all blocks, in a single read."""
+    """Return the totals of all blocks' rows, read in a single copy."""
     return [float(v) for v in torch.cat([rows[:, :sums].sum(0), rows[:, sums:].amax(0)]).tolist()]
 
 

@@ -1,8 +1,8 @@
 """Perturbation of a reference's parameters, and its strength.
 
-Full strength is `NOISE` and `VARIANCE_DECADES`. Where many normalisations follow each other, the float32
-reference can then miss its own truth, and everything would pass. In that case the strength is halved until
-float32 is accurate enough. The strength depends on the seed alone and never reaches zero.
+Full strength (1) is `NOISE` and `VARIANCE_DECADES`. In a model with many normalisations in sequence, the
+float32 reference can then be so inaccurate that every answer would be within tolerance. The strength is then
+halved until float32 is accurate enough. It depends on the seed alone and never reaches zero.
 """
 
 from collections.abc import Collection
@@ -13,16 +13,17 @@ from agent.harness.truth import discrete
 from agent.harness.truth.usage import IntegerUse
 
 NOISE = 0.3
-"""Perturbation of every parameter relative to its own scale.
+"""Standard deviation of a parameter's noise, relative to the parameter's root mean square.
 
-An ignored affine shows, and values stay similar to trained ones. The size is the protocol page's `order 0.3`.
+It is large enough to show an ignored affine step, and keeps values similar to trained ones. It is the 0.3 of
+docs/integrity-protocol.md.
 """
 VARIANCE_DECADES = 3
-"""Powers of ten over which running variances spread downwards, so that an ignored eps shows."""
+"""Number of powers of ten by which running variances are reduced at most, so that an ignored eps shows."""
 MOST_WIDENED, WIDENED = 4, 8
-"""Maximum number of parameters that get other signs and sizes, and the factor of their enlarged elements."""
+"""Maximum number of parameters with changed signs and magnitudes, and the factor of enlarged elements."""
 DEEP = 16
-"""Number of normalisations by running variances from which full strength may be too much."""
+"""Minimum number of normalisations by running variances for which full strength may be too much."""
 MANY = 1 << 24
 """Number of elements of a parameter above which a GPU draws its noise."""
 LEAST = 1 / 16
@@ -30,12 +31,12 @@ LEAST = 1 / 16
 
 
 def is_deep(model: torch.nn.Module) -> bool:
-    """Return True if so many layers normalise by running variances that full strength may be too much."""
+    """Return True if at least DEEP layers normalise by running variances."""
     return sum(name.endswith("running_var") for name, _ in model.named_buffers()) >= DEEP
 
 
 def masks(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return the saved buffers of two values, such as the causal mask of minGPT, by name."""
+    """Return the buffers in the state_dict that hold two values, such as minGPT's causal mask, by name."""
     saved = model.state_dict()
     return {
         name: buffer
@@ -45,7 +46,7 @@ def masks(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def redraw_mask(model: torch.nn.Module, seed: int) -> bool:
-    """Draw the mask of a module anew, in place. Return False where there is none to draw.
+    """Redraw the mask of a module in place. Return False if nothing was redrawn.
 
     A mask along diagonals, such as a causal one, stays because it follows from the size. Several masks also
     stay, since they may depend on each other.
@@ -62,14 +63,14 @@ def redraw_mask(model: torch.nn.Module, seed: int) -> bool:
 
 
 def _is_diagonal(mask: torch.Tensor) -> bool:
-    """Return True if each diagonal of the last two dimensions has one value, and not all the same."""
+    """Return True if each diagonal of the last two dimensions is constant, but the whole mask is not."""
     if mask.dim() < 2 or min(mask.shape[-2:]) < 2 or bool((mask == mask.reshape(-1)[0]).all()):
         return False
     return torch.equal(mask[..., 1:, 1:], mask[..., :-1, :-1])
 
 
 def perturb(state: dict[str, torch.Tensor], seed: int, strength: float, masks: Collection[str] = ()) -> None:
-    """Change every floating-point tensor in place except `masks`, which noise would destroy."""
+    """Add noise to every floating-point tensor in place, except `masks`, which noise would destroy."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in state.items():
         if name not in masks:
@@ -77,11 +78,11 @@ def perturb(state: dict[str, torch.Tensor], seed: int, strength: float, masks: C
 
 
 def widen(model: torch.nn.Module, constructed: dict[str, torch.Tensor], seed: int) -> None:
-    """Give some elements of up to `MOST_WIDENED` parameters other signs and sizes.
+    """Change signs and magnitudes of some elements of up to `MOST_WIDENED` parameters.
 
-    A quarter of the elements get the other sign, and an eighth become `WIDENED` times as large. Only
-    parameters whose elements all have one sign at first qualify, as factors do. Trained factors may be
-    negative and large, and no perturbation by a share of their size makes them so.
+    A quarter of the elements change sign, and an eighth become `WIDENED` times as large. Only parameters
+    qualify whose elements all have one sign when constructed, such as scale factors. Trained factors may be
+    negative and large, which `perturb` does not produce.
     """
     generator = torch.Generator().manual_seed(seed)
     known = [
@@ -118,7 +119,7 @@ def _perturb(name: str, tensor: torch.Tensor, generator: torch.Generator, streng
 
 
 def _add_noise_on_gpu(tensor: torch.Tensor, generator: torch.Generator, size: float) -> None:
-    """Add noise that the GPU draws, some rows at a time. `generator` determines its seed."""
+    """Add noise that the GPU draws, some rows of the tensor at a time, from a seed of `generator`."""
     seed = int(torch.randint(1 << 62, (), generator=generator))
     own = torch.Generator(tensor.device).manual_seed(seed)
     rows = max(MANY // max(tensor[0].numel(), 1), 1) if tensor.dim() else 1

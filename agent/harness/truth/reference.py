@@ -1,7 +1,7 @@
 """The user's reference, run to get the ground truth: secret parameters and inputs, float32 and float64 runs.
 
-There are two float32 runs and one float64 run, in eval mode without gradients. Everything follows from the
-seeds, so that state and inputs changed in place can be made again.
+A draw takes two or more float32 runs and one float64 run, in eval mode without gradients. Parameters and
+inputs follow from seeds alone, so that those changed in place can be made again.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ from agent.harness.truth.varying import Varying
 from agent.harness.worker import memory_guards
 
 SLICED_BYTES = 1 << 30
-"""Bytes of inputs and outputs in float64 for one slice of the ground truth."""
+"""Maximum bytes of float64 inputs and outputs in one slice of the ground truth."""
 SLICES_PER_INPUT = 4
-"""Bytes of inputs and outputs in float64 for each byte of a float32 input."""
+"""Assumed bytes of float64 inputs and outputs per byte of float32 inputs."""
 WARM_S = 0.01
-"""Seconds above which a first forward is timed again, since loading is no part of its time."""
+"""Seconds above which the first forward is timed again, to exclude the loading of libraries."""
 
 
 class Reference:
@@ -48,21 +48,21 @@ class Reference:
         self._dtype: torch.dtype | None = None
         self.seed = 0
         self._strengths: dict[int, float] = {}
-        """Strength of the perturbation, by seed."""
+        """Strength of the parameters' perturbation, by seed."""
         self._widened: dict[int, bool] = {}
         self._masked: dict[int, bool] = {}
-        """True if the mask among the buffers is drawn anew, by seed."""
+        """By seed, True if the model's mask is redrawn."""
         self.constructed: dict[str, torch.Tensor] = {}
         """State of the present instance before it was perturbed."""
         self._fixed: bool | None = None
         self._independent: bool | None = None
-        """True if the rows of the outputs follow from the same rows of the inputs. None before the test."""
+        """True if each row of the outputs depends only on that row of the inputs; None before the test."""
         self._rows = 0
-        """First dimension of the outputs, along which they are independent."""
+        """Number of rows, the length of the outputs' first dimension."""
         self._constructs_on = device
-        """Device on which constructing was possible. An initialisation of gigabytes is fast on a GPU."""
+        """Device on which the model is constructed: the GPU, which initialises fast, if it can be."""
         self._has_steps: bool | None = None
-        """True if it rounds, compares or chooses. None before the first draw."""
+        """True if the reference rounds, compares or chooses values; None before the first draw."""
         self.construct_s = self.forward_s = 0.0
         """Maximum seconds taken to construct the model, and by its float32 forward once warm.
 
@@ -70,17 +70,20 @@ class Reference:
         in processor time of all threads on a CPU.
         """
         self.changes: set[str] = set()
-        """Tensors that the reference itself writes to: names of its state, and `input`."""
+        """Tensors that the reference writes to: names of parameters and buffers, or `input`."""
         self._writes: bool | None = None
-        """True if it has written to anything so far. None before its first run."""
+        """True if the reference has written to a tensor so far; None before its first run."""
         self._has_other_ways: bool | None = None
-        """True if a draw so far had few sums, or a choice among equal elements. None before the first."""
+        """True if a draw so far had sums of few results, steps, or a choice among equal elements.
+
+        None before the first draw.
+        """
 
     def perturb(self, seed: int, *, wide: bool = False) -> list[Any]:
         """Make a new instance with perturbed parameters, and return the constructor's arguments.
 
-        With `wide`, some parameters have other signs and sizes from now on, where the reference stays
-        accurate.
+        With `wide`, some parameters of this seed have changed signs and magnitudes from now on, provided that
+        the reference stays accurate.
         """
         if wide and self._widened.setdefault(seed, True):
             self._made(seed, 1.0)
@@ -98,16 +101,16 @@ class Reference:
 
     @property
     def strength(self) -> float:
-        """Return the present parameters' share of the full perturbation."""
+        """Strength of the present parameters' perturbation, 1 for the full one."""
         return self._strengths.get(self.seed, 1.0)
 
     @property
     def least_strength(self) -> float:
-        """Return the lowest strength of all parameters so far."""
+        """Lowest strength of the perturbations so far."""
         return min(self._strengths.values(), default=1.0)
 
     def _strength_at(self, seed: int) -> float:
-        """Lower the strength from 1 until the reference is stable, and return it."""
+        """Halve the strength from 1 until the reference is accurate in float32, and return it."""
         strength = 1.0
         while strength > perturbation.LEAST and not self._stable(seed):
             strength /= 2
@@ -115,9 +118,9 @@ class Reference:
         return strength
 
     def _stable(self, seed: int, *, raising: bool = True) -> bool:
-        """Return True if float32 comes close to the truth on inputs of the present parameters' seed.
+        """Return True if float32 is close to the truth on inputs of the present parameters' seed.
 
-        Returns `raising` where the reference raises, since the next draw reports that error.
+        Returns `raising` if the reference raises, since the next draw reports the error.
         """
         try:
             with torch.no_grad():
@@ -131,7 +134,7 @@ class Reference:
         self.seed = seed
         torch.manual_seed(seed)
         arguments, begun = self._arguments(), time.process_time()
-        self._model64 = self.model = None  # This makes room for the next instance.
+        self._model64 = self.model = None  # frees memory for the next instance
         self.model = self._constructed(arguments).to(self._device)
         self.construct_s = max(self.construct_s, time.process_time() - begun)
         self.constructed = {n: t.clone() for n, t in self.model.state_dict().items()}
@@ -149,14 +152,14 @@ class Reference:
             return list(self._space["get_init_inputs"]())
 
     def _constructed(self, arguments: list[Any]) -> Any:
-        """Construct the model from the present random state, on the GPU where its constructor allows that."""
+        """Construct the model from the present random state, on the GPU if the constructor allows that."""
         state = torch.random.get_rng_state()
         if self._constructs_on == "cuda":
             try:
                 with of_the_reference(), torch.device("cuda"):
                     return self._space["Model"](*arguments).eval()
             except RuntimeError:
-                # The constructor mixes tensors of numpy or of a CPU generator with others.
+                # The constructor mixes CPU tensors, such as those from numpy, with tensors on the GPU.
                 self._constructs_on = "cpu"
                 torch.random.set_rng_state(state)
         with of_the_reference():
@@ -165,24 +168,25 @@ class Reference:
     def state(self) -> dict[str, torch.Tensor]:
         """Return the parameters and buffers that the constructor made.
 
-        A forward may register more names for them, as one that caches a cast does; those are no state.
+        Names that a forward registers later, such as a cached cast, are left out.
         """
         return {name: t for name, t in self.model.state_dict().items() if name in self.constructed}
 
     def inputs(self, seed: int, family: str | None) -> list[Any] | None:
-        """Return inputs as stated, or derived from them. None where the family has nothing to change."""
+        """Return stated inputs, or inputs of a family; None if the family has nothing to change."""
         inputs = self._stated(seed)
         return self.varying.derived(family, inputs, seed + 1) if family else inputs
 
     def draw(
         self, seed: int, family: str | None = None, inputs: list[Any] | None = None, *, strict: bool = False
     ) -> Draw | None:
-        """Return the inputs and their expected outputs, or None as `inputs` does.
+        """Return inputs and their expected outputs, or None if the family has nothing to change.
 
-        Raises what the reference raises.
+        Raises ReferenceRaised if the reference raises.
 
-        `inputs` are those of this seed and family, if the caller has them. With `strict`, the limits of every
-        order are left to `Draw.in_full`, if an earlier draw has shown that the reference allows that.
+        `inputs` are those of this seed and family, if the caller has them. With `strict`, tolerances come
+        from torch's own order of summation alone, if an earlier draw has shown that the reference allows
+        that. `Draw.in_full` then computes the full ones.
         """
         *stronger, last = (family, *input_distributions.MILDER.get(family or "", ()))
         for name in stronger:
@@ -217,7 +221,7 @@ class Reference:
 
     def _fully(self, seed: int, family: str | None, inputs: list[Any]) -> Draw:
         with torch.no_grad():
-            # Comes first if the reference writes to nothing, because it takes the most memory.
+            # The truth takes the most memory, so it comes first unless the reference may write to tensors.
             truth = self.truth(inputs) if self._writes is False else None
             inputs, native, touched, overlaps = self._run(seed, family, inputs)
             with OtherOrder() as mode:
@@ -238,7 +242,10 @@ class Reference:
     def _run(
         self, seed: int, family: str | None, inputs: list[Any]
     ) -> tuple[list[Any], Any, set[str], list[list[str]]]:
-        """Return the original inputs, torch's own result, the names written to, and a Draw's overlaps."""
+        """Run torch's own float32 computation.
+
+        Returns the inputs before the run, the result, the names of tensors written to, and `Draw.overlaps`.
+        """
         native, touched = self.native(inputs)
         overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
         native = self._placed(native)
@@ -250,16 +257,17 @@ class Reference:
         return inputs, native, touched, overlaps
 
     def sample(self, seed: int) -> tuple[list[Any], Any]:
-        """Return inputs as stated and torch's own result on them, where nothing is compared with it."""
+        """Return stated inputs and torch's own result on them, for uses that compare no values."""
         inputs = self.inputs(seed, None)
         assert inputs is not None
         with torch.no_grad():
             return self._run(seed, None, inputs)[:2]
 
     def strict(self, seed: int) -> tolerance.Expected:
-        """Return the expected output for this seed's inputs, within the limits of torch's own order alone.
+        """Return the expected output for a seed's stated inputs, with tolerances from torch's order alone.
 
-        This is for a reference that writes to nothing. Another order, as a draw uses, only widens the limits.
+        The reference must write to no tensor. The further order of summation of a full draw would only widen
+        the tolerances.
         """
         with torch.no_grad():
             truth = self.truth(self._stated(seed))
@@ -267,7 +275,10 @@ class Reference:
             return tolerance.Expected(native, native, truth)
 
     def given(self, inputs: list[Any]) -> Draw:
-        """Return the draw for these inputs, for a reference that writes to nothing. Raises what it raises."""
+        """Return the draw for given inputs. The reference must write to no tensor.
+
+        Raises ReferenceRaised if the reference raises.
+        """
         with torch.no_grad():
             native = self.native(inputs)[0]
             with OtherOrder() as mode:
@@ -283,7 +294,7 @@ class Reference:
             self._dtype = dtype
 
     def native(self, inputs: list[Any]) -> tuple[Any, set[str]]:
-        """Return torch's own float32 result, and what the reference wrote to during the run."""
+        """Return torch's own float32 result, and the names of tensors that the reference wrote to."""
         tensors = {"input": memory_guards.leaves(inputs)} | {name: [t] for name, t in self.state().items()}
         before = {name: [t._version for t in group] for name, group in tensors.items()}
         # Batch norm writes to its running statistics without changing their version.
@@ -304,7 +315,7 @@ class Reference:
         return result, seconds(self._device) - begun
 
     def truth(self, inputs: list[Any]) -> Any:
-        """Return the result in float64, in slices where the inputs are large and the reference allows it.
+        """Return the result in float64, in slices if the inputs are large and rows are independent.
 
         Tensors that forward makes without a dtype are float64 as well.
         """
@@ -318,14 +329,14 @@ class Reference:
         return slices.joined(run, inputs, self._rows, pieces)
 
     def _pieces(self, inputs: list[Any]) -> int:
-        """Return the number of slices in which the ground truth is made, or 1 for the whole."""
+        """Return the number of slices in which the ground truth is computed."""
         if not self._independent:
             return 1
         given = sum(tensor.numel() * tensor.element_size() for tensor in memory_guards.leaves(inputs))
         return min(-(-SLICES_PER_INPUT * given // SLICED_BYTES), self._rows)
 
     def _learn_independence(self, inputs: list[Any], native: Any, touched: set[str]) -> None:
-        """Test once, for large inputs on a GPU, if the ground truth can be made in slices."""
+        """Test once, for large inputs on a GPU, if the ground truth can be computed in slices."""
         size = sum(tensor.numel() * tensor.element_size() for tensor in memory_guards.leaves(inputs))
         if self._independent is not None or self._device != "cuda" or size < SLICED_BYTES // SLICES_PER_INPUT:
             return
@@ -355,7 +366,7 @@ class Reference:
     def in_float64(self) -> Any:
         """Return the present instance in float64."""
         if self._model64 is None or self.changes:
-            # What the constructor draws besides parameters has to be the same in both instances.
+            # Random values that the constructor draws besides parameters must be equal in both instances.
             torch.manual_seed(self.seed)
             self._model64 = self._constructed(self._arguments()).to(self._device).double()
             float64.widen_attributes(self._model64)
@@ -370,10 +381,10 @@ class Reference:
         sequence: tolerance.Sequence | None,
         is_touched: bool = False,
     ) -> tolerance.Expected:
-        """Return the expected output of the draw, with the other right results of rounding and choice.
+        """Return the expected output of a draw, with further right results of rounding and choices.
 
-        A reference that writes to its inputs or state gets none, since each further run would see other
-        values.
+        For a reference that writes to inputs or state there are no further results, since each further run
+        would see other values.
         """
         if is_touched or self._has_steps is False:
             return tolerance.Expected(*own, truth, sequence)
@@ -387,7 +398,7 @@ class Reference:
         return expected
 
     def _chosen(self, seed: int, family: str, inputs: list[Any], writes: bool) -> tuple[Any, Any]:
-        """Return the reference's results with the first of equal elements picked, and with the last."""
+        """Return two results of the reference: with the first and with the last of equal elements picked."""
 
         def run() -> Any:
             given = self._restored(seed, family) if writes else inputs
@@ -402,7 +413,7 @@ class Reference:
         return tree_map(lambda t: t.to(self._device), outputs)
 
     def _restored(self, seed: int, family: str | None) -> list[Any]:
-        """Restore the present instance and return its inputs, as before the reference wrote to them."""
+        """Restore the instance and return the inputs, both as before the reference wrote to them."""
         self.perturb(self.seed)
         inputs = self.inputs(seed, family)
         assert inputs is not None
@@ -411,7 +422,7 @@ class Reference:
     def _stated(self, seed: int) -> list[Any]:
         """Return inputs as `get_inputs` draws them.
 
-        Inputs are varied where `get_inputs` always draws the same, which a candidate could foresee.
+        If `get_inputs` always returns equal inputs, which a candidate could foresee, they are varied.
         """
         draws = partial(drawn, self._space["get_inputs"], self._device)
         inputs = draws(seed)

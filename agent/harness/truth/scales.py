@@ -1,8 +1,8 @@
-"""Limits that follow the size of rows and columns, measured by the reference's own errors there.
+"""Tolerances in proportion to the magnitude of an output's rows and columns.
 
-The largest error of a whole output would excuse anything in rows that are small beside others. Errors are
-therefore also measured as a share of the size of each row, and of each column. The largest share applies to
-all rows, since it comes from all of them, and gives a limit in proportion to each row's size.
+A tolerance from the largest error of a whole output would allow any value in rows that are small beside other
+rows. The reference's errors are therefore also measured relative to the root mean square of each row, and of
+each column. The largest relative error of any row, times a row's root mean square, is the row's limit.
 """
 
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from typing import NamedTuple
 import torch
 
 LEAST = 64
-"""Minimum number of elements of an output whose rows and columns have limits of their own."""
+"""Minimum number of elements for an output to have limits by row and column."""
 NEGLIGIBLE = 2.0**-40
-"""Share of the largest row below which float64 itself may decide a row's size."""
+"""Ratio to the largest row's root mean square below which a row's may consist of float64 rounding."""
 TIGHTER = 0.25
-"""Share of the common limit below which a row's own limit is worth applying."""
+"""Ratio to the whole output's limit below which limits by row and column are applied."""
 
 
 class Local(NamedTuple):
-    """Limits by row and by column, in float64, and the sizes that they follow."""
+    """Limits by row and by column, in float64, and the root mean squares of rows and columns (sizes)."""
 
     rows: torch.Tensor
     columns: torch.Tensor
@@ -26,16 +26,16 @@ class Local(NamedTuple):
     column_sizes: torch.Tensor
 
     def floor(self, eps: float, least: float, begin: int, end: int) -> torch.Tensor:
-        """Return the error allowed for elements of these rows, besides a share of their own magnitude."""
+        """Return the error that even zeros may have in the rows from `begin` to `end`."""
         limit = torch.minimum(self.rows[begin:end, None], self.columns[None])
         size = torch.minimum(self.row_sizes[begin:end, None], self.column_sizes[None])
         return torch.maximum(limit, 8 * eps * size).clamp_min(least)
 
 
 def local(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int, absolute: float) -> Local | None:
-    """Return limits by row and column, or None where those of the whole output are about as tight.
+    """Return limits by row and column, or None if those of the whole output are about as tight.
 
-    `runs` are the float32 runs: up to two orders of summation, then one with the loss of a sequence.
+    `runs` are the float32 runs: one or two orders of summation, then the run of `tolerance.Sequence` if any.
     """
     if r64.numel() < LEAST or absolute <= 0:
         return None
@@ -57,7 +57,7 @@ def local(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int, absolut
 
 
 def _proportional(size: torch.Tensor, worst: torch.Tensor, absolute: float) -> torch.Tensor:
-    """Return limits in proportion to `size` that hold the `worst` errors, at most `absolute`."""
+    """Return limits in proportion to `size` that no error in `worst` exceeds, capped at `absolute`."""
     known = size > NEGLIGIBLE * size.max()
     if int(known.sum()) < 2:
         return torch.full_like(size, absolute)

@@ -1,9 +1,8 @@
-"""Ground truth in slices over the first dimension, for references whose results are independent along it.
+"""Ground truth computed in slices of the first dimension, to save memory.
 
-A float64 run of inputs of several gigabytes, with its intermediate results, takes a multiple of their memory.
-Where each row of the outputs follows from the same row of the inputs, the run is made some rows at a time.
-Only the result is kept whole. Independence is tested, not assumed: a few rows alone, in float32, must give
-the same results as within the whole.
+A float64 run on inputs of several gigabytes takes a multiple of their memory. If each row of the outputs
+depends only on that row of the inputs, the reference is run on some rows at a time, and only the results are
+kept. The independence of rows is tested in float32: a few rows run alone must give equal results.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,18 +16,18 @@ from agent.harness.worker.memory_guards import leaves
 TESTED_ROWS = 2
 """Number of rows at either end that are run alone to test independence."""
 NEAR = 1e-4
-"""Share of the root mean square by which rows alone may differ, as rounding in another order does."""
+"""Relative difference that rounding in another order may cause in rows that run alone."""
 
 
 def length(outputs: Any) -> int:
-    """Return the first dimension that all outputs share, or 0 where they share none that can be cut."""
+    """Return the length of the first dimension if all outputs share it, or 0 if they differ."""
     shapes = [tuple(tensor.shape) for tensor in leaves(outputs)]
     firsts = {shape[0] if shape else 0 for shape in shapes}
     return firsts.pop() if len(firsts) == 1 and shapes else 0
 
 
 def cut(inputs: list[Any], rows: int, begin: int, end: int) -> list[Any]:
-    """Return the inputs with every tensor of `rows` rows cut to those from `begin` to `end`."""
+    """Return the inputs with every tensor of `rows` rows cut to the rows from `begin` to `end`."""
 
     def part(tensor: torch.Tensor) -> torch.Tensor:
         whole = tensor.dim() == 0 or tensor.shape[0] != rows
@@ -38,7 +37,7 @@ def cut(inputs: list[Any], rows: int, begin: int, end: int) -> list[Any]:
 
 
 def are_independent(run: Callable[[list[Any]], Any], inputs: list[Any], outputs: Any) -> bool:
-    """Return True if rows at either end, run alone, give the same results as in `outputs`."""
+    """Return True if the first and the last rows, run alone, give their results in `outputs`."""
     rows = length(outputs)
     if rows < 2 * TESTED_ROWS or all(t.dim() == 0 or t.shape[0] != rows for t in leaves(inputs)):
         return False
@@ -62,10 +61,7 @@ def _agree(alone: torch.Tensor, whole: torch.Tensor) -> bool:
 
 
 def joined(run: Callable[[list[Any]], Any], inputs: list[Any], rows: int, pieces: int) -> Any:
-    """Run `pieces` parts of the inputs one after the other, and return their results joined.
-
-    Memory is held for only one part's run at a time.
-    """
+    """Run `pieces` slices of the inputs one after the other, and return their results concatenated."""
     whole: list[torch.Tensor] = []
     structure = None
     for begin, end in _spans(rows, pieces):

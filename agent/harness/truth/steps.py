@@ -1,8 +1,9 @@
 """Outputs that a float error may move by a whole step: results of rounding, comparison and choice.
 
-A right answer computes the operand of such an operator within its own error. Where the operand lies that
-close to a step, the answer may round or choose the other way. The reference is therefore run in float64 with
-each operand displaced up and down by float32's measured error there. Any of these results is right.
+A right answer computes the operand of a rounding or comparing operator within a float error. If the operand
+is that close to a step, the answer may round or choose the other way. The reference is therefore also run in
+float64 with each operand displaced up and down by its measured float32 error. The results of these runs
+count as right, too.
 """
 
 from collections.abc import Callable
@@ -15,9 +16,9 @@ from agent.diagnosis.tape import bound
 from agent.harness.worker.memory_guards import leaves
 
 TIMES = 4
-"""Multiple of the measured error and of eps by which an operand is displaced."""
+"""Factor on an operand's error (measured, typical and eps) that gives its displacement."""
 MOST = 1 << 26
-"""Maximum number of operand elements that are kept for this."""
+"""Maximum number of operand elements that are kept to measure their errors."""
 _ROUNDING = {"round", "floor", "ceil", "trunc", "frac", "sign", "sgn", "floor_divide", "remainder", "fmod"}
 _COMPARING = {"gt", "ge", "lt", "le", "eq", "ne"}
 _CHOOSING = {"argmax", "argmin", "max", "min", "sort", "topk", "argsort", "bucketize", "searchsorted"}
@@ -25,7 +26,7 @@ _SEARCHING = {"bucketize", "searchsorted"}
 
 
 def operand_name(func: Any, given: dict[str, Any]) -> str | None:
-    """Return the argument whose float error may change the result by a step, or None where there is none."""
+    """Return the name of the argument whose float error may move the result by a step, or None."""
     name = str(func._schema.name).split("::")[-1].rstrip("_")
     key = "self"
     if name == "searchsorted" or (name == "bucketize" and not isinstance(given.get("self"), torch.Tensor)):
@@ -44,7 +45,7 @@ def operand_name(func: Any, given: dict[str, Any]) -> str | None:
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Dispatch mode that numbers the operators with steps."""
+    """Dispatch mode that numbers the calls of operators with steps and hands each to `stepped`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -70,13 +71,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Operands(_Mode):  # type: ignore[no-untyped-call]
-    """Dispatch mode that keeps the operands of the run inside, in float64."""
+    """Dispatch mode that keeps copies of the operands of operators with steps, in float64."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kept: list[torch.Tensor] = []
         self.is_undefined = False
-        """True if a number was converted to an integer dtype that cannot hold it."""
+        """True if a floating-point number was converted to an integer dtype that cannot hold it."""
         self._elements = 0
 
     def stepped(self, func: Any, given: dict[str, Any], key: str, run: Callable[[], Any]) -> Any:
@@ -92,12 +93,12 @@ class Operands(_Mode):  # type: ignore[no-untyped-call]
 
     @property
     def is_whole(self) -> bool:
-        """Return True if all operands could be kept."""
+        """True if all operands were kept, as they have at most MOST elements."""
         return self._elements <= MOST
 
 
 class Displaced(_Mode):  # type: ignore[no-untyped-call]
-    """Dispatch mode that runs in float64 with every operand displaced, by one sign or the other."""
+    """Dispatch mode for a float64 run in which all operands of operators with steps are displaced."""
 
     def __init__(self, shifts: list[torch.Tensor], sign: int) -> None:
         super().__init__()
@@ -114,7 +115,7 @@ class Displaced(_Mode):  # type: ignore[no-untyped-call]
         return _called(func, {**given, key: operand + self._sign * shift})
 
     def _choice(self, func: Any, given: dict[str, Any], key: str, shift: torch.Tensor) -> Any:
-        """Raise every second element by rank and lower the others, so that neighbours change places."""
+        """Raise every second element by rank and lower the rest, so that close neighbours swap ranks."""
         operand = given[key]
         dim = given.get("dim", -1)
         if dim is None or operand.dim() == 0:
@@ -125,7 +126,7 @@ class Displaced(_Mode):  # type: ignore[no-untyped-call]
         signs = torch.where((ranks % 2 == 0) == (self._sign > 0), 1.0, -1.0).to(operand.dtype)
         changed = _called(func, {**given, key: operand + signs * shift})
         if isinstance(changed, tuple):
-            # The values are those at the chosen places, not the displaced ones.
+            # The values returned are the operand's own at the chosen places, without the displacement.
             place = changed[1]
             wide = place if place.dim() == operand.dim() or operand.dim() == 0 else place.unsqueeze(along)
             values = operand.gather(along, wide) if operand.dim() else operand
@@ -140,7 +141,10 @@ def _called(func: Any, given: dict[str, Any]) -> Any:
 
 
 def shifts(native: list[torch.Tensor], truth: list[torch.Tensor], eps: float) -> list[torch.Tensor] | None:
-    """Return how far each operand may be off, or None where none of them is."""
+    """Return the possible float error of each operand's elements.
+
+    Returns None if all errors are zero, or if the two runs have different operands.
+    """
     if len(native) != len(truth):
         return None
     found = []
@@ -158,15 +162,15 @@ def shifts(native: list[torch.Tensor], truth: list[torch.Tensor], eps: float) ->
 
 
 class Displacements(NamedTuple):
-    """Results with operands displaced either way. There are none where no operand is off."""
+    """Results of the runs with displaced operands, empty if no operand has an error."""
 
     results: list[Any]
     is_undefined: bool
-    """See `Operands.is_undefined`."""
+    """True if a number was converted to an integer dtype that cannot hold it (`Operands.is_undefined`)."""
 
 
 def displacements(native: Callable[[], Any], truth: Callable[[], Any]) -> Displacements | None:
-    """Run the reference in float64 with displaced operands. Return None for one without steps."""
+    """Run the reference in float64 with displaced operands. Return None if it has no operators with steps."""
     with Operands() as own:
         native()
     if not own.kept or not own.is_whole:
@@ -182,7 +186,7 @@ def displacements(native: Callable[[], Any], truth: Callable[[], Any]) -> Displa
 
 
 class Room(NamedTuple):
-    """Results that are right for one output besides the truth."""
+    """Results that count as right for one output in addition to the truth."""
 
     results: tuple[torch.Tensor, ...]
 
@@ -206,9 +210,9 @@ class Room(NamedTuple):
 
 
 def rooms(truth: Any, displaced: list[Any], own: tuple[Any, ...]) -> list[Room | None]:
-    """Return the room of each output, or None where displaced operands leave it unchanged.
+    """Return the `Room` of each output, or None for an output that displaced operands leave unchanged.
 
-    `own` are float32 runs of the reference, whose integers and booleans are right.
+    `own` holds float32 runs of the reference, whose integer and boolean outputs count as right, too.
     """
     found: list[Room | None] = []
     for number, r64 in enumerate(leaves(truth)):

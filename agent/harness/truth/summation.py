@@ -1,8 +1,8 @@
-"""Order of summation: `total` sums over dimensions in the order in force.
+"""Orders of summation: `total` sums over dimensions in the order set by `taken`.
 
 There are three orders. `Strips` adds up to 256 partial sums, last to first, as blocks do. `OneByOne` gives
-the error that a sum may have when taken value after value, as float atomics take it. `Short` rounds partial
-sums to a shorter dtype, which is not a right order and serves for wrong answers.
+sums the error that adding one term after the other may cause, as with float atomics. `Short` rounds partial
+sums to a shorter dtype. It is not a right order and makes wrong answers for admission.
 """
 
 import math
@@ -14,37 +14,37 @@ import numpy as np
 import torch
 
 STRIPS = 256
-"""Maximum number of partial sums of a reduction, added one after the other, as if a block took each strip."""
+"""Maximum number of strips of a reduction, whose partial sums are added one after the other."""
 FEW = 64
-"""Maximum number of sums in a tensor that counts as having few.
+"""Maximum number of results of a reduction that counts as having few results.
 
-One kernel's atomics all go to these. The errors of so few may happen to be nearly 0 in the orders tried.
+Kernels may add all terms to few results by atomics. The errors of few results may be near 0 by chance.
 """
 MANY = 1 << 26
-"""Number of terms from which squares are computed strip by strip instead of being kept."""
+"""Minimum number of terms whose squares are computed strip by strip, to save memory."""
 LINKS = 1 << 22
-"""Maximum number of additions in sequence. Longer sums first add pairs and larger groups.
+"""Maximum number of additions in sequence. Longer sums first add groups of terms.
 
-4 million is one atomic for each block of 256 over 2^30 values.
+4 million is one atomic for each block of 256 threads over 2^30 values.
 """
 USELESS = 1e-3
-"""Share of its terms' magnitudes above which a sum's loss means that the order is not right for it."""
+"""Maximum error of a sum in sequence, relative to its terms' total magnitude, for the order to be right."""
 
 
 class Strips:
     def __init__(self) -> None:
         self.few = False
-        """True if a tensor of few sums was among those taken."""
+        """True if a reduction had few results (`FEW`)."""
 
     def __call__(self, flat: torch.Tensor, divisor: float = 1.0) -> torch.Tensor:
         """Return the sum over the last dimension, in float32 for shorter dtypes.
 
-        `divisor` is as in `total`.
+        `divisor` has the meaning it has in `total`.
         """
         return self._in_strips(flat, wide)
 
     def of_squares(self, flat: torch.Tensor, divisor: float) -> torch.Tensor:
-        """Return the same sum of the squares, which are never kept as a whole where they are many."""
+        """Return the sum of squares over the last dimension, without keeping the squares of many terms."""
         if flat.numel() < MANY or type(self) is not Strips:
             return self(wide(flat).square(), divisor)
         return self._in_strips(flat, lambda part: wide(part).square())
@@ -59,26 +59,26 @@ class Strips:
 
 
 class OneByOne(Strips):
-    """Order in which each of few sums is off by what float32 may lose when adding value after value.
+    """Order that adds to each of few sums the error that float32 additions in sequence may cause.
 
-    The loss is measured forwards and backwards as w, the largest error of the running sum on the way. The
+    The error is estimated from w, the largest error of the running float32 sum, forwards and backwards. The
     final error may be small by chance, but w is not. 1,060 sums of 10^3 to 10^6 random values in random
     orders ended within 3.3 w in 99 % of cases, and all within 5.2 w. Systematic rounding, as of equal or
-    small values that round alike, is much the same in every order. The allowance is therefore 2 w plus five
+    small values that round alike, is nearly equal in every order. The allowance is therefore 2 w plus five
     deviations of the additions' random roundings, and never more than 6 w. Each rounding deviates by ulp(sum)
     / sqrt(12), which is 0.42 u |sum| on average.
 
-    A mean may also be summed from terms that are divided first, which round in their own way. A thousand ones
-    sum to exactly 1000, but a thousand times float32(1/1000) is not 1. Where the sum is divided by a
-    `divisor` above 1, the loss is therefore measured again. The terms times float32(1 / divisor) are compared
-    with the float64 sum of the terms over the divisor, and the larger loss is allowed. That order never
-    counts towards `lost`, and nothing is allowed for it where it loses more than `USELESS`.
+    A mean may also be summed from terms that are divided first, with other rounding errors. A thousand ones
+    sum to exactly 1000, but a thousand times float32(1/1000) is not 1. If the sum is divided by a `divisor`
+    above 1, the error is therefore measured again for the terms times float32(1 / divisor), against the
+    float64 sum of the terms over the divisor. The larger error is allowed. Divided terms never count towards
+    `lost`, and errors of more than `USELESS` are not allowed for them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.lost = 0.0
-        """Largest share of its terms' magnitudes that a sum lost."""
+        """Largest error of a sum relative to the total magnitude of its terms."""
 
     def __call__(self, flat: torch.Tensor, divisor: float = 1.0) -> torch.Tensor:
         count = flat.shape[-1]
@@ -98,7 +98,7 @@ class OneByOne(Strips):
 
 
 class Short(Strips):
-    """Order that keeps partial sums in `dtype`."""
+    """Order that rounds partial sums to `dtype`, for wrong answers."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ _in_force: list[Strips] = [Strips()]
 
 @contextmanager
 def taken(order: Strips) -> Iterator[None]:
-    """Take the sums inside in that order."""
+    """Take all sums within this context in `order`."""
     _in_force.append(order)
     try:
         yield
@@ -127,9 +127,9 @@ def taken(order: Strips) -> Iterator[None]:
 def total(
     x: torch.Tensor, dim: Any, keepdim: bool = False, divisor: float = 1.0, *, squared: bool = False
 ) -> torch.Tensor:
-    """Return the sum over `dim` (None: all) in the order in force, in float32 for shorter dtypes.
+    """Return the sum over `dim` (None for all) in the order set by `taken`, in float32 for shorter dtypes.
 
-    `divisor` is the number by which the caller divides the sum, where a kernel may divide each term instead.
+    `divisor` is the number by which the caller divides the sum; a kernel may divide each term instead.
     With `squared`, the squares are summed.
     """
     along = axes(x, dim)
@@ -141,7 +141,7 @@ def total(
 
 
 def running(x: torch.Tensor, dim: int, product: bool = False) -> torch.Tensor:
-    """Return running sums or products along `dim`, in float32, one value after another.
+    """Return running sums or products along `dim`, computed in float32 one value after the other.
 
     This is the order of a kernel with one thread for each row.
     """
@@ -179,7 +179,7 @@ def axes(x: torch.Tensor, dim: Any) -> list[int]:
 
 
 def _links(flat: torch.Tensor) -> torch.Tensor:
-    """Return the values added in sequence: the terms, or sums over groups where there are too many."""
+    """Return the values to add in sequence: the terms, or sums of groups if there are too many terms."""
     given, count = wide(flat), flat.shape[-1]
     group = math.ceil(flat.numel() / LINKS)
     if group == 1:
@@ -190,10 +190,10 @@ def _links(flat: torch.Tensor) -> torch.Tensor:
 
 
 def _allowed(terms: Any, exact: Any, magnitude: Any) -> tuple[Any, Any]:
-    """Return the allowed error of adding each row's float32 `terms` in sequence, and the relative loss.
+    """Return the allowed error of each row's sum of float32 `terms` in sequence, and the relative error.
 
-    The error is relative to the sum of the `exact` terms. The loss is the largest error on the way as a share
-    of `magnitude`.
+    Errors are differences from the sums of the `exact` terms. The relative error is the largest error of the
+    running sum, divided by `magnitude`.
     """
     (there, chance), (back, chance_back) = _losses(terms, exact), _losses(terms[..., ::-1], exact[..., ::-1])
     worst, chance = np.maximum(there, back), np.maximum(chance, chance_back)
@@ -203,7 +203,7 @@ def _allowed(terms: Any, exact: Any, magnitude: Any) -> tuple[Any, Any]:
 def _losses(terms: Any, exact: Any) -> tuple[Any, Any]:
     """Return the largest error of each row's running float32 sum, and the deviation of random roundings.
 
-    The error is the distance from the exact terms' running sum in float64.
+    Errors are differences from the running sum of the exact terms in float64.
     """
     sums = np.cumsum(exact, axis=-1, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):

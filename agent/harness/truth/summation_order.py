@@ -2,11 +2,11 @@
 
 Inside `OtherOrder()`, every operator that sums is computed from sums over strips, added last to first, in the
 dtype in which torch accumulates. These are reductions, losses, norms, softmax, scans, matrix products and
-convolutions. Scans go from one value to the next. Everything else runs unchanged.
+convolutions. Scans add one value after the other. Operators without a rule here run unchanged.
 
-The result is as right as torch's own and rounds differently. The spread of the two measures the effect of a
-summation order. Operators without a rule keep torch's order. `OtherOrder(OneByOne())` gives the error that
-sums value after value may have, where there are few of them (`agent.harness.truth.summation`).
+The result is as right as torch's own but rounds differently. The difference of both results measures the
+effect of an order of summation. `OtherOrder(OneByOne())` gives sums of few results the error that additions
+in sequence may cause (`agent.harness.truth.summation`).
 """
 
 import math
@@ -40,7 +40,7 @@ class OtherOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Otherwise the first operator imports torch's compiler, which takes longer than a whole draw.
+        # With True, the first operator would import torch's compiler, which takes longer than a draw.
         return False
 
     def __enter__(self) -> Self:
@@ -64,7 +64,7 @@ class OtherOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def rule_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
-    """Return the call composed of sums in the order in force, or None for an operator that sums no floats."""
+    """Return a function that computes the call with sums in the present order, or None without a rule."""
     rule = _RULES.get(func._schema.name)
     if rule is None or "out" in kwargs:
         return None
@@ -84,7 +84,7 @@ def _count(x: torch.Tensor, dim: Any) -> int:
 def _moments(
     x: torch.Tensor, dim: Any, correction: float, keepdim: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return variance and mean."""
+    """Return variance and mean over `dim`."""
     centred, mean = _centred(x, dim)
     freedom = max(_count(x, dim) - correction, 0)
     spread = total(centred.square_(), dim, keepdim, freedom) / freedom
@@ -92,7 +92,7 @@ def _moments(
 
 
 def _centred(x: torch.Tensor, dim: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the distances from the mean, as a new tensor, and the mean."""
+    """Return a new tensor of the differences from the mean over `dim`, and the mean."""
     count = _count(x, dim)
     mean = total(x, dim, True, count) / count
     return wide(x) - mean, mean
@@ -173,7 +173,7 @@ def _normalised(x: torch.Tensor, dim: Any, eps: float) -> tuple[torch.Tensor, to
 
 
 def _affine(y: torch.Tensor, given: Arguments, shape: Sequence[int]) -> torch.Tensor:
-    """Apply weight and bias to `y` in place. `y` belongs to the caller."""
+    """Return `y` with weight and bias applied, in place where possible."""
     weight, bias = given.get("weight"), given.get("bias")
     y = y.mul_(weight.reshape(shape)) if weight is not None else y
     y = y.add_(bias.reshape(shape)) if bias is not None else y
@@ -204,7 +204,7 @@ def _group_norm(given: Arguments) -> tuple[torch.Tensor, ...]:
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return a @ b with the inner dimension in strips."""
+    """Return a @ b, summed over strips of the inner dimension."""
     parts = (wide(a[..., s]) @ wide(b[..., s, :]) for s in strips(a.shape[-1], PRODUCT_STRIPS))
     result = next(parts, None)
     if result is None:

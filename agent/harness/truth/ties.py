@@ -1,8 +1,9 @@
 """Further runs of a reference in which every choice among equal elements is made one way: first or last.
 
 torch leaves open which of equal elements `topk`, a sort that is not stable, `kthvalue`, `median`, `nanmedian`
-and `mode` pick. `argmax`, `argmin`, `max` and `min` over a dimension are documented to return the first one
-and stay unchanged. The reference does not determine what differs between the two runs.
+and `mode` pick. `argmax`, `argmin`, `max` and `min` over a dimension are documented to return the first of
+equal elements and stay unchanged. Results that differ between the two runs are not determined by the
+reference.
 """
 
 from collections.abc import Callable
@@ -23,12 +24,12 @@ def is_open(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if name not in _SINGLE | _SEVERAL or "out" in kwargs or not args or args[0].dim() == 0:
         return False
     given = bound(func, args, kwargs)
-    # The median of all elements returns only a value.
+    # The median over all elements, without `dim`, returns a value and no index.
     return "dim" in given if name in _SINGLE else not given.get("stable")
 
 
 class Chosen(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Dispatch mode that picks equal elements from the first on, or from the last."""
+    """Dispatch mode that picks the first of equal elements, or the last."""
 
     def __init__(self, last: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -70,7 +71,7 @@ class Chosen(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def chosen_both_ways(run: Callable[[], Any]) -> tuple[Any, Any]:
-    """Return the results of `run` with the first of equal elements picked throughout, and with the last."""
+    """Return two results of `run`: with the first and with the last of equal elements picked."""
     with Chosen(last=False):
         first = run()
     with Chosen(last=True):

@@ -10,18 +10,19 @@ An output of 64 elements or more must also satisfy, as a whole,
 
     rms(y - r64) <= 8 * rms(e) + 4 * eps * rms(r64)
 
-Here eps belongs to the output's dtype. For a dtype shorter than float32, 3 and 0.5 replace the factors 8 and
-4. Rows and columns of small values may have tighter limits (`scales`). The rms of fewer elements says too
-little.
+Here eps is that of the output's dtype. For a dtype shorter than float32, the factors are 3 and 0.5 instead of
+8 and 4. Rows and columns of small values may have tighter limits (`scales`).
 
-Where few sums are taken, a further run has each of them off by what float atomics may lose. Neither limit is
-below that run's error (`agent.harness.truth.summation.OneByOne`; docs/integrity-protocol.md says why it is
-measured). A sum that loses more than 1e-3 in that order is not right in it. Derived draws with such a sum are
-left out, and on stated ones nothing is allowed for it.
+If the reference has sums of few results, a third float32 run adds to these sums the error that float atomics
+may cause. Neither limit is below that run's error (`agent.harness.truth.summation.OneByOne`; measured as
+docs/integrity-protocol.md explains). If the relative error of a sum in sequence exceeds 1e-3, float atomics
+are not a right way to compute it. The third run is then ignored on stated inputs, and other families are left
+out.
 
-39 right answers over 22 problems on an H200 stayed within 6 native errors. One atomic mean did not, but was
-within the relative term. Wrong answers exceeded a limit by a factor of 250 or more. Values that are not
-finite must stand where the native run has them. Outputs that are not floating-point must be equal.
+39 right answers over 22 problems on an H200 stayed within 6 times the error of the float32 runs. One atomic
+mean did not, but was within the relative term. Wrong answers exceeded a limit by a factor of 250 or more.
+Values that are not finite must be where torch's own run has them. Outputs that are not floating-point must be
+equal.
 """
 
 from collections.abc import Callable
@@ -41,13 +42,13 @@ from agent.records import Finding
 Allowance = Callable[[torch.Tensor, float], torch.Tensor]
 leaves = memory_guards.leaves
 UNSTABLE = 1e-3
-"""Share of its own size by which the float32 reference may miss the truth on a derived draw."""
+"""Maximum relative error of the float32 reference on a family of inputs, above which the draw is left out."""
 FAR = 0.1
 """Share of the truth's root mean square above which an error cannot come from rounding."""
 ROUNDINGS = 16
-"""Limit in place of UNSTABLE for an output of a shorter dtype, in units of its eps.
+"""Maximum relative error in place of UNSTABLE for an output of a short dtype, as a multiple of its eps.
 
-Rounding alone causes errors of this size there.
+In a short dtype, rounding alone causes errors of this size.
 """
 
 
@@ -57,10 +58,10 @@ def non_finite(value: Any) -> int:
 
 
 class Sequence(NamedTuple):
-    """Results of the reference with few sums off by what adding value after value may lose."""
+    """Results of the reference in which sums of few results have the error of additions in sequence."""
 
     outputs: Any
-    lost: float  # largest share of its terms' magnitudes that a sum lost
+    lost: float  # largest error of a sum relative to the total magnitude of its terms
 
 
 class Expected:
@@ -76,8 +77,8 @@ class Expected:
     ) -> None:
         """Derive the limits from the reference's runs.
 
-        `native` and `other` are its two float32 runs, and `truth` is the float64 run. `rooms` holds, by
-        output, other right results of rounding and choice.
+        `native` and `other` are the two float32 runs, and `truth` is the float64 run. `rooms` holds, for each
+        output, further right results of rounding and choice.
         """
         self.native, self.truth = native, truth
         self._rooms = rooms
@@ -85,11 +86,11 @@ class Expected:
         if sequence is not None:
             sequence = sequence._replace(outputs=self._settled(sequence.outputs))
         self._finite_as = leaves(native)
-        """Outputs that determine where an output has to be finite."""
+        """Outputs whose finite elements have to be finite in a right output."""
         self.open_choice = False  # True if a choice among equal elements is open and changes the outputs
         self.is_undefined = False  # True if a number was converted to an integer that cannot hold it
         self._lost = sequence.lost if sequence is not None else 0.0
-        # A sum that loses too much in sequence is not right in that order, so nothing is allowed for it.
+        # If sums in sequence are too inaccurate to be right, their error is not allowed.
         allowed = sequence.outputs if sequence is not None and self._lost <= USELESS else other
         runs = zip(leaves(native), leaves(other), leaves(allowed), leaves(truth), strict=True)
         self.limits = [Limits(*run) if run[0].is_floating_point() else None for run in runs]
@@ -101,7 +102,7 @@ class Expected:
         )
 
     def _settled(self, output: Any) -> Any:
-        """Return the output with the truth wherever another right rounding or choice explains it."""
+        """Return the output with the truth wherever another right rounding or choice explains its value."""
         if self._rooms is None or not any(self._rooms):
             return output
         rooms, truths = iter(self._rooms), iter(leaves(self.truth))
@@ -113,9 +114,9 @@ class Expected:
         return tree_map_only(torch.Tensor, settle, output)
 
     def lean(self) -> None:
-        """Release the native run's numbers, which are unused where they and the truth are finite.
+        """Release the native run's values, which are not needed if they and the truth are finite.
 
-        The structure stays.
+        Shapes and dtypes of the native run stay.
         """
         if all(limits is not None and limits.is_finite for limits in self.limits):
             self.native = tree_map_only(torch.Tensor, _without_numbers, self.native)
@@ -123,29 +124,29 @@ class Expected:
 
     @property
     def native_error(self) -> float:
-        """Return the largest error of the two float32 runs over all outputs."""
+        """Largest error of the two float32 runs over all outputs."""
         return max((limit.largest for limit in self.limits if limit), default=0.0)
 
     @property
     def native_share(self) -> float:
-        """Return that error relative to the size of each output."""
+        """Largest error of the float32 runs relative to an output's root mean square, over all outputs."""
         return max((limit.native_share for limit in self.limits if limit), default=0.0)
 
     def around(self) -> "list[Allowance | None]":
-        """Return, for each output, the error allowed around values other than the truth.
+        """Return a function for each output that gives the allowed error around values other than the truth.
 
-        None means that values must be equal.
+        None stands for an output that must be equal.
         """
         return [None if limits is None else limits.around for limits in self.limits]
 
     def spreads(self) -> list[float]:
-        """Return each output's largest rms error of the float32 runs, or 0 where values must be equal."""
+        """Return each output's largest rms error of the float32 runs, or 0 for one that must be equal."""
         return [limit.spread if limit is not None else 0.0 for limit in self.limits]
 
     def obstacle(self) -> str | None:
-        """Return why these inputs cannot tell right from wrong, or None.
+        """Return the reason why this draw cannot tell right from wrong, or None.
 
-        Only derived draws may be left out.
+        Only draws of families may be left out for it, not those of stated inputs.
         """
         if not all(limit and limit.is_finite for limit in self.limits) and non_finite(self.native):
             return "the float32 reference is not finite"
@@ -166,7 +167,7 @@ class Expected:
         return output_structure.fault(description, self.native)
 
     def compare(self, output: Any) -> dict[str, Any]:
-        """Return the worst errors over all outputs, and a finding where the tolerance is exceeded."""
+        """Return the largest errors over all outputs, and a finding if the tolerance is exceeded."""
         worst, output = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, self._settled(output)
         quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
@@ -179,7 +180,10 @@ class Expected:
         return worst
 
     def wrong(self, output: Any) -> tuple[int, torch.Tensor] | None:
-        """Return the first output with elements outside the tolerance or wrongly finite, and their mask."""
+        """Return the index of the first wrong output and a mask of its wrong elements, or None.
+
+        Elements are wrong outside the tolerance, or if they should be finite and are not, or conversely.
+        """
         output = self._settled(output)
         quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
@@ -194,20 +198,20 @@ class Expected:
         return None
 
     def accepts(self, outputs: list[torch.Tensor]) -> bool:
-        """Return True if `compare` would find nothing, without looking for the cause."""
+        """Return True if `compare` would return no finding, without the work of describing errors."""
         outputs = self._settled(outputs)
         quadruples = zip(outputs, self._finite_as, leaves(self.truth), self.limits, strict=True)
         return all(_fits(*quadruple) for quadruple in quadruples)
 
     def is_far(self, outputs: list[torch.Tensor]) -> bool:
-        """Return True if an error is of the order of the output's own size, or a number is not finite."""
+        """Return True if an error exceeds FAR times the truth's root mean square, or is not finite."""
         return any(
             limits is not None and limits.is_finite and not _largest(y, r64) <= FAR * limits.scale
             for y, r64, limits in zip(outputs, leaves(self.truth), self.limits, strict=True)
         )
 
     def differs(self, one: Any, other: Any) -> bool:
-        """Return True if two outputs are further apart than either may be from the truth."""
+        """Return True if two outputs differ by more than the tolerance."""
         one, other = self._settled(one), self._settled(other)
         quadruples = zip(leaves(one), leaves(other), leaves(self.truth), self.limits, strict=True)
         return any(
@@ -217,7 +221,7 @@ class Expected:
 
 
 def _largest(y: torch.Tensor, r64: torch.Tensor) -> float:
-    """Return the largest error of an output, or NaN where a value is NaN."""
+    """Return the largest error of an output, or NaN if a value is NaN."""
     flat, truth = y.reshape(-1), r64.reshape(-1)
     if not flat.numel():
         return 0.0
@@ -226,7 +230,7 @@ def _largest(y: torch.Tensor, r64: torch.Tensor) -> float:
 
 
 def _without_numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of the same shape and dtype that takes no memory."""
+    """Return a tensor with the shape and dtype of `tensor` that takes no memory."""
     return torch.zeros((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
 
 
@@ -262,6 +266,6 @@ def _errors(
 ) -> tuple[dict[str, float], bool] | Finding:
     """Return the errors as `distances` does.
 
-    Returns a finding where values that are not finite stand elsewhere than in the native run.
+    Returns a finding if values are not finite elsewhere than in the native run.
     """
     return told(y, r64, limits) or mismatch_description.non_finite(y, y32) or distances(y, r64, limits)

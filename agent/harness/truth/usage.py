@@ -1,9 +1,9 @@
-"""Use of a reference's inputs, read from the operators that one run of it calls.
+"""Analysis of a reference's use of its inputs, from the operators that one run calls.
 
-Integers are followed through views, copies and casts to the operators that take them. An index has the bound
-of the dimension that it indexes, and a compared integer the range of its counterpart. Floating-point inputs
-are followed through scalar affine maps to the thresholds that they meet. Values can then be placed on either
-side of a threshold.
+Integers are followed through views, copies and casts to the operators that use them. This gives the size of
+the dimension that an index selects from, and the range of the integers that an input is compared with.
+Floating-point inputs are followed through scalar affine maps to the thresholds that they are compared with.
+Values can then be placed on either side of a threshold.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from agent.diagnosis.tape import bound
 from agent.harness.worker.memory_guards import leaves
 
 MOST_EDGES = 4096
-"""Maximum number of elements of a tensor that is read as a set of thresholds."""
+"""Maximum number of elements of a tensor of thresholds."""
 _KEEPING = {
     "_to_copy",
     "clone",
@@ -43,7 +43,7 @@ _EDGES = {
 }  # fmt: skip
 """Arguments that are thresholds, by operator."""
 _AT_ZERO = {"relu", "leaky_relu", "elu", "celu", "sign", "abs", "sqrt", "log"}
-"""Operators with a threshold at zero, which matters where the input is shifted."""
+"""Operators with a threshold at zero, which is noted only for shifted inputs."""
 _FIXED = {"hardsigmoid": 3.0, "hardswish": 3.0, "relu6": 6.0}
 
 
@@ -52,47 +52,47 @@ class IntegerUse:
     """Use of one integer or boolean input."""
 
     bounds: list[int] = field(default_factory=list)
-    """Sizes of the dimensions that it indexes."""
+    """Sizes of the dimensions that the input indexes."""
     compared: list[int] = field(default_factory=list)
-    """Extremes of the integers that it is compared with."""
+    """Least and largest values of the integers that the input is compared with."""
     special: set[int] = field(default_factory=set)
-    """Values that operators treat apart, such as an ignored label."""
+    """Values with a special meaning to an operator, such as `ignore_index`."""
     is_unique: bool = False
-    """True if an index that occurs twice would write one place twice."""
+    """True if the input is an index for writes, so that equal values would write one element twice."""
     is_derived: bool = False
-    """True if an integer computed from it is an index, so that its own bound is unknown."""
+    """True if an integer computed from the input is an index, so that the input's bound is unknown."""
     is_stepped: bool = False
-    """True if it delimits segments, or a Python value is taken from it."""
+    """True if the input delimits segments, is a bin boundary, or is read as a Python value."""
 
     @property
     def is_free(self) -> bool:
-        """Return True if no operator bounds the values."""
+        """True if no operator bounds the input's values."""
         return not (self.bounds or self.is_derived or self.is_stepped or self.compared)
 
 
 class FloatUse(NamedTuple):
-    """Thresholds that one floating-point input meets."""
+    """Use of one floating-point input, with the thresholds it is compared with."""
 
     exact: list[torch.Tensor]
-    """Thresholds with which the input itself is compared."""
+    """Thresholds that the unchanged input is compared with."""
     mapped: list[float]
-    """Thresholds of scaled and shifted inputs, mapped back to the input."""
+    """Thresholds that the scaled or shifted input is compared with, as values of the unchanged input."""
     takes_non_finite: bool
     is_multiplied: bool
-    """True if a matrix product or a convolution mixes its rows."""
+    """True if the input is an operand of a matrix product, a convolution or attention."""
     is_stepped: bool
-    """True if it is rounded to integers."""
+    """True if the input is rounded to integers."""
 
 
 class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Dispatch mode that records how the tensors among `inputs` are used."""
+    """Dispatch mode that records the use of each tensor in `inputs`, by index."""
 
     def __init__(self, inputs: Iterable[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.integers: dict[int, IntegerUse] = {}
         self.floats: dict[int, FloatUse] = {}
         self._kept: list[torch.Tensor] = []
-        """Tensors whose identity is a key below, kept so that they outlive the run."""
+        """Tensors whose `id` is a key in the maps below, kept alive so that ids stay unique."""
         self._integer_of: dict[int, tuple[int, bool]] = {}
         self._map_of: dict[int, tuple[int, float, float]] = {}
         for number, tensor in enumerate(inputs):
@@ -120,7 +120,7 @@ class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _follow(self, name: str, keeps: bool, given: dict[str, Any], result: Any) -> None:
-        """Transfer what is known about the operands to the results."""
+        """Record which input, and which affine map of it, the results of an operator come from."""
         operands, made = leaves(list(given.values())), leaves(result)
         for operand in operands:
             known = self._integer_of.get(id(operand))
@@ -207,7 +207,7 @@ class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _indices(name: str, given: dict[str, Any]) -> list[tuple[torch.Tensor, int]]:
-    """Return each index of a call with the size of the dimension that it indexes."""
+    """Return each index tensor of an operator call with the size of the dimension that it indexes."""
     if name in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):
         return [(given["indices"], given["weight"].shape[0])]
     if name.startswith("nll_loss"):
@@ -230,7 +230,7 @@ def _indices(name: str, given: dict[str, Any]) -> list[tuple[torch.Tensor, int]]
 
 
 def _extremes(values: Iterable[Any]) -> list[int]:
-    """Return the least and the largest of the integers with which something is compared."""
+    """Return the least and the largest element of each tensor in `values`, and each integer."""
     found: list[int] = []
     for value in values:
         if isinstance(value, torch.Tensor) and value.numel() and value.dtype is not torch.bool:
@@ -245,7 +245,7 @@ def _extremes(values: Iterable[Any]) -> list[int]:
 def _mapped(
     name: str, given: dict[str, Any], operand: torch.Tensor, affine: tuple[int, float, float]
 ) -> tuple[int, float, float] | None:
-    """Return the affine map after one more operator with a scalar, or None for any other operator."""
+    """Return the affine map from the input after one more operator with a scalar, or None for others."""
     number, factor, offset = affine
     base, other = name.rstrip("_"), given.get("other")
     if base == "neg":

@@ -72,7 +72,7 @@ def of_the_reference() -> Iterator[None]:
 
 
 def drawn(get_inputs: Callable[[], Any], device: str, seed: int) -> list[Any]:
-    """Return the inputs that `get_inputs` draws with this seed, on the device."""
+    """Return the inputs that `get_inputs` draws after seeding torch with `seed`, on the device."""
     torch.manual_seed(seed)
     if device == "cuda":
         try:

@@ -1,4 +1,4 @@
-"""Inputs derived from a reference's stated ones, according to how it uses them."""
+"""Families of inputs derived from a reference's stated inputs, according to the reference's use of them."""
 
 import contextlib
 import copy
@@ -13,11 +13,11 @@ from agent.harness.truth.usage import FloatUse, IntegerUse, Usage
 from agent.harness.truth.user_code import ReferenceRaised, of_the_reference
 
 _PROBE = 20_251
-"""Seed of the values that are tried on a reference once, to see what it accepts."""
+"""Seed of the varied values that are tried on a reference once, to learn which ones it accepts."""
 
 
 class Model(Protocol):
-    """Part of a reference that is needed to run it."""
+    """Part of `truth.reference.Reference` that is needed here."""
 
     model: Any
     seed: int
@@ -26,22 +26,22 @@ class Model(Protocol):
 
 
 class Varying:
-    """Deriver of inputs for one reference. It runs copies of its module to learn how it uses them."""
+    """Families of inputs for one reference, whose use of inputs is learnt by running copies of its module."""
 
     def __init__(self, reference: Model) -> None:
         self._reference = reference
         self._uses: tuple[dict[int, IntegerUse], dict[int, FloatUse]] | None = None
         self._supported: dict[str, dict[int, str]] | None = None
         self.fixed: list[str] = []
-        """Inputs that cannot be varied, each with its reason."""
+        """Notes for the scope on inputs that cannot be varied, each with the reason."""
         self._skeleton: str | None = None
 
     def forget(self) -> None:
-        """Forget how inputs are used, because thresholds follow from the parameters."""
+        """Forget the use of inputs, because thresholds may depend on the parameters."""
         self._uses = None
 
     def derived(self, family: str, inputs: list[Any], seed: int) -> list[Any] | None:
-        """Return the inputs of the family, or None where it has nothing to change."""
+        """Return the inputs of the family, or None if the family has nothing to change."""
         if family in discrete.VARIANTS:
             return self._discrete(family, inputs, seed)
         if family not in mixtures.REACHES and family not in mixtures.EDGED:
@@ -60,7 +60,7 @@ class Varying:
         return list(tree_unflatten(values, structure)) if changed else None
 
     def keeps_structure(self, family: str | None, native: Any) -> bool:
-        """Return False if varied scalars give outputs of another structure than stated ones."""
+        """Return False if varied scalars changed the structure of the outputs (`native`)."""
         if family not in discrete.VARIANTS:
             return True
         return self._skeleton is None or output_structure.skeleton(native) == self._skeleton
@@ -95,7 +95,7 @@ class Varying:
         return discrete.supported(inputs, uses, refusal, _PROBE)
 
     def _used(self, inputs: list[Any]) -> tuple[dict[int, IntegerUse], dict[int, FloatUse]]:
-        """Return the uses of integers and of floats by the numbers of the flattened inputs."""
+        """Return the uses of integer and of floating-point inputs, by index among the flattened inputs."""
         if self._uses is None:
             self._uses = {}, {}
             with self._copied() as model:
@@ -106,7 +106,7 @@ class Varying:
 
     @contextlib.contextmanager
     def _copied(self) -> Iterator[Any]:
-        """Yield a copy of the module, which may write to itself, or None where it cannot be copied."""
+        """Yield a copy of the module, to which forward may write, or None if it cannot be copied."""
         try:
             model = copy.deepcopy(self._reference.model)
         except Exception:  # noqa: BLE001 - the user's own class decides what can be copied

@@ -1,1 +1,1 @@
-"""Process of the candidate: every file here is copied beside it, and none imports `agent`."""
+"""Code of the candidate's process, copied to the candidate's folder, so that no file here imports `agent`."""

@@ -1,7 +1,7 @@
 """Checks that a candidate preserves its caller's state. Standalone: the worker runs a copy.
 
-Torch's switches hold for the whole process. Inputs and outputs belong to whoever calls forward, and outputs
-outlive the module that made them. Findings here may refuse a candidate, never accept it.
+Torch's global settings hold for the whole process. Inputs and outputs belong to the caller of forward, and
+outputs outlive the module that made them. These checks may refuse a candidate but never verify one.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ _SWITCHES: dict[str, Callable[[], Any]] = {
     "cuDNN's benchmark mode": lambda: torch.backends.cudnn.benchmark,
 }
 _READ = tuple(_SWITCHES.items())
-"""Switches, bound before candidate code runs, which may replace torch's names."""
+"""Functions that read torch's settings, bound before candidate code runs, which may replace them in torch."""
 
 
 class Disturbed(RuntimeError):
-    """The candidate changed state of its caller."""
+    """Exception raised if the candidate changed state of its caller."""
 
 
 @contextlib.contextmanager
 def kept(doing: str) -> Iterator[None]:
-    """Raise Disturbed if a switch of torch differs after the code inside."""
+    """Raise Disturbed if one of torch's settings differs at the end of the context."""
     before = [read() for _, read in _READ]
     yield
     changed = [name for (name, read), old in zip(_READ, before, strict=True) if read() != old]
@@ -41,14 +41,14 @@ def kept(doing: str) -> Iterator[None]:
 
 
 def check_inputs(inputs: list[torch.Tensor]) -> None:
-    """Raise Disturbed if forward left a mark on an input."""
+    """Raise Disturbed if forward left `requires_grad`, a gradient or a hook on an input."""
     for number, tensor in enumerate(inputs):
         if tensor.requires_grad or tensor.grad is not None or tensor._backward_hooks:
             raise Disturbed(f"forward makes input {number} require a gradient, or leaves a hook on it")
 
 
 def check_outputs(outputs: list[torch.Tensor], may_overlap: bool) -> None:
-    """Raise Disturbed if elements of an output share memory; `may_overlap`: the reference's do as well."""
+    """Raise Disturbed if elements of an output share memory, unless the reference's do (`may_overlap`)."""
     if may_overlap:
         return
     for number, tensor in enumerate(outputs):
@@ -58,13 +58,13 @@ def check_outputs(outputs: list[torch.Tensor], may_overlap: bool) -> None:
 
 
 def is_expanded(tensor: torch.Tensor) -> bool:
-    """Return True if several elements share one place in memory."""
+    """Return True if several elements of a tensor share one memory location."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in sizes)
 
 
 def released(models: list[Any], outputs: list[torch.Tensor], synchronize: Callable[[], None]) -> None:
-    """Drop the last reference to a module; raise Disturbed if outputs change when it is collected."""
+    """Delete a module, and raise Disturbed if this changes outputs that it returned."""
     before = [tensor.detach().clone() for tensor in outputs]
     models.clear()
     gc.collect()

@@ -1,8 +1,8 @@
 """Construction of a module whose large parameters are overwritten right afterwards. Standalone: copied.
 
-Initialising gigabytes of parameters on a CPU takes longer than anything else a candidate has to do, and
-`load_state_dict` overwrites the result. So the functions of `torch.nn.init` leave tensors unchanged while a
-module with large parameters is constructed. Small modules are initialised as usual.
+Initialising gigabytes of parameters on a CPU takes very long, and `load_state_dict` overwrites the result.
+The functions of `torch.nn.init` therefore leave tensors unchanged while a module with large parameters is
+constructed. Small modules are initialised as usual.
 """
 
 import contextlib
@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 LARGE_BYTES = 256 << 20
-"""Total bytes of all parameters from which on they are not initialised."""
+"""Minimum total bytes of a module's parameters for their initialisation to be skipped."""
 
 
 @contextlib.contextmanager
 def skip_initialisation(state: dict[str, torch.Tensor]) -> Iterator[None]:
-    """Leave parameters uninitialised within this context if those of `state` replace many bytes."""
+    """Skip the initialisation of parameters in this context if `state`, which replaces them, is large."""
     if sum(tensor.numel() * tensor.element_size() for tensor in state.values()) < LARGE_BYTES:
         yield
         return

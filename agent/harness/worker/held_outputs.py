@@ -1,8 +1,8 @@
-"""Further calls on the current inputs, whose outputs are only held. Standalone: the worker runs a copy.
+"""Further calls on the current inputs, whose outputs are kept alive. Standalone: the worker runs a copy.
 
-A ring of buffers shows only when it comes round, so as many calls are made as the limits of processor time
-and memory allow. A candidate that keeps what it returns gets more calls, since its memory is never reused.
-Findings here are claims of a process that the candidate shares: they may refuse, never accept.
+A ring buffer of outputs shows only when it wraps, so the calls go on to a limit of processor time or memory.
+A candidate that keeps its returned tensors gets more calls, since their memory is never reused. Answers are
+claims of a process that the candidate shares: they may refuse a candidate but never verify one.
 """
 
 import bisect
@@ -10,15 +10,16 @@ import time
 import weakref
 from typing import Any
 
-# Copied beside this file.
+# In the worker's folder, copies of these modules lie beside this file.
 import memory_guards  # type: ignore[import-not-found]
 import torch
 
 
 def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> dict[str, Any]:
-    """Return the answer to `Further`; the outputs join `kept`. `shim` is `torch_shim`.
+    """Return the answer to the command `Further`, and add the calls' outputs to `kept`.
 
-    Where no block runs, a call may fail because values are missing. The calls before it still count.
+    `shim` is the module `torch_shim`. A call of host code alone may fail because no kernel computed its
+    values. The calls before it still count.
     """
     shim.end_record()
     groups = {"input": inputs, "parameter": memory_guards.held(model), "earlier output": kept}
@@ -47,7 +48,7 @@ def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> di
             meeting = memory_guards.meeting(outputs, spans)
             for span, kinds in zip(memory_guards.spans(outputs), meeting, strict=True):
                 elsewhere = [kind for kind in kinds if kind != "earlier output"]
-                # An output in an input also meets earlier outputs there; only the input is worth reporting.
+                # An output that aliases an input also meets earlier ones there; only the input is reported.
                 shared.update(elsewhere or kinds)
                 if not elsewhere and not _added(span, held):
                     shared.add("earlier output")
@@ -58,7 +59,7 @@ def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> di
 
 
 def _added(span: tuple[int, int], held: list[tuple[int, int]]) -> bool:
-    """Insert the span into the sorted list. Return False if it overlaps another one."""
+    """Insert a span of addresses into the sorted list. Return False if it overlaps another span."""
     at = bisect.bisect(held, span)
     held.insert(at, span)
     begin, end = span
@@ -68,7 +69,7 @@ def _added(span: tuple[int, int], held: list[tuple[int, int]]) -> bool:
 
 
 def _keeps_outputs(model: Any, inputs: Any) -> bool:
-    """Return True if the memory of an output outlives every reference of its caller."""
+    """Return True if an output's memory stays alive after the caller has dropped the output."""
     try:
         outputs = [weakref.ref(t.untyped_storage()) for t in memory_guards.leaves(model(*inputs))]
     except Exception:  # noqa: BLE001 - the calls that follow tell of it

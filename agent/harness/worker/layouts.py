@@ -1,4 +1,4 @@
-"""Memory layouts for a tensor of the same shape and values.
+"""Memory layouts that change neither the shape nor the values of a tensor.
 
 Standalone: the worker runs a copy of this file, so that candidate and reference receive the same layout. The
 gaps between and around the elements are NaN in floating-point tensors and zero elsewhere.
@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 
 def _transposed(x: torch.Tensor) -> torch.Tensor:
-    """Exchange the last two dimensions in memory."""
+    """Return the values with the last two dimensions exchanged in memory."""
     return x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.dim() > 1 else x
 
 
@@ -21,7 +21,7 @@ def _channels_last(x: torch.Tensor) -> torch.Tensor:
 
 
 def _strided(x: torch.Tensor) -> torch.Tensor:
-    """Use every other element of a tensor twice as long."""
+    """Return the values in every second element of a tensor that is twice as long."""
     if x.dim() == 0:
         return x
     room = _blank((*x.shape[:-1], 2 * x.shape[-1]), x)
@@ -31,7 +31,7 @@ def _strided(x: torch.Tensor) -> torch.Tensor:
 
 
 def _offset(x: torch.Tensor) -> torch.Tensor:
-    """Return a contiguous tensor that starts one element off every larger alignment."""
+    """Return a contiguous tensor that begins one element after an aligned address."""
     view = _blank((x.numel() + 1,), x)[1:].view(x.shape)
     view.copy_(x)
     return view
@@ -46,7 +46,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def laid_out(value: Any, layout: str | None) -> Any:
-    """Return the value with every tensor in that layout; None leaves it unchanged."""
+    """Return the value with every tensor in `layout`, or the value itself for None."""
     if layout is None:
         return value
     return tree_map_only(torch.Tensor, LAYOUTS[layout], value)

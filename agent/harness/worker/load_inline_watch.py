@@ -1,7 +1,7 @@
-"""Stock `load_inline` in the candidate's process: the judge hears each request and its result.
+"""Stock `load_inline` in the candidate's process, with a report to the judge before and after each build.
 
-Standalone: the worker runs a copy. Nothing is built before the judge has heard of it, and a refused request
-is not built. The time between `begins` and the report does not count as time of a call.
+Standalone: the worker runs a copy. A request that the judge refuses is not built. The time between both
+reports does not count as time of a call.
 """
 
 import inspect
@@ -15,7 +15,7 @@ _KEPT_LOG = 200_000
 
 
 def record(tell: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Put the report in front of `load_inline`, and refuse `load`, since a candidate has no source files."""
+    """Wrap `load_inline` so that it reports by `tell`, and disable `load`, which builds source files."""
     stock = cpp_extension.load_inline
     signature = inspect.signature(stock)
 

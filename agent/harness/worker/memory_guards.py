@@ -1,6 +1,6 @@
-"""Checks of its own memory by the candidate's process. Standalone: the worker runs a copy of this file.
+"""Memory checks made in the candidate's process. Standalone: the worker runs a copy of this file.
 
-All findings are claims of a process that the candidate shares: they may refuse, never accept.
+Results are claims of a process that the candidate shares: they may refuse a candidate but never verify one.
 """
 
 import threading
@@ -12,18 +12,18 @@ from torch.utils._pytree import tree_map_only
 
 Span = tuple[int, int]
 BAND_BYTES = 4096
-"""Bytes on each side of an input; a multiple of every alignment that device code may rely on."""
+"""Bytes of the guard band on each side of an input, a multiple of every alignment device code may need."""
 SMALL_BYTES = 1 << 20
 """Maximum size of blocks that torch's allocator keeps in a separate pool of small blocks."""
 ROOM = 3
-"""Inverse of the share of GPU memory that should be free for other processes between two calls."""
+"""Divisor of GPU memory that gives the part to keep free for other processes between two calls."""
 POISONED_BLOCKS = tuple(1 << power for power in range(9, 25))
 SMALL_BLOCKS = 6
-"""Blocks of each small size: a call that requests several must not get one left by an earlier call."""
+"""Number of poisoned blocks of each small size, enough for a call that allocates several."""
 
 
 def held(model: Any) -> dict[str, torch.Tensor]:
-    """Return parameters and buffers by name as the modules hold them, whatever their state_dict says."""
+    """Return parameters and buffers by name as the modules hold them, even if state_dict hides some."""
     found: dict[str, torch.Tensor] = dict(model.state_dict())
     for prefix, module in torch.nn.Module.named_modules(model):
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
@@ -33,14 +33,14 @@ def held(model: Any) -> dict[str, torch.Tensor]:
 
 
 class Inputs:
-    """Input tensors in their own buffers, between bands of NaN whose bits are all ones."""
+    """Buffers of the input tensors, with guard bands of ones in every bit, which is NaN for floats."""
 
     def __init__(self, device: str) -> None:
         self._device = device
         self._rooms: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def place(self, value: Any, in_place: bool) -> Any:
-        """Return the values between bands; with `in_place`, in the buffers of the previous call if they fit.
+        """Return the values in guarded buffers; with `in_place`, in the previous call's if they fit.
 
         Buffers are rewritten without a new version number, as a GPU kernel would rewrite them.
         """
@@ -48,7 +48,7 @@ class Inputs:
         return self._placed(value, known)
 
     def written_bands(self) -> list[int]:
-        """Return the numbers of the input tensors whose bands were written to."""
+        """Return the indices of the input tensors whose guard bands were written."""
         return [
             number
             for number, (room, tensor) in enumerate(self._rooms)
@@ -81,11 +81,10 @@ def _bands(room: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def poison(outputs: list[int], word: int) -> None:
-    """Leave CUDA's caching allocator with free blocks of the given and of common sizes, filled with `word`.
+    """Fill the free memory of torch's caching allocator with `word`, in blocks of output and common sizes.
 
-    All its other free memory is filled as well: an earlier call may have left there the right intermediate
-    result for a kernel that does not run. No single word is wrong for every operation, so each draw uses
-    another.
+    Free memory may hold the right result of a kernel that ran in an earlier call. No single word is
+    wrong for every operation, so each draw uses another word.
     """
     common = (size for size in POISONED_BLOCKS for _ in range(SMALL_BLOCKS if size <= SMALL_BYTES else 1))
     signed = word - (1 << 32) if word >> 31 else word
@@ -93,7 +92,7 @@ def poison(outputs: list[int], word: int) -> None:
     def full(size: int) -> torch.Tensor:
         return torch.full(((size + 3) // 4,), signed, dtype=torch.int32, device="cuda")
 
-    # Hold all blocks until the end, so that each allocation takes a new one.
+    # All blocks are held until the end, so that each allocation takes a new block.
     held = [full(size) for size in (*outputs, *common)]
     held += [full(size) for size in _free_blocks()]
     torch.cuda.synchronize()
@@ -118,7 +117,7 @@ def _free_blocks() -> list[int]:
     """Return sizes in bytes that use up the caching allocator's free memory, the largest first."""
     found: list[int] = []
     for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
-        # A small segment serves only requests up to this size.
+        # A small segment serves only requests up to SMALL_BYTES.
         most = SMALL_BYTES if segment["segment_type"] == "small" else segment["total_size"]
         for block in segment["blocks"]:
             if block["state"] == "inactive":
@@ -128,7 +127,7 @@ def _free_blocks() -> list[int]:
 
 
 def leaves(value: Any) -> list[torch.Tensor]:
-    """Return the tensors of a value in order."""
+    """Return the tensors in a nested value, in order."""
     if isinstance(value, torch.Tensor):
         return [value]
     items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
@@ -154,7 +153,7 @@ def spans(value: Any) -> list[Span]:
 
 
 def _span(tensor: torch.Tensor) -> Span:
-    """Return the first address and the end address; empty for a tensor without memory of its own."""
+    """Return the first and the end address of a tensor's elements, or (0, 0) for one without memory."""
     if tensor.layout is not torch.strided or tensor.numel() == 0:
         return 0, 0
     steps = int(sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)))

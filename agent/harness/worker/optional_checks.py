@@ -1,7 +1,7 @@
 """Calls by the candidate's process for optional checks and robustness probes.
 
 Standalone: the worker runs a copy of this file. All results are claims of a process that the candidate
-shares. Outputs and gradients go back as bytes, and a refusal by torch's own checks may refuse.
+shares: outputs and gradients as bytes, and refusals by torch's own checks.
 """
 
 import copy
@@ -13,7 +13,7 @@ from typing import Any
 
 import layouts  # type: ignore[import-not-found]
 
-# Copied beside this file.
+# In the worker's folder, copies of these modules lie beside this file.
 import memory_guards  # type: ignore[import-not-found]
 import torch
 import wire  # type: ignore[import-not-found]
@@ -25,9 +25,9 @@ TORCH_NAMESPACES = frozenset({"aten", "prims", "prim", "profiler", "inductor", "
 
 
 def answer(model: Any, command: Any, folder: Path, device: str, shim: Any) -> dict[str, Any]:
-    """Return the result of one call, with tensors in files of `folder`.
+    """Return the answer to the command `Beside`, with tensors in files of `folder`.
 
-    `shim` is `torch_shim`, or None on a GPU. `command` is a `Beside`. Its `what` is `try` (forward alone),
+    `shim` is the module `torch_shim`, or None on a GPU. The command's `what` is `try` (forward alone),
     `gradients`, `traced` (under torch.compile) or `operators` (opcheck).
     """
     if shim is not None:
@@ -60,9 +60,9 @@ def answer(model: Any, command: Any, folder: Path, device: str, shim: Any) -> di
 
 
 def without_kernels(call: Callable[[], Any], command: Any) -> tuple[Any, int]:
-    """Return the outputs of a call without the launches of the candidate's libraries, and their number.
+    """Return the outputs of a call on a GPU in which the candidate's launches are left out, and their number.
 
-    Runs on a GPU. Memory that nobody wrote holds ones.
+    Output memory that is not written holds ones in every bit.
     """
     suppress = ctypes.CDLL(None).kw_suppress
     memory_guards.poison(command.output_bytes, worker_commands.ONES)
@@ -117,7 +117,7 @@ def gradients(
 def traced(model: Any, inputs: Any, run: Callable[[], AbstractContextManager[Any]]) -> Any:
     """Return the outputs under torch.compile without a graph break. Raises torch's error for a break.
 
-    `run` is entered around the traced graph. The code that torch would compile it to does not matter here.
+    The traced graph is not compiled but run as it is, in the context `run`.
     """
 
     def backend(graph: Any, example: Any) -> Callable[..., Any]:
@@ -134,9 +134,9 @@ def traced(model: Any, inputs: Any, run: Callable[[], AbstractContextManager[Any
 
 
 def check_operators(model: Any, inputs: Any, device: str) -> dict[str, list[tuple[str, str]]]:
-    """Return which of the candidate's operators torch.library.opcheck `refused`, and why.
+    """Return the candidate's operators that torch.library.opcheck `refused`, each with the reason.
 
-    `unchecked` are operators whose tensors are on another device than `device`, as some are on the emulator.
+    Operators with tensors on another device than `device`, as on the emulator, are `unchecked`.
     """
     seen = _Seen()
     with torch.no_grad(), seen:
@@ -156,7 +156,10 @@ def check_operators(model: Any, inputs: Any, device: str) -> dict[str, list[tupl
 
 
 class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """First call of each operator that is not torch's, with copies of its arguments."""
+    """Dispatch mode that keeps the first call of each operator that is not torch's own.
+
+    `calls` holds the operators with copies of the calls' arguments.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -28,13 +28,13 @@ def kernels(call: Callable[[], Any]) -> list[dict[str, Any]]:
             "operators": (launched.get(event.name) or [[]]).pop(0),
         }
         for event in events
-        # A user annotation also shows as a CUDA event.
+        # A user annotation is listed as a CUDA event too, and is left out.
         if event.device_type.name == "CUDA" and not getattr(event, "is_user_annotation", False)
     ]
 
 
 def operators(event: Any) -> list[str]:
-    """Return the names of the operators that enclose a host event, including the event itself."""
+    """Return the names of torch operators around a host event, innermost first, including the event."""
     found = []
     while event is not None:
         if event.name.startswith(TORCH) and event.scope == 0:

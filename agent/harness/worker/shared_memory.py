@@ -1,9 +1,9 @@
 """GPU memory that two processes map, and the layout of tensors in it. Standalone: the worker runs a copy.
 
-The oracle makes the memory and passes its descriptor over a local socket from which it never reads. The
-candidate's writes there are claims like any other: the oracle copies them before it reads them.
+The oracle makes the memory and passes its descriptor over a local socket from which it never reads. As the
+candidate may write to the memory at any time, the oracle copies outputs before it reads them.
 
-BAND_BYTES of unused memory lie in front of every tensor and behind it.
+A guard band of BAND_BYTES unused bytes lies before and after every tensor.
 """
 
 import array
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 BAND_BYTES = 4096
-"""Bytes of a band: a multiple of every alignment that device code may rely on."""
+"""Bytes of a guard band, a multiple of every alignment that device code may need."""
 PIECE_BYTES = 1 << 30
 _DEVICE, _PINNED, _DESCRIPTOR, _READ_AND_WRITE, _OUT_OF_MEMORY = 1, 1, 1, 3, 2
 
@@ -34,7 +34,7 @@ class _Access(ctypes.Structure):
 
 
 class _Bytes:
-    """Span of device memory in the form that torch accepts; keeps its segment mapped."""
+    """Part of a segment in a form that torch turns into a tensor; keeps the segment mapped."""
 
     def __init__(self, segment: "Segment", address: int, size: int) -> None:
         self._segment = segment
@@ -60,9 +60,9 @@ class Segment:
 
     @classmethod
     def made(cls, size: int) -> "Segment":
-        """Return new memory of at least `size` bytes. Raises MemoryError if the GPU has no room for it.
+        """Return a new segment of at least `size` bytes. Raises MemoryError if the GPU lacks memory.
 
-        If needed, this process's allocator first releases its free memory.
+        If needed, torch's allocator in this process first releases its free memory.
         """
         _start()
         if size > torch.cuda.mem_get_info()[0]:
@@ -83,7 +83,7 @@ class Segment:
 
     @classmethod
     def received(cls, source: socket.socket, size: int) -> "Segment":
-        """Return the memory whose descriptor waits in `source`."""
+        """Return the segment whose descriptor another process sent to the socket `source`."""
         _start()
         _, control, _, _ = source.recvmsg(1, socket.CMSG_SPACE(4))
         [descriptor] = array.array("i", control[0][2])
@@ -96,11 +96,11 @@ class Segment:
         return cls(handle, size)
 
     def again(self) -> "Segment":
-        """Map the same memory once more, at another address."""
+        """Return a second mapping of the segment's memory, at another address."""
         return Segment(self._handle, self.size)
 
     def hand_over(self, target: socket.socket) -> None:
-        """Send a descriptor of this memory."""
+        """Send a descriptor of the segment's memory to the socket `target`."""
         descriptor = ctypes.c_int()
         _call(
             "cuMemExportToShareableHandle",
@@ -117,7 +117,7 @@ class Segment:
         return int(torch.cuda.mem_get_info()[0])
 
     def tensor(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """Return a contiguous tensor whose storage is these bytes of the segment."""
+        """Return a contiguous tensor in the segment's memory from `offset` on."""
         size = math.prod(shape) * dtype.itemsize
         if size == 0:
             return torch.empty(tuple(shape), dtype=dtype, device="cuda")
@@ -131,14 +131,17 @@ class Segment:
 
 
 def blank(segment: Segment) -> None:
-    """Fill the segment with NaN, because new memory may still hold earlier data, even the ground truth."""
+    """Fill the segment with ones in every bit, as new memory may still hold data such as a ground truth."""
     for begin in range(0, segment.size, PIECE_BYTES):
         segment.raw(begin, min(PIECE_BYTES, segment.size - begin)).fill_(255)
     torch.cuda.synchronize()
 
 
 def laid(sizes: Sequence[int], begin: int) -> tuple[list[int], int]:
-    """Return the offsets of tensors of these sizes in bytes from `begin` on, and the end of the last band."""
+    """Return offsets for tensors of `sizes` bytes with guard bands, from `begin` on, and the end of the last.
+
+    The end includes the last tensor's guard band.
+    """
     offsets = []
     for size in sizes:
         offsets.append(begin + BAND_BYTES)
@@ -147,7 +150,7 @@ def laid(sizes: Sequence[int], begin: int) -> tuple[list[int], int]:
 
 
 def put(tensors: Sequence[torch.Tensor], segment: Segment, begin: int, end: int) -> bool:
-    """Copy the tensors to the region `begin` to `end`, laid out by `laid`. Return True if they fit."""
+    """Copy the tensors to the bytes `begin` to `end` of a segment. Return True if they fit."""
     offsets, needed = laid([t.numel() * t.element_size() for t in tensors], begin)
     if needed > end:
         return False

@@ -1,7 +1,7 @@
-"""Process state that a user may have around a call. Standalone: the worker runs a copy.
+"""Process state that a user may have during a call. Standalone: the worker runs a copy.
 
-A right answer does not depend on it, so the judge varies torch's threads and gradient recording. While
-gradients are recorded, no parameter requires one, so torch's computation and its place stay the same.
+A right answer depends neither on torch's number of threads nor on the gradient mode, so the judge varies
+both. While the gradient mode is on, no parameter requires a gradient, so that torch computes as usual.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import torch
 
 @contextlib.contextmanager
 def apply_conditions(model: Any, conditions: Any) -> Iterator[None]:
-    """Run a call of `model` under these `Conditions`; None: without gradients or further changes."""
+    """Set threads and gradient mode for a call of `model`; None turns the gradient mode off."""
     if conditions is None or not conditions.gradients:
         asking: list[torch.Tensor] = []
     else:

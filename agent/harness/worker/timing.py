@@ -1,12 +1,12 @@
 """One timed call on a GPU. Standalone: the worker runs a copy of this file.
 
 The L2 cache is overwritten first, and the call is launched meanwhile, as in a program that keeps the GPU
-busy. The cost of the launches is measured separately, as host processor time. A call is marked late if the
-host was busy, or if the call waits for the GPU; the judge gives later calls more time. The time ends with
-the work on the current stream, or when the device is idle if that is much later.
+busy. The cost of the launches is measured separately, as host processor time. A call is marked late if it was
+launched too slowly or waited for the GPU; later calls then get more overwrites. The time ends with the work
+on the current stream, or when the device is idle if that is much later.
 
-The process that makes the call takes the time. It is a claim until `agent.harness.timing.benchmark` has
-compared it with another clock.
+The process that makes the call also measures it. The time is a claim until `agent.harness.timing.benchmark`
+has compared it with the judge's clock.
 """
 
 import time
@@ -17,18 +17,18 @@ import torch
 
 L2_FLUSH_BYTES = 256 << 20
 FLUSHES = 5
-"""Overwrites of the L2 cache before a call, about 0.07 ms each, in which the host can launch it."""
+"""Number of overwrites of the L2 cache before a call, about 0.07 ms each, during which it is launched."""
 LATE_MS = 0.1
-"""Maximum milliseconds in which an idle device is recognised as idle."""
+"""Maximum milliseconds between the end of a stream's work and an idle device, without work elsewhere."""
 
 
 class Sample(NamedTuple):
     """Times of one call."""
 
     ms: float
-    """Milliseconds on the GPU."""
+    """Milliseconds of the call on the GPU."""
     host_ms: float
-    """Host processor time in milliseconds until everything was launched."""
+    """Host processor time in milliseconds until the call returned, with all its kernels launched."""
     is_late: bool
     """True if the GPU may have waited for the host; `ms` is then an upper bound."""
 
@@ -75,7 +75,7 @@ def repeated(call: Callable[[], Any], times: int) -> Any:
 
 
 def slope(call: Callable[[], Any], few: int, many: int) -> float:
-    """Return the milliseconds per call in a row, by this process's clock."""
+    """Return the milliseconds per call from rows of `few` and `many` calls, by this process's clock."""
     walls = []
     for times in (few, many):
         torch.cuda.synchronize()

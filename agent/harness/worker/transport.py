@@ -1,4 +1,4 @@
-"""Exchange between oracle and candidate, on the worker's side. Standalone: the worker runs a copy.
+"""Exchange of tensors with the oracle, on the worker's side. Standalone: the worker runs a copy.
 
 CPU tensors pass as files of raw bytes, GPU tensors through shared memory. `agent.harness.oracle.transport`
 is the other side.
@@ -9,35 +9,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Copied beside this file.
+# In the worker's folder, copies of these modules lie beside this file.
 import memory_guards  # type: ignore[import-not-found]
 import shared_memory  # type: ignore[import-not-found]
 import torch
 import wire  # type: ignore[import-not-found]
 
 State = dict[int, torch.Tensor]
-"""Remaining parameters and buffers, keyed by their number among those given."""
+"""Parameters and buffers that still exist in ModelNew, by index among those in the command."""
 
 
 class Files:
-    """Exchange by files, with inputs in this process's own buffers between bands."""
+    """Exchange by files; inputs lie in buffers of this process, between guard bands."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._places = memory_guards.Inputs("cuda")
 
     def forget(self) -> None:
-        """Give the next inputs new buffers."""
+        """Allocate new buffers for the next inputs."""
         self._places = memory_guards.Inputs("cuda")
 
     def inputs(self, description: dict[str, Any], in_place: bool) -> Any:
-        """Return the inputs; with `in_place`, in the buffers of the previous call."""
+        """Return the inputs, with `in_place` in the buffers of the previous call."""
         return self._places.place(wire.load(description, self._folder), in_place)
 
     def hand_in(
         self, outputs: Any, inputs: Any, state: State, earlier: list[torch.Tensor], command: Any
     ) -> dict[str, Any]:
-        """Write the outputs and the bytes of everything that had to stay unchanged; `command` is a `Call`."""
+        """Write the outputs, and the tensors that the call had to leave unchanged; `command` is a `Call`."""
         described = wire.dump(outputs, self._folder, command.stem)
         after = command.send_back
         wire.dump(memory_guards.leaves(inputs), self._folder, after + "-input")
@@ -48,25 +48,28 @@ class Files:
 
 
 class SharedMemory:
-    """Exchange by memory that oracle and worker map; the oracle writes inputs there, the worker outputs."""
+    """Exchange by GPU memory that oracle and worker map.
+
+    The oracle writes inputs and parameters to the memory, and the worker writes outputs.
+    """
 
     def __init__(self, descriptor: int, private: bool = False) -> None:
-        """Take the socket `descriptor`. With `private`, inputs are copies with separate allocations."""
+        """Use the socket `descriptor`. With `private`, inputs are copied to separate allocations."""
         self._private = private
         self._oracle = socket.socket(fileno=descriptor)
         self._number = 0
         self._region: Any = None
         self._segment: Any = None
         self._mapped: list[Any] = []
-        """Segment at two addresses, between which inputs alternate."""
+        """Two mappings of the segment, of which each call's command selects one for the inputs."""
         self._tensors: dict[Any, torch.Tensor] = {}
         self._row: list[tuple[Any, list[torch.Tensor]]] = []
         self._state_number = 0
         self._state_segment: Any = None
-        """Memory of the parameters that the oracle gives."""
+        """Memory of the parameters, written by the oracle."""
 
     def state(self, description: dict[str, Any]) -> Any:
-        """Return the parameters that the oracle has put into memory; the next ones take the same place."""
+        """Return the parameters that the oracle has written to memory; later ones may overwrite them."""
         if description["segment"] != self._state_number:
             self._state_segment = shared_memory.Segment.received(self._oracle, description["bytes"])
             self._state_number = description["segment"]
@@ -77,11 +80,14 @@ class SharedMemory:
         return wire.rebuild(description["tree"], tensors)
 
     def forget(self) -> None:
-        """Make new tensors for the next inputs, although their memory may be the same."""
+        """Make new tensor objects for the next inputs, even at equal addresses."""
         self._tensors = {}
 
     def inputs(self, description: dict[str, Any], in_place: bool) -> Any:
-        """Return the inputs; equal places are the same tensors, whose version number does not change."""
+        """Return the inputs. Inputs at an earlier call's address are that call's tensor objects.
+
+        Their version number does not change, as after a kernel's write.
+        """
         if description["segment"] != self._number:
             self._segment = shared_memory.Segment.received(self._oracle, description["bytes"])
             self._mapped = [self._segment, self._segment.again()]
@@ -92,7 +98,7 @@ class SharedMemory:
     def hand_in(
         self, outputs: Any, inputs: Any, state: State, earlier: list[torch.Tensor], command: Any
     ) -> dict[str, Any]:
-        """Copy the outputs, and the bytes of everything that had to stay unchanged."""
+        """Copy the outputs, and the tensors that the call had to leave unchanged, to the shared memory."""
         self._region = command.outputs
         answer = self.answer(outputs)
         answer["outputs"]["stem"] = command.stem
@@ -110,7 +116,7 @@ class SharedMemory:
         return answer | {"gone": gone}
 
     def answer(self, outputs: Any) -> dict[str, Any]:
-        """Copy outputs to the region of the previous call."""
+        """Copy outputs to the memory region of the previous call's outputs, and return their description."""
         described = wire.describe(outputs)
         described["stem"] = None
         described["there"] = self.put(memory_guards.leaves(outputs), self._region)
@@ -121,7 +127,7 @@ class SharedMemory:
         return bool(shared_memory.put(tensors, self._segment, region.begin, region.end))
 
     def prepare_row(self, row: dict[str, Any]) -> None:
-        """Map the memory for calls in a row; see `agent.harness.oracle.batched_calls`."""
+        """Map the memory of a row of calls; see `agent.harness.oracle.batched_calls`."""
         segment = shared_memory.Segment.received(self._oracle, row["bytes"])
         self._row = []
         for places in row["places"]:
@@ -133,7 +139,7 @@ class SharedMemory:
             self._row.append((wire.rebuild(row["tree"], inputs), outputs))
 
     def in_a_row(self, call: Callable[..., Any], times: int) -> bool:
-        """Make `times` calls and copy the outputs of each. Return True if all of them fitted."""
+        """Make `times` calls and copy their outputs. Return True if all had the right shapes and dtypes."""
         fits = True
         with torch.no_grad():
             for inputs, places in self._row[:times]:

@@ -1,4 +1,4 @@
-"""Values across a process border as JSON plus raw bytes. Standalone: the worker runs a copy of this file.
+"""Transfer of values between processes as JSON and raw bytes. Standalone: the worker runs a copy.
 
 A value becomes a tree of `["tensor", i]`, `["list", [...]]`, `["tuple", [...]]`, `["dict", [[k, v], ...]]`
 and `["value", json]`. Arguments of a constructor may also hold `["object", [[name, v], ...]]`, an object by
@@ -23,7 +23,7 @@ MOST_NESTED, MOST_DIMENSIONS = 32, 64
 
 
 class WireError(ValueError):
-    """Received data differs from its description."""
+    """Exception raised if received data does not match its description."""
 
 
 def dump(value: Any, folder: Path, stem: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def load(description: dict[str, Any], folder: Path, device: str = "cpu") -> Any:
 
 
 def read_tensor(path: Path, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
-    """Return the tensor whose raw bytes the file holds. Raises WireError for any other file."""
+    """Return the tensor whose raw bytes are in a file. Raises WireError if the file's size does not match."""
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype):
         raise WireError(f"no dtype is named {dtype!r}")
@@ -109,7 +109,7 @@ def read_tensor(path: Path, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
 
 
 def _fresh(path: Path) -> BinaryIO:
-    """Open a new file; the candidate shares the folder and may have put a link or a pipe in its place."""
+    """Open a new file at `path`, where the candidate may have put a link or a pipe."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     return open(descriptor, "wb")  # noqa: PTH123 - a descriptor, not a path
@@ -160,7 +160,7 @@ def _held(value: Any) -> dict[str, Any] | None:
 
 
 def rebuild(tree: Tree, tensors: list[torch.Tensor]) -> Any:
-    """Return the value of a tree with these tensors."""
+    """Return the value that a tree describes, with `tensors` in it."""
     kind, content = tree
     if kind == "tensor":
         return tensors[content]

@@ -2,8 +2,8 @@
 
 The judge starts it as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that
 `harness/backends/workspace.py` fills. Commands, declared by `worker_commands`, arrive as JSON lines on
-standard input, with one answer each on DESCRIPTOR. Every answer is a claim: it may refuse the candidate,
-never accept it.
+standard input, with one answer each on DESCRIPTOR. Every answer is a claim: it may refuse the candidate but
+never verify it.
 """
 
 import faulthandler
@@ -37,7 +37,10 @@ import worker_commands  # type: ignore[import-not-found]  # noqa: E402
 
 
 class Worker:
-    """State between commands: the module, the current instance, the outputs that must not change."""
+    """Worker: runs the judge's commands on a candidate.
+
+    It keeps the candidate's module, the current instance, and the outputs that must not change.
+    """
 
     def __init__(self, executor: str, settings: dict[str, Any], commands: BinaryIO, answers: int) -> None:
         self.device = "cuda" if executor == "cuda" else "cpu"
@@ -50,7 +53,7 @@ class Worker:
         """Command that made the current instance."""
         self._model: Any = None
         self._former: list[Any] = []
-        """Previous instance, if the judge means to call it again."""
+        """Previous instance in a list, if the judge may call it again; otherwise empty."""
         self._inputs: Any = None
         self._called = self._ahead = False
         self._kept: Any = []
@@ -86,7 +89,7 @@ class Worker:
             self._answer(answer | self._device_report())
 
     def answer(self, line: bytes | str) -> dict[str, Any]:
-        """Return the answer to one command. An invalid line is answered as the judge's fault."""
+        """Return the answer to one command. For an invalid command, it says that the judge is at fault."""
         try:
             command = messages.decoded(line, worker_commands.Command)
         except messages.Malformed as error:
@@ -95,7 +98,7 @@ class Worker:
 
     def do_load(self, command: worker_commands.Load) -> dict[str, Any]:
         self._ahead = command.ahead
-        self._file = HERE / f"{command.name}.py"  # a name that reveals nothing
+        self._file = HERE / f"{command.name}.py"  # a name that does not reveal the judge
         self._file.write_bytes((HERE / CANDIDATE).read_bytes())
         sys.argv[:] = [str(self._file)]
         if self._shim is not None:
@@ -111,7 +114,7 @@ class Worker:
         return {"torch": torch.__version__}
 
     def do_instance(self, command: worker_commands.Instance) -> dict[str, Any]:
-        """Make a ModelNew that holds the given parameters, converted to `dtype` first if one is given."""
+        """Make a ModelNew, converted to `dtype` if one is given, and load the parameters into it."""
         self._instance = command
         self._former = [self._model] if command.keeps_former and self._model is not None else []
         arguments = self._given("init", command.init_inputs)
@@ -131,10 +134,11 @@ class Worker:
         return {}
 
     def do_call(self, command: worker_commands.Call) -> dict[str, Any]:
-        """Run forward and hand in its outputs, together with everything that it had to leave unchanged.
+        """Run forward and pass its outputs, with the tensors that it had to leave unchanged, to the oracle.
 
-        `checked`: on the emulator, check memory accesses (bands around inputs would hide some of them).
-        `in_place`: the inputs take the memory of the previous call. `keep_all`: outputs stay alive.
+        With `checked`, the emulator checks memory accesses, and inputs have no guard bands, which would hide
+        some errors. With `in_place`, inputs lie in the previous call's memory. With `keep_all`, outputs stay
+        alive.
         """
         if command.stateful:
             self.do_instance(self._instance)
@@ -155,7 +159,7 @@ class Worker:
                  if isinstance(present.get(name), torch.Tensor)}  # fmt: skip
         groups = {"input": inputs, "parameter": list(state.values()), "earlier output": self._kept}
         overlaps = memory_guards.overlaps(outputs, groups)
-        # Memory of another tensor is the graver fault, and the judge names it, unless it allows just that.
+        # The judge itself reports outputs that share memory with other tensors, unless this is allowed.
         apart = [leaf for leaf, shared in zip(memory_guards.leaves(outputs), overlaps, strict=True)
                  if command.may_alias or not shared]  # fmt: skip
         caller_state.check_outputs(apart, command.may_overlap)
@@ -173,27 +177,27 @@ class Worker:
         return answer
 
     def do_former(self, command: worker_commands.Former) -> dict[str, Any]:
-        """Exchange the current instance for the former one; `ends`: exchange back and release the former."""
+        """Swap the current and the former instance. With `ends`, then release the former one."""
         self._model, self._former = self._former[0], [self._model]
         if command.ends:
             caller_state.released(self._former, self._kept[-1] if self._kept else [], self._synchronize)
         return {}
 
     def do_further(self, command: worker_commands.Further) -> dict[str, Any]:
-        """Make more calls of the current instance and hold their outputs; see `held_outputs`."""
+        """Make more calls of the current instance and keep their outputs alive; see `held_outputs`."""
         return dict(held_outputs.run(self._model, self._inputs, self._kept, command, self._shim))
 
     def do_beside(self, command: worker_commands.Beside) -> dict[str, Any]:
-        """Call the current instance outside the protocol's order; see `optional_checks`."""
+        """Make a call that is not part of the protocol; see `optional_checks`."""
         return dict(optional_checks.answer(self._model, command, HERE, self.device, self._shim))
 
     def do_real_shapes(self, command: worker_commands.RealShapes) -> dict[str, Any]:
-        """Call a new ModelNew at sizes whose memory is not backed, for its addresses; see `torch_shim`."""
+        """Call a new ModelNew at the real sizes, on memory that is not backed; see `torch_shim`."""
         self._model = self._inputs = self._kept = None
         return dict(self._shim.run_at_real_shapes(self._module.ModelNew, vars(command)))
 
     def do_kernels(self, command: worker_commands.Kernels) -> dict[str, Any]:
-        """Return the kernels launched so far, on the emulator."""
+        """Return the kernels that the emulator has launched so far."""
         return {"kernels": self._shim.kernels()}
 
     def _placed(self, description: dict[str, Any], checked: bool, in_place: bool) -> Any:
@@ -214,11 +218,11 @@ class Worker:
         outputs, left_out = optional_checks.without_kernels(lambda: self._model(*self._inputs), command)
         answer = {"left_out": left_out, **self._transport.answer(outputs)}
         del outputs
-        memory_guards.leave_room()  # the full ground truth of other parameters comes next
+        memory_guards.leave_room()  # the oracle next computes a ground truth, which takes a lot of memory
         return answer
 
     def do_timed(self, command: worker_commands.Timed) -> dict[str, Any]:
-        """Return the times of one call on the current inputs, and the location of its outputs."""
+        """Return the times of one call on the current inputs, and the description of its outputs."""
         self._kept = []
         if self._timer is None:
             torch.cuda.empty_cache()
@@ -231,12 +235,12 @@ class Worker:
         return self._timed(timing.repeated(lambda: self._model(*self._inputs), command.times))
 
     def do_prepare_row(self, command: worker_commands.PrepareRow) -> dict[str, Any]:
-        """Prepare memory for calls in a row, each on separate inputs."""
+        """Map the memory for calls in a row, each with its own inputs."""
         self._transport.prepare_row(command.row)
         return {}
 
     def do_row(self, command: worker_commands.Row) -> dict[str, Any]:
-        """Make `times` calls, each on separate inputs, and copy the outputs of all of them."""
+        """Make `times` calls in a row, each on its own inputs, and copy all outputs."""
         return {"there": self._transport.in_a_row(self._model, command.times)}
 
     def _timed(self, outputs: Any) -> dict[str, Any]:
@@ -254,11 +258,11 @@ class Worker:
         return answer
 
     def _watch(self) -> None:
-        """Arm a traceback dump to the log in case the process has to be ended; a build has its own limit."""
+        """Have tracebacks written to the log shortly before a call's time limit, unless called again."""
         faulthandler.dump_traceback_later(0.9 * self._patience_s, exit=False)
 
     def _given(self, what: str, description: dict[str, Any]) -> Any:
-        """Return a value that the judge handed in."""
+        """Return the value that a command describes, such as inputs or parameters."""
         if self._shim is None:
             if "segment" in description:
                 return dict(self._transport.state(description))

@@ -1,21 +1,21 @@
-"""Every command of the candidate's process, with its fields; `messages` writes and reads them.
+"""Commands of the candidate's process, with their fields; `messages` writes and reads them.
 
-Standalone: the worker runs copies of this file and of `agent.sandbox.messages`. This file is the one source
-for both sides: the judge builds these records (`agent.harness.messages.commands`), and the worker accepts
-nothing else. Each command has a handler `do_...` in `worker`, which documents it. `worker_answers` declares
-the possible answers.
+Standalone: the worker runs copies of this file and of `agent.sandbox.messages`. The judge builds these
+records (`agent.harness.messages.commands`), and the worker refuses any other command. Each command has a
+handler in `worker`, named `do_` and the command's name in snake case, which documents it. `worker_answers`
+declares the answers.
 """
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 ONES = 0xFFFFFFFF
-"""Word that is NaN as a floating-point number and -1 as an integer."""
+"""32-bit word of ones: NaN as a floating-point number, -1 as an integer."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Import the candidate as module `name`; `ahead`: the GPU context may be initialised meanwhile."""
+    """Import the candidate as module `name`. With `ahead`, initialise the GPU context during its builds."""
 
     name: str
     ahead: bool
@@ -25,7 +25,7 @@ class Load:
 class Instance:
     """Make an instance from descriptions of the constructor's arguments and of the parameters; see `wire`.
 
-    `keeps_former`: the previous instance stays, for `Former`.
+    With `keeps_former`, the previous instance stays in memory for the command `Former`.
     """
 
     init_inputs: dict[str, Any]
@@ -36,7 +36,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Former:
-    """Exchange the current instance for the previous one; `ends`: exchange back and release that one."""
+    """Swap the current and the previous instance. With `ends`, then release the previous one."""
 
     ends: bool
 
@@ -51,9 +51,10 @@ class Region:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions on the emulator: contents of fresh memory and order of threads, as kw_draw takes them.
+    """Conditions of a call: contents of fresh memory and order of threads, as arguments of `kw_draw`.
 
-    `stream` selects which of two streams is torch's current one. `surroundings` applies the rest.
+    `stream` selects which of two streams is torch's current one. `torch_threads` and `gradients` set torch's
+    number of threads and gradient mode (`surroundings`).
     """
 
     memory: int
@@ -66,13 +67,14 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Call:
-    """Call forward. The regions receive copies in shared memory; they are None for exchange by files.
+    """Call forward.
 
-    `state` and `state_bytes`: name and size of each parameter and buffer. `stateful`: the reference writes to
-    some of them, so each call begins with their initial contents. `send_back`: prefix of the files for
-    everything that had to stay unchanged. `fresh`: the word that fills free memory of a GPU. `may_overlap`:
-    elements of the reference's own outputs share memory. `may_alias`: those outputs share memory with its
-    inputs or parameters.
+    `state` and `state_bytes` are the names and sizes of parameters and buffers. If `stateful`, the reference
+    writes to some of these, so each call begins with their initial contents. `send_back` is the prefix of
+    files for tensors that have to stay unchanged. `fresh` is the word that fills free memory of a GPU.
+    `may_overlap` is True if elements of the reference's outputs share memory with each other, and `may_alias`
+    if they share it with inputs or parameters. The regions receive copies in shared memory, and are None for
+    exchange by files.
     """
 
     inputs: dict[str, Any]
@@ -96,10 +98,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Further:
-    """Make up to `times` more calls on the current inputs, within processor time and memory for the outputs.
+    """Make up to `times` more calls on the current inputs, within limits of processor time and output bytes.
 
-    `host_only`: on the emulator, kernels do not run, and nothing can be computed afterwards. A candidate that
-    keeps what it returns then gets the longer limits. `checked`: memory accesses are checked.
+    With `host_only`, the emulator runs no kernels, and the process cannot compute anything afterwards. A
+    candidate that keeps its returned tensors then gets the longer limits. With `checked`, memory accesses are
+    checked.
     """
 
     times: int
@@ -113,7 +116,10 @@ class Further:
 
 @dataclass(frozen=True)
 class Beside:
-    """Make a call outside the protocol; `operators` ignores `stem`, and `gradients` needs the last two."""
+    """Make a call that is not part of the protocol.
+
+    `stem` is not used for `operators`; `upstream` and `wanted` are needed for `gradients` only.
+    """
 
     what: Literal["try", "gradients", "traced", "operators"]
     inputs: dict[str, Any]
@@ -174,4 +180,4 @@ Command = (
     | Repeated | PrepareRow | Row
 )  # fmt: skip
 REFUSED = "command_refused"
-"""Only key of the answer to an invalid command, with the reason: a fault of the judge's side."""
+"""Key of the answer to an invalid command, whose value is the reason; the judge is at fault."""

@@ -1,4 +1,4 @@
-"""Drop this process's privileges and replace it with the command."""
+"""Last steps of a process before it runs the sandboxed command: limits, privileges, system-call filter."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def confine(plan: Plan) -> None:
-    """Set resource limits, drop privileges and install the filter: the last step before the command runs."""
+    """Set resource limits, drop privileges and install the system-call filter."""
     for name, value in plan["limits"].items():
         which = getattr(resource, name)
         hard = resource.getrlimit(which)[1]
@@ -39,7 +39,7 @@ def drop_privileges(plan: Plan) -> None:
         os.setresgid(plan["uid"], plan["uid"], plan["uid"])
         os.setresuid(plan["uid"], plan["uid"], plan["uid"])
     must(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
-    # exec would clear root's capabilities, but a forked process that continues without exec keeps them.
+    # exec would clear root's capabilities, but a forked process that runs on without exec keeps them.
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     must(LIBC.capset(header, (ctypes.c_uint32 * 6)()), "giving up capabilities")
 

@@ -1,8 +1,8 @@
-"""The process outside the sandbox: it waits for the command, watches its limits and ends what it started.
+"""Keeper: a process outside the sandbox that watches the command's limits and ends all its processes.
 
-The keeper adopts orphans, and on SIGTERM it ends every process below it before it exits. Its exit code is
-the command's (128 + n for signal n), or a reserved code that names the exceeded limit. A command that exits
-with a reserved code is reported as 255.
+The keeper adopts orphans, and on SIGTERM it ends all its descendants before it exits. Its exit code is the
+command's (128 + n for signal n), or a reserved code for the exceeded limit. If the command itself exits with
+a reserved code, the keeper exits with 255.
 """
 
 import os
@@ -34,7 +34,7 @@ MAX_FILES = 20_000
 def keep(plan: Plan, command: list[str], become: Callable[[list[str]], None] = run) -> int:
     """Run the command until it ends or exceeds a limit, and leave no process behind.
 
-    `become` is the last step in the command's own process and does not return.
+    `become` turns the command's own process into the command and does not return.
     """
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM))
@@ -66,7 +66,7 @@ def keep(plan: Plan, command: list[str], become: Callable[[list[str]], None] = r
 
 
 def enter(plan: Plan, command: list[str], failing: int, become: Callable[[list[str]], None] = run) -> None:
-    """Replace this process with the command; an error is written to `failing`, which exec closes."""
+    """Turn this process into the command. An error is written to the descriptor `failing`, closed by exec."""
     try:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if plan["group"] and plan["keeper"]:
@@ -87,7 +87,7 @@ def enter(plan: Plan, command: list[str], failing: int, become: Callable[[list[s
 
 
 def _release() -> None:
-    """Close inherited descriptors, so that only the command holds them and their end is seen from outside."""
+    """Close inherited descriptors in the keeper, so that a reader sees their end when the command ends."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
@@ -96,7 +96,7 @@ def _release() -> None:
             if int(name) > 2 and os.get_inheritable(int(name)):
                 os.close(int(name))
         except OSError:
-            continue  # the descriptor of the listing, already closed
+            continue  # the descriptor by which listdir read the folder, already closed
 
 
 def _watched(plan: Plan, child: int) -> int:
@@ -114,7 +114,7 @@ def _watched(plan: Plan, child: int) -> int:
 
 
 def _reaped(child: int) -> int | None:
-    """Reap dead processes; return the exit code of `child` once it is among them, else None."""
+    """Reap ended processes, and return the exit code of `child` if it is among them, else None."""
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == child:
@@ -125,10 +125,10 @@ def _reaped(child: int) -> int | None:
 
 
 def _init(plan: Plan, worker: int) -> None:
-    """Run as process 1 of the namespace: the kernel ends all others with it."""
+    """Run as process 1 of the pid namespace, with which the operating system ends all its other processes."""
     _release()
     drop_privileges(plan)
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the change of user has cleared it
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # set again, as the change of user has cleared it
     LIBC.prctl(PR_SET_DUMPABLE, 0)
     while True:
         pid, status = os.waitpid(-1, 0)
@@ -153,7 +153,7 @@ def _end_all() -> None:
 
 
 def _exceeded(plan: Plan) -> int:
-    """Return the code of the first limit that is exceeded, or 0."""
+    """Return the reserved exit code of the first limit that is exceeded, or 0."""
     alive = descendants(os.getpid())
     if plan["processes"] and len(alive) > plan["processes"]:
         return int(PROCESSES_EXCEEDED)
@@ -165,7 +165,7 @@ def _exceeded(plan: Plan) -> int:
 
 
 def _own_memory(pid: int) -> int:
-    """Return the bytes of anonymous and shared memory; mapped files do not count."""
+    """Return the bytes of a process's anonymous and shared memory, without mapped files."""
     kilobytes = 0
     try:
         with open(f"/proc/{pid}/status") as file:

@@ -1,4 +1,4 @@
-"""Build the root directory that the command sees, in new namespaces, from the plan's steps."""
+"""Construction of the root directory that the sandboxed command sees, from the plan's steps."""
 
 import ctypes
 import os
@@ -41,7 +41,7 @@ def new_user_and_pids(plan: Plan) -> None:
 def enter(plan: Plan) -> None:
     must(LIBC.unshare(NEWNS | NEWNET | NEWIPC | NEWUTS | NEWCGROUP), "new namespaces")
     LIBC.sethostname(b"sandbox", 7)
-    # A mount below /tmp would hide its contents, so it first becomes the root with the old root inside.
+    # A mount on /tmp hides its contents, so the mount becomes the root, with the old root visible inside.
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     _mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
     os.mkdir("/tmp/old")
@@ -59,7 +59,10 @@ def enter(plan: Plan) -> None:
 
 
 def _place(kind: str, target: str, source: str) -> None:
-    """Place one step of the new root; `source` is a path, a size in bytes, a link target or proc's mode."""
+    """Carry out one step of the new root (`view`).
+
+    `source` is a path, a size in bytes, a link's target or the mode of proc.
+    """
     place = "/new" + target
     if kind == "link":
         os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -82,7 +85,7 @@ def _place(kind: str, target: str, source: str) -> None:
 
 
 def _seal(targets: list[str]) -> None:
-    """Remount the targets, every mount below them and the root read-only, keeping each mount's flags."""
+    """Remount the root, the targets and all mounts below the targets read-only, with their other flags."""
     with open("/new/proc/self/mountinfo") as file:
         mounted = [_unescaped(line.split()[4]) for line in file]
     for place in ["/new", *(m for m in mounted if any(_is_below(m, "/new" + t) for t in targets))]:

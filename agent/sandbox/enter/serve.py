@@ -1,4 +1,4 @@
-"""A server that imports modules once and forks processes, which then need no imports of their own.
+"""Server that imports modules once and forks processes, which then need not import them again.
 
 `python -I serve.py DESCRIPTOR MODULE...` imports the modules without running their `main`. It then answers
 requests on the socket DESCRIPTOR, one message each (JSON, with descriptors attached):
@@ -6,12 +6,12 @@ requests on the socket DESCRIPTOR, one message each (JSON, with descriptors atta
 - `{"connect": true}` and a socket: add a client, who may send requests on that socket.
 - `{"wait": true}`: answer once the imports are done.
 - `{"fork": {...}}` and descriptors: start a process as `argv` would, in the plan's isolation if there is one.
-  The answer holds its number and a handle for it (pidfd). The first descriptor belongs to the client: the
+  The answer holds the process's id, with a pidfd attached. The first descriptor is a pipe to the client: the
   exit code is written there in the end, and the process is ended if the client closes its side.
 
-The server ends with the first socket. It is standalone and trusted: from this project it imports only the
-files beside it, which the processes can see. `{"unfit": ...}` answers every request if a fork would not be
-safe: the child would lack threads, or all children would share writable memory.
+The server ends when the socket DESCRIPTOR closes. It is standalone and trusted: from this project it imports
+only the files in its folder, which sandboxed processes can see. It answers `{"unfit": reason}` to every
+request if a fork would not be safe, because the imports started threads or mapped shared writable memory.
 """
 
 import fcntl
@@ -38,13 +38,13 @@ LONGEST = 1 << 20
 
 
 class Server:
-    """The clients of the server and the processes it has forked."""
+    """Process server, with its clients and the processes that it has forked."""
 
     def __init__(self, owner: socket.socket) -> None:
         self._owner = owner.fileno()
         self._clients = {self._owner: owner}
         self._handed: dict[int, tuple[int, int]] = {}
-        """Process id -> (descriptor for its exit code, signal that ends it)."""
+        """For each forked process id, the descriptor for its exit code and the signal that ends it."""
         self._poll = select.poll()
         self._unfit = unfit()
 
@@ -99,7 +99,7 @@ class Server:
         try:
             socket.send_fds(client, [json.dumps({"pid": pid}).encode()], [handle])
         except OSError:
-            os.kill(pid, request["ending"])  # no client waits for it any more
+            os.kill(pid, request["ending"])  # the client is gone, so nobody waits for the process
         os.close(handle)
         self._handed[pid] = status, request["ending"]
         self._poll.register(status, 0)  # poll reports a hang-up without being asked
@@ -121,7 +121,7 @@ class Server:
                 self._poll.unregister(status)
                 os.write(status, b"%d\n" % os.waitstatus_to_exitcode(how))
             except (KeyError, OSError):
-                pass  # its client is gone
+                pass  # the client is gone
             os.close(status)
 
 
@@ -141,7 +141,7 @@ def name_of(thread: str) -> str:
 
 
 def become(request: dict[str, Any], given: list[int]) -> None:
-    """Turn this process into the requested one; does not return."""
+    """Turn this forked process into the requested one; does not return."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -151,7 +151,7 @@ def become(request: dict[str, Any], given: list[int]) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         numbers = request["numbers"]
         place(given, numbers)
-        os.umask(0o022)  # processes of several users read what is written
+        os.umask(0o022)  # processes of several users read the files that this process writes
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])
@@ -167,7 +167,7 @@ def become(request: dict[str, Any], given: list[int]) -> None:
 
 
 def place(given: list[int], numbers: list[int]) -> None:
-    """Move the descriptors to the requested numbers and close all others."""
+    """Move the descriptors `given` to the requested numbers and close all other descriptors."""
     beyond = max(numbers) + 1
     aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, beyond) for descriptor in given]
     close_all_but(aside)
@@ -182,12 +182,12 @@ def close_all_but(kept: list[int]) -> None:
             try:
                 os.close(int(name))
             except OSError:
-                continue  # the descriptor of the listing
+                continue  # the descriptor by which listdir read the folder
 
 
 def boxed(argv: list[str], numbers: list[int]) -> None:
-    """Run the command as the last step of `keeper.enter`, after clearing this server's state."""
-    # Like a new program: after a change of user, a process may no longer read its own files in /proc.
+    """Run the command as the last step of `keeper.enter`, after clearing the server's state."""
+    # After a change of user, a process cannot read its own files in /proc, as a new program could.
     LIBC.prctl(PR_SET_DUMPABLE, 1)
     close_all_but(numbers)
     # The root directory differs from the one in which the imports were done.
@@ -201,14 +201,14 @@ def boxed(argv: list[str], numbers: list[int]) -> None:
         code = 0
     except SystemExit as ended:
         code = exit_code(ended)
-    except BaseException:  # noqa: BLE001 - it ends as it would have ended by itself
+    except BaseException:  # noqa: BLE001 - the command ends as it would in its own interpreter
         traceback.print_exc()
     finally:
         leave(code)
 
 
 def run(argv: list[str]) -> None:
-    """Run what this Python command line would: `-m MODULE`, `-c CODE` or `SCRIPT`, after any options."""
+    """Run a Python command line in this process: `-m MODULE`, `-c CODE` or `SCRIPT`, after any options."""
     sys.executable, *words = argv
     while words[0].startswith("-") and words[0] not in ("-m", "-c"):
         words.pop(0)

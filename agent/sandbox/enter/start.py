@@ -1,8 +1,8 @@
-"""Start one command in isolation, watch it, and end everything it started. Standalone and trusted.
+"""Program that starts a command in isolation, watches it, and ends all its processes.
 
-Called as `python -I -S start.py PLAN COMMAND...` with a plan written by `sandbox.enclosed`. It imports
-nothing of `agent` and as little else as possible (no json, no typing). A build starts it several times, and
-under bubblewrap it also runs inside the sandbox.
+It is called as `python -I -S start.py PLAN COMMAND...` with a plan written by `sandbox.enclosed`. The program
+is standalone and trusted. To start fast, it imports few modules (no json, no typing), as a build starts it
+several times. Under bubblewrap it also runs inside the sandbox.
 """
 
 import marshal

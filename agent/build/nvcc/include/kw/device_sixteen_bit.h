@@ -1,5 +1,5 @@
 // c10::Half and c10::BFloat16 for nvcc: 16-bit storage, arithmetic in float, and conversions to and from CUDA's own
-// types. They have bodies, which kernels use, only if the source names one of the types.
+// types. The conversions are defined only if the source names one of the types; otherwise they are only declared.
 #pragma once
 #include <cstdint>
 #include <limits>

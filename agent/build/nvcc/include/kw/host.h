@@ -1,6 +1,6 @@
 // Names of torch that host code uses, declared for nvcc's front end and never defined: nvcc compiles only the device
-// code. This directory precedes that of g++'s headers of the same names. It includes the cheap standard headers; the
-// unit adds others that the source names.
+// code. nvcc searches this directory before that of g++'s headers, which have equal names. This header includes the
+// small standard headers; the unit adds larger ones that the source names.
 #pragma once
 #include <algorithm>
 #include <cassert>

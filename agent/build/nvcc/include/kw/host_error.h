@@ -17,7 +17,7 @@ struct Words {
 };
 #endif
 enum class Fault { Error, Value, Type, Index, NotImplemented };
-// Throws the c10 error of that kind; without parts the message names the condition.
+// Throws the c10 error of a kind. The message is the joined parts, or names the condition if there are none.
 [[noreturn]] void refuse(Fault kind, const char* condition, std::initializer_list<Arg> parts);
 void warn(std::initializer_list<Arg> parts);
 Words joined(std::initializer_list<Arg> parts);

@@ -1,4 +1,4 @@
-// ATen's free functions, declared by name.
+// Declarations of ATen's free functions.
 #pragma once
 #include "kw/host_tensor.h"
 

@@ -1,5 +1,5 @@
-// at::Tensor and the arguments of operators for nvcc, with the layout of g++'s headers, which define what has no body
-// here. Functions that both define behave the same, because the linker keeps one of the two.
+// at::Tensor and the arguments of operators for nvcc, with the layout of g++'s headers, which define the functions that
+// are only declared here. Functions defined in both must behave alike, because the linker keeps one of the two.
 #pragma once
 #include <tuple>
 
@@ -25,7 +25,7 @@ void copy(at::Tensor*, const at::Tensor&);
 void assign(at::Tensor*, const at::Tensor&);
 Arg list_of(const Arg* parts, size_t count);
 
-// Argument of an operator: anything that ATen takes.
+// Argument of an operator, of any type that ATen's functions take.
 class Arg {
   kw_value value_{};
   void* kept_[2] = {};

@@ -1,5 +1,5 @@
 // Value types of c10 for nvcc: scalar types, devices, array references, numbers, options. They have the layout of
-// g++'s headers of the same names, which define what has no body here.
+// g++'s headers of equal names, which define the functions that are only declared here.
 #pragma once
 #include <array>
 #include <cstddef>

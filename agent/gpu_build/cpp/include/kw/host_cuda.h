@@ -1,6 +1,6 @@
-// at::cuda and c10::cuda for a real GPU: the current stream, guards, checks, properties. They call Python for what
-// torch knows, and the CUDA runtime for the rest. torch's stream pool and changing the current stream are missing:
-// torch itself builds code that uses them.
+// at::cuda and c10::cuda for a real GPU: the current stream, guards, checks, properties. The current stream comes
+// from torch through Python, everything else from the CUDA runtime. torch's stream pool and changes of the current
+// stream are missing; stock load_inline builds code that uses them.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -28,7 +28,7 @@ class CUDAStream {
   Device device() const { return Device(kCUDA, 0); }
   DeviceIndex device_index() const { return 0; }
 };
-// Defined in gpu_build/cpp/library.cpp, as is everything here without a body.
+// gpu_build/cpp/library.cpp defines all functions that this header only declares.
 CUDAStream getCurrentCUDAStream(DeviceIndex = -1);
 CUDAStream getDefaultCUDAStream(DeviceIndex = -1);
 DeviceIndex current_device();
@@ -36,7 +36,7 @@ DeviceIndex device_count();
 void set_device(DeviceIndex);
 void device_synchronize();
 
-// Sets the device, and restores the previous one at the end of its scope.
+// Sets the current device, and restores the previous one at the end of its scope.
 class CUDAGuard {
   int before_ = 0;
 

@@ -83,7 +83,7 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 
 @pytest.fixture(autouse=True)
 def _no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen, "check", lambda reference, candidate: ())
+    monkeypatch.setattr(screen, "check", lambda reference, candidate, permits: ())
 
 
 def judged(problem: Problem, source: str) -> Evaluation:

@@ -32,7 +32,7 @@ class Curves(NamedTuple):
     x: tuple[Tick, ...]
     y: tuple[Tick, ...]
     one: float
-    """Horizontal position of p = 1."""
+    """Horizontal position of a speedup of 1, as fast as the baseline."""
 
 
 class Bar(NamedTuple):

@@ -10,7 +10,8 @@ from agent.records import Attempt, Problem
 def attempt_of(address: str, runs_dir: Path) -> tuple[str, Attempt, Problem]:
     """Return the run's address, the attempt named by `RUN:K` or else the best one, and the problem.
 
-    Raises UsageError if the run has no verified kernel or does not record its problem.
+    Raises UsageError if K is not given and the run has no verified kernel, or if the run does not record its
+    problem.
     """
     if ":" in address:
         run, attempt = store.resolve_attempt(address, runs_dir)

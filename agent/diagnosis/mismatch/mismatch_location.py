@@ -16,7 +16,7 @@ MOSTLY = 0.9
 
 
 LISTED = 4
-"""Maximum number of right indices that are listed."""
+"""Maximum number of indices with correct results that are listed."""
 
 
 class Pattern(NamedTuple):

@@ -121,7 +121,7 @@ def admits(looked: Evaluation) -> bool:
 
 
 def joined(looked: Evaluation, stock: Evaluation) -> Evaluation:
-    """Return the verdict on the stock build, with the notes and skipped checks of the cheap checks."""
+    """Return the verdict on the build by stock `load_inline`, with notes and gaps of the earlier checks."""
     notes = looked.findings[1:]
     verified = stock.status is Status.VERIFIED
     findings = (*notes, *stock.findings) if verified else (*stock.findings, *notes)

@@ -14,9 +14,9 @@ from agent.records import Trace
 def evidence(
     job: Job, backend: Backend, folder: Path, trace: Trace, oracle: OracleClient
 ) -> Evidence | None:  # fmt: skip
-    """Return the resources for replays, or None if the backend replays nothing.
+    """Return what a replay needs of the trial, such as libraries and limits; None if nothing is replayed.
 
-    The trial itself sets `timeout_s`, `only_fresh` and `on_a_gpu`.
+    The caller replaces the fields `timeout_s`, `only_fresh` and `on_a_gpu` of the result.
     """
     replayed = backend.replayed()
     if replayed is None:

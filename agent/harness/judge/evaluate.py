@@ -63,7 +63,8 @@ UNCHECKED = (
 def evaluate(job: Job, announce: Announce, decided: Decided = lambda verdict: None) -> Evaluation:
     """Return the verdict on the job's candidate. Raises AgentError if it could not be judged.
 
-    `decided` receives the verdict before the search for the cause of a failure.
+    On a GPU, `decided` receives a verified or incorrect verdict before later steps such as the search for a
+    cause.
     """
     level = sandbox.strongest(gpu=job.executor == "cuda")
     skipped = (*_skipped(job), *level.gaps)

@@ -5,9 +5,10 @@ loading of libraries in a first call. On a GPU, the forward time is wall-clock t
 emulator, it is processor time of the reference on the CPU. The emulator's multiple is larger, since an
 emulated thread with its checks takes hundreds of times as long.
 
-No limit exceeds `--candidate-timeout`. Work unrelated to the reference's time, such as tracing by
-torch.compile, gets exactly that limit. `agent.sandbox.stopwatch` defines which seconds count, so that a busy
-machine causes no timeout. A call that timed out is never retried, so a hang costs one limit.
+No limit exceeds `--candidate-timeout`. Loading the file has a limit of its own, and constructing the module
+a multiple of the time that constructing `Model` takes. Other work unrelated to the reference's time, such as
+tracing by torch.compile, gets `--candidate-timeout` itself. `agent.sandbox.stopwatch` defines which seconds
+count, so that a busy machine causes no timeout. A call that timed out is never retried, so a hang costs one limit.
 """
 
 import math

@@ -46,7 +46,7 @@ class Diagnosed(NamedTuple):
     """Job, used for the candidate's source and for the time limit of each further call."""
     process: WorkerClient
     followed: Callable[[], where_commands.Where | None]
-    """Function that replays the call judged last and returns the kernels' writes, or None."""
+    """Function that replays the call judged last and returns the writes of its kernels; None if it cannot."""
 
     def call(self, command: dict[str, Any]) -> dict[str, Any]:
         return self.process.ask(command, self.job.candidate_timeout_s)

@@ -83,7 +83,10 @@ def _is_score(node: fx.Node) -> bool:
 
 
 def _scaled(node: fx.Node) -> tuple[fx.Node, float, tuple[fx.Node, ...]]:
-    """Return the tensor that `node` scales by a number, the number, and the nodes that scale it."""
+    """Return the tensor that `node` scales by a number, the number, and the nodes that scale it.
+
+    A node that scales nothing is returned itself, with the number 1 and no nodes.
+    """
     divided = arguments(node, operator.truediv, torch.div) or arguments(node, torch.div)
     if divided is not None and isinstance(divided[0], fx.Node) and _is_number(divided[1]):
         return divided[0], 1.0 / divided[1], (node,)

@@ -30,7 +30,7 @@ def alone(node: fx.Node, module: nn.Module) -> Found | None:
 
 
 def of_sum(node: fx.Node, module: nn.Module) -> Found | None:
-    """Find a written-out RMSNorm (`alone`) of a sum. Other nodes may use the sum, too."""
+    """Find an RMSNorm, written out in the module's code, of a sum. Other nodes may use the sum, too."""
     norm = _norm(node)
     pair = None if norm is None else addends(norm.source)
     if norm is None or pair is None:

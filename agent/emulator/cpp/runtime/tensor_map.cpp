@@ -55,7 +55,7 @@ size_t element_bytes(CUtensorMapDataType type) {
     }
 }
 
-// Returns the mask of the address bits that the swizzle changes; they number units of 16 bytes.
+// Returns the mask of the bits of a byte address that the swizzle changes: those above 16 bytes, below 128.
 uint32_t swizzle_mask(int swizzle) {
     return swizzle == CU_TENSOR_MAP_SWIZZLE_128B ? 0x70u : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 0x30u
          : swizzle == CU_TENSOR_MAP_SWIZZLE_32B  ? 0x10u

@@ -72,7 +72,8 @@ __device__ __forceinline__ void store_tile(const float (&sum)[8][8], const Plain
     }
 }
 
-// Computes the tile of a block. The block index is (pixels, features, group) of the tiles; pixels vary fastest.
+// Computes the tile of a block. blockIdx.x numbers the tiles by group, features and pixels; pixels vary
+// fastest.
 __global__ void __launch_bounds__(kPlainThreads, 2) conv_ieee(const __grid_constant__ Plain p) {
     __shared__ Slices slices;
     const int m_tiles = (p.shape.pixels() + kSide - 1) / kSide;

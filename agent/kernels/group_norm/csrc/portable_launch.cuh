@@ -32,7 +32,7 @@ inline Cut cut_of(int64_t rows, int64_t length, int v) {
 
 inline bool resident(int64_t length, int v) { return packs_of(length, v) <= int64_t{kResidentPacks} * kMaxTeam; }
 
-// Partition of the channels-last layout into slabs, and the number of lanes of a pack.
+// Partition of the channels-last layout into slabs, and the number of elements of a pack.
 struct SlabPlan {
     Slabs cut;
     int v;

@@ -180,7 +180,8 @@ auto cluster_share(const Call& call) {
 inline int blocks_of(const ForwardShare& share) { return share.blocks; }
 inline int blocks_of(const BackwardShare& share) { return share.blocks * share.samples; }
 
-// Returns the shared memory of a block: its packs of each tensor, and the parameters of its channels.
+// Returns the shared memory of a block: its packs of each tensor, the parameters of its channels and, in a backward
+// that adds up gradients of parameters, its partial sums.
 inline int64_t shared_bytes(const ForwardShare& share) {
     return share.packs * int64_t{sizeof(Raw)} + share.channels * int64_t{sizeof(Affine)};
 }

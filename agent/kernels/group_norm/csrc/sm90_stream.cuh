@@ -35,7 +35,7 @@ constexpr int kThreads = kWarp * (kFirstSummer + kWorkers);
 constexpr int kRows = 64;  // maximum rows that an SM has started and not finished
 constexpr int kSharedBytes = kSlots * (kSlotBytes + 2 * static_cast<int>(sizeof(uint64_t)));
 
-// Every row has at least two chunks for each member, so that this many rows are never in flight at once.
+// Every row has at least two chunks for each block of its team, so fewer than kRows rows are in flight at once.
 static_assert(kRows >= (kSlots + kWorkers) / 2 + 2, "a row's place would be taken while it is needed");
 static_assert(kRows >= kSlots, "slots would be left without barriers");
 

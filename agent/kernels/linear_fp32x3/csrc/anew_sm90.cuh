@@ -53,7 +53,7 @@ __device__ __forceinline__ Verdict judge(const Product& p, const Tile& tile) {
 }
 
 // Recomputes the tiles that lost too much accuracy. Returns at once if no tile is suspect. Otherwise a block takes a few adjacent tiles at
-// a time and judges each by one warp. The whole block then follows sums of the doubted tiles and recomputes the lost ones.
+// a time and judges each by one warp. For each doubted tile the whole block then computes some sums step by step, to see if it is lost. It recomputes the lost tiles.
 template <class Finish>
 __global__ void __launch_bounds__(matmul::kAnewThreads, 1)
     linear_anew(const __grid_constant__ Product p, const matmul::Plain x, const matmul::Plain weight, const Finish finish) {

@@ -3,7 +3,7 @@
 // Each result deviates by up to the documented maximum (PTX ISA; CUDA C++ Programming Guide, "Intrinsic Functions").
 // The deviation is a hash of the operand's bits, so it is the same in device code, in translated PTX and in every
 // run. Results that hardware gives exactly (powers of two, zero) do not deviate. Exact values come from the C library's
-// functions for double, because fast_math.h replaces its functions for float.
+// functions for double where fast_math.h replaces its functions for float.
 #pragma once
 
 #define KW_APPROXIMATE static inline __attribute__((unused))

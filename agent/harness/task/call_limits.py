@@ -8,7 +8,8 @@ emulated thread with its checks takes hundreds of times as long.
 No limit exceeds `--candidate-timeout`. Loading the file has a limit of its own, and constructing the module
 a multiple of the time that constructing `Model` takes. Other work unrelated to the reference's time, such as
 tracing by torch.compile, gets `--candidate-timeout` itself. `agent.sandbox.stopwatch` defines which seconds
-count, so that a busy machine causes no timeout. A call that timed out is never retried, so a hang costs one limit.
+count, so that a busy machine causes no timeout. A call that timed out is never retried, so a hang costs
+one limit.
 """
 
 import math

@@ -66,7 +66,9 @@ class Judge(BuildingBackend):
         self.device = device
         self.requests: list[BuildRequest] = []
         self._builds: list[Built] = []
-        self._job = cast(Job, SimpleNamespace(candidate=Candidate(problem="p", source=SOURCE)))
+        self._job = cast(
+            Job, SimpleNamespace(candidate=Candidate(problem="p", source=SOURCE), library_ops="gemm-conv")
+        )
 
     def serve(self, message: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -123,8 +123,9 @@ def test_a_line_that_is_none_is_left_out() -> None:
 
 
 def test_a_call_that_a_flag_names_is_read_as_text() -> None:
-    for flags in (("-Drun=system",), ("-D", "run=popen")):
-        request = BuildRequest(name="n", cpp_sources=("int f();",), extra_cuda_cflags=flags)
+    calls = 'int f() { return run("true"); }'
+    for flags in (("-Drun=system",), ("-D", "run=system")):
+        request = BuildRequest(name="n", cpp_sources=(calls,), extra_cuda_cflags=flags)
         with pytest.raises(Refused, match="starts and ends no process"):
             build_watch.screened(request, Candidate(problem="p", source=""), "gemm-conv")
     fine = BuildRequest(name="n", cpp_sources=("int f();",), extra_cuda_cflags=("-DTILE=16", "-DFAST"))

@@ -32,7 +32,7 @@ def checkout(folder: Path) -> Path:
         place = folder / "KernelBench" / f"level{level}"
         place.mkdir(parents=True)
         for number in range(1, 11):
-            forward = "torch.sort(x)[0]" if number == 10 else "torch.relu(x) + 1"
+            forward = "torch.fft.rfft(x).abs()" if number == 10 else "torch.relu(x) + 1"
             (place / f"{number}_reference.py").write_text(REFERENCE.format(forward))
     return folder
 
@@ -53,7 +53,7 @@ def test_what_is_composed_is_kept_with_its_reason(
     assert command.main() == 0
     found = documents.read(out)
     assert found["level1/5"]["composed"]["said"] == ""
-    assert "aten.sort" in found["level1/10"]["composed"]["said"]
+    assert "_fft_r2c" in found["level1/10"]["composed"]["said"]
     assert "level1/10" in capsys.readouterr().out
     assert "def " not in out.read_text()
     [case] = cases.chosen(root, tmp_path / "work", ["1/5"])

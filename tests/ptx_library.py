@@ -46,6 +46,12 @@ def triple(size: int | tuple[int, ...]) -> tuple[int, ...]:
     return (*sizes, 1, 1)[:3]
 
 
+PORTABLE_CLUSTER = 8
+"""Maximum number of blocks in a cluster of a kernel that asks for no more."""
+LARGE_CLUSTERS = 14
+"""Value of cudaFuncAttributeNonPortableClusterSizeAllowed."""
+
+
 class PtxDevice(Device):
     """A loaded PTX module. `source` only names it."""
 
@@ -120,6 +126,8 @@ class PtxDevice(Device):
             arguments=ctypes.addressof(room), argument_bytes=len(room),
             cluster=(ctypes.c_uint * 3)(*self.cluster),
         )  # fmt: skip
+        if np.prod(self.cluster) > PORTABLE_CLUSTER:
+            self.runtime.kw_set_function_attribute(entry.name.encode(), LARGE_CLUSTERS, 1)
         assert self.runtime.kw_launch(ctypes.byref(request)) == 0
 
 

@@ -38,7 +38,8 @@ def model_new(operator: OperatorMatch, reference: Reference) -> str:
             operands.append(f"self.{attribute}")
     lines = [
         "class ModelNew(nn.Module):",
-        '    """Takes the constructor arguments of `Model` and has its state_dict keys."""',
+        '    """Module with the constructor arguments and the state_dict keys '
+        'of the reference\'s `Model`."""',
         "",
     ]
     if reference.arguments or statements:

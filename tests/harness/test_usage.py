@@ -34,6 +34,16 @@ def test_an_index_has_the_bound_of_what_it_indexes(run: Callable[..., Any], size
     assert used(run, IDS).integers[0].bounds == [size]
 
 
+def test_the_default_ignored_label_is_special_where_the_labels_have_it() -> None:
+    def loss(ids: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(torch.randn(24, 13), ids.reshape(-1))
+
+    assert used(loss, IDS).integers[0].special == set()
+    some = IDS.clone()
+    some.view(-1)[3] = -100
+    assert used(loss, some).integers[0].special == {-100}
+
+
 def test_an_ignored_label_is_a_special_value() -> None:
     usage = used(lambda ids: F.cross_entropy(torch.randn(24, 13), ids.reshape(-1), ignore_index=-7), IDS)
     assert usage.integers[0].special == {-7}

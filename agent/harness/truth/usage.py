@@ -70,6 +70,10 @@ class IntegerUse:
         return not (self.bounds or self.is_derived or self.is_stepped or self.compared)
 
 
+_DEFAULT_IGNORED = -100
+"""Default of torch's `ignore_index`. A reference whose labels never have it does not say that they may."""
+
+
 class FloatUse(NamedTuple):
     """Use of one floating-point input, with the thresholds it is compared with."""
 
@@ -148,8 +152,11 @@ class Usage(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if index.dtype is not torch.bool:
                     use.bounds.append(size) if is_exact else setattr(use, "is_derived", True)
                 use.is_unique |= name in _UNIQUE and not given.get("accumulate", False)
-                if isinstance(given.get("ignore_index"), int):
-                    use.special.add(given["ignore_index"])
+                ignored = given.get("ignore_index")
+                if isinstance(ignored, int) and (
+                    ignored != _DEFAULT_IGNORED or bool((index == ignored).any())
+                ):
+                    use.special.add(ignored)
         operands = [value for value in given.values() if isinstance(value, torch.Tensor)]
         for operand in operands:
             number = self._integer_of.get(id(operand), (None, False))[0]

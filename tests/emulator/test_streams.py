@@ -20,6 +20,12 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
         monkeypatch.setattr(torch.cuda, name, getattr(torch.cuda, name))
     for name in ("Stream", "Event"):
         monkeypatch.setattr(torch.cuda, name, getattr(torch.cuda, name))
+    for kind, name in (
+        (torch._C, "_dispatch_keys"),
+        (torch.UntypedStorage, "device"),
+        (torch.UntypedStorage, "clone"),
+    ):
+        monkeypatch.setattr(kind, name, getattr(kind, name))
     cuda_module.patch(made)
     made.set_stream(0)
     yield made

@@ -50,9 +50,10 @@ def _spaces(text: str) -> str:
     return _NOT_LINE_BREAK.sub(" ", text)
 
 
-def without_comments(text: str) -> str:
-    """Return the text with every comment replaced by spaces."""
-    return _TOKEN.sub(lambda m: _spaces(m[0]) if m["comment"] else m[0], text)
+def without_comments(text: str, *, in_place: bool = True) -> str:
+    """Return the text with every comment replaced by spaces, or by a single one if not `in_place`."""
+    filled = _spaces if in_place else lambda comment: " "
+    return _TOKEN.sub(lambda m: filled(m[0]) if m["comment"] else m[0], text)
 
 
 def code_only(text: str) -> str:

@@ -4,35 +4,24 @@ A verdict stands for as long as the code does. A better comment does not make a 
 """
 
 import io
-import re
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-_PART = re.compile(
-    r"""
-    (?P<comment> //(?:\\\n|[^\n])* | /\*.*?\*/ )
-    | R"(?P<delimiter>[^\s()\\]{0,16})\(.*?\)(?P=delimiter)"
-    | " (?: \\. | [^"\\\n] )* "
-    | (?<!\w) ' (?: \\. | [^'\\\n] )+ '
-    """,
-    re.DOTALL | re.VERBOSE,
-)
+from agent.build.cuda_text import without_comments
+
 _OPENS_A_STATEMENT = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
 
 
 def code(path: Path) -> str:
     """Return the code of a Python, C++ or CUDA file as text."""
     text = path.read_text(encoding="utf-8")
-    bare = _without_spans(text) if path.suffix == ".py" else _PART.sub(_kept, text)
+    bare = _without_remarks(text) if path.suffix == ".py" else without_comments(text, in_place=False)
     return "\n".join(line.rstrip() for line in bare.splitlines() if line.strip())
 
 
-def _kept(part: re.Match[str]) -> str:
-    return part[0] if part["comment"] is None else " "
-
-
-def _without_spans(text: str) -> str:
+def _without_remarks(text: str) -> str:
+    """Return Python text without comments and docstrings."""
     lines = text.splitlines(keepends=True)
     starts = [0]
     for line in lines:

@@ -1,4 +1,4 @@
-"""What of a file decides whether a kernel's verdict still stands."""
+"""Test that comments and docstrings leave the code that a verdict stands on as it is."""
 
 from pathlib import Path
 
